@@ -1,0 +1,230 @@
+r"""The protocol of a Lie group: what geometry, mechanics and integrators ask of it.
+
+A point is a float64 array (``[theta, x, y]`` on SE(2), a 3×3 matrix on SO(3)) or, on a product, the tuple of
+the factors' points. Velocities are left-trivialised, ξ = g⁻¹ġ, and are plain vectors of components in the
+algebra basis; momenta are vectors of components in the dual basis, so duals are transposes: Ad*_g = Ad_gᵀ.
+Every method is batched over leading axes.
+
+A group of one's own needs five methods: ``identity``, ``compose``, ``inverse``, ``exp``, ``log``. The rest has
+defaults (Ad and the structure constants by automatic differentiation, dexp through φ₁(ad)); closed forms are
+faster and stay accurate near zero. ``geonh.testing.check_group`` certifies the result.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+Point = Any
+"""A group element: an array, or a tuple of points for a product."""
+
+
+def tree_add(point: Point, tangent: Point) -> Point:
+    """Add an ambient tangent vector to a point, leaf by leaf."""
+    return jax.tree.map(jnp.add, point, tangent)
+
+
+class LieGroup(eqx.Module):
+    """A finite-dimensional Lie group with a fixed basis of its algebra.
+
+    Attributes
+    ----------
+    dim : int
+        Dimension n of the group.
+    point_names : tuple of str
+        Names of the entries of a flattened point (``to_vector``).
+    velocity_names : tuple of str
+        Names of the n components of ξ.
+    point_shapes : tuple of tuple of int
+        Shape of each array of a point, in order of ``jax.tree.leaves``.
+    has_cayley : bool
+        Whether ``cay`` is defined.
+    """
+
+    dim: eqx.AbstractVar[int]
+    point_names: eqx.AbstractVar[tuple[str, ...]]
+    velocity_names: eqx.AbstractVar[tuple[str, ...]]
+    point_shapes: eqx.AbstractVar[tuple[tuple[int, ...], ...]]
+    has_cayley: eqx.AbstractVar[bool]
+
+    # --- the group law -------------------------------------------------------------------------------------
+    @abstractmethod
+    def identity(self) -> Point:
+        """Neutral element e."""
+
+    @abstractmethod
+    def compose(self, g: Point, h: Point) -> Point:
+        """Product g·h."""
+
+    @abstractmethod
+    def inverse(self, g: Point) -> Point:
+        """Inverse g⁻¹."""
+
+    # --- the exponential -----------------------------------------------------------------------------------
+    @abstractmethod
+    def exp(self, xi: Array) -> Point:
+        """Exponential map, ``xi`` of shape=[..., n]."""
+
+    @abstractmethod
+    def log(self, g: Point) -> Array:
+        """Principal logarithm, shape=[..., n]: the inverse of ``exp`` near zero."""
+
+    def dexp(self, xi: Array) -> Array:
+        r"""Right-trivialised tangent of exp, shape=[..., n, n]: (dexp_ξ η)^ = D exp(ξ)η · exp(ξ)⁻¹ = φ₁(ad_ξ)η."""
+        n = self.dim
+        ad = self.ad(xi)
+        top = jnp.concatenate([ad, jnp.broadcast_to(jnp.eye(n), ad.shape)], axis=-1)
+        block = jnp.concatenate([top, jnp.zeros_like(top)], axis=-2)
+        return _expm(block)[..., :n, n:]
+
+    def dexp_inv(self, xi: Array) -> Array:
+        """Inverse of ``dexp``, shape=[..., n, n]."""
+        return jnp.linalg.inv(self.dexp(xi))
+
+    # --- the Cayley map ------------------------------------------------------------------------------------
+    def cay(self, xi: Array) -> Point:
+        """Cayley map (1 − ξ̂/2)⁻¹(1 + ξ̂/2), ``xi`` of shape=[..., n]."""
+        raise NotImplementedError(f"{self} has no Cayley map; use the exponential retraction")
+
+    def cay_inv(self, g: Point) -> Array:
+        """Inverse of ``cay``, shape=[..., n]."""
+        raise NotImplementedError(f"{self} has no Cayley map; use the exponential retraction")
+
+    def dcay(self, xi: Array) -> Array:
+        """Right-trivialised tangent of ``cay``, shape=[..., n, n]."""
+        return self._dtau(self.cay, xi)
+
+    def dcay_inv(self, xi: Array) -> Array:
+        """Inverse of ``dcay``, shape=[..., n, n]."""
+        return jnp.linalg.inv(self.dcay(xi))
+
+    # --- adjoint representations ---------------------------------------------------------------------------
+    def Ad(self, g: Point) -> Array:
+        """Matrix of Ad_g, shape=[..., n, n]: (Ad_g η)^ = g η̂ g⁻¹."""
+
+        def single(g: Point) -> Array:
+            def conjugate(eta: Array) -> Array:
+                return self.log(self.compose(self.compose(g, self.exp(eta)), self.inverse(g)))
+
+            return jax.jacfwd(conjugate)(jnp.zeros(self.dim))
+
+        return self.batched(single, g)
+
+    def ad(self, xi: Array) -> Array:
+        """Matrix of ad_ξ = [ξ, ·], shape=[..., n, n], from the structure constants."""
+        return jnp.einsum("kij,...i->...kj", self.structure_constants, xi)
+
+    def Ad_star(self, g: Point, p: Array) -> Array:
+        """Ad*_g p = Ad_gᵀ p, shape=[..., n]."""
+        return jnp.einsum("...ij,...i->...j", self.Ad(g), p)
+
+    def ad_star(self, xi: Array, p: Array) -> Array:
+        """ad*_ξ p = ad_ξᵀ p, shape=[..., n]."""
+        return jnp.einsum("...ij,...i->...j", self.ad(xi), p)
+
+    def bracket(self, xi: Array, eta: Array) -> Array:
+        """Lie bracket [ξ, η], shape=[..., n]."""
+        return jnp.einsum("...ij,...j->...i", self.ad(xi), eta)
+
+    @property
+    def structure_constants(self) -> np.ndarray:
+        """c[k, i, j] with [e_i, e_j] = Σ_k c[k, i, j] e_k, shape=[n, n, n]."""
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            tangent = jax.jacfwd(lambda xi: LieGroup.Ad(self, self.exp(xi)))(jnp.zeros(self.dim))
+            return np.transpose(np.asarray(tangent), (0, 2, 1))
+
+    # --- points --------------------------------------------------------------------------------------------
+    def left_tangent(self, g: Point, xi: Array) -> Point:
+        """Ambient velocity ġ = g ξ̂, with the structure of a point."""
+
+        def single(g: Point, xi: Array) -> Point:
+            return jax.jvp(lambda eta: self.compose(g, self.exp(eta)), (jnp.zeros(self.dim),), (xi,))[1]
+
+        return self.batched(single, g, xi, ndims=(None, 1))
+
+    def project(self, g: Point) -> Point:
+        """Remove rounding errors of a long product: the nearest point of the group."""
+        return g
+
+    def turn(self, xi: Array) -> Array:
+        """Rotation angle |ω| (radians) of exp(ξ), shape=[...]; bounds the step of a retraction."""
+        return jnp.zeros(jnp.shape(xi)[:-1])
+
+    def to_matrix(self, g: Point) -> Array:
+        """Faithful matrix representation of g, shape=[..., N, N]."""
+        raise NotImplementedError(f"{self} has no matrix representation")
+
+    def from_matrix(self, matrix: Array) -> Point:
+        """Inverse of ``to_matrix``."""
+        raise NotImplementedError(f"{self} has no matrix representation")
+
+    def to_vector(self, g: Point) -> Array:
+        """Entries of a point in one axis, shape=[..., len(point_names)]."""
+        leaves = jax.tree.leaves(g)
+        flat = [
+            jnp.reshape(a, (*jnp.shape(a)[: jnp.ndim(a) - len(s)], math.prod(s)))
+            for a, s in zip(leaves, self.point_shapes, strict=True)
+        ]
+        return jnp.concatenate(flat, axis=-1)
+
+    def from_vector(self, vector: Array) -> Point:
+        """Inverse of ``to_vector``."""
+        sizes = [math.prod(s) for s in self.point_shapes]
+        parts = jnp.split(vector, np.cumsum(sizes)[:-1], axis=-1)
+        leaves = [jnp.reshape(a, (*a.shape[:-1], *s)) for a, s in zip(parts, self.point_shapes, strict=True)]
+        return jax.tree.unflatten(jax.tree.structure(self.identity()), leaves)
+
+    # --- geomstats -----------------------------------------------------------------------------------------
+    def space(self) -> Any:
+        """The geomstats manifold whose points ``to_geomstats`` gives."""
+        raise NotImplementedError(f"{self} has no geomstats counterpart")
+
+    def to_geomstats(self, g: Point) -> np.ndarray:
+        """Points of ``space()``, as NumPy arrays of shape=[..., *space().shape]."""
+        raise NotImplementedError(f"{self} has no geomstats counterpart")
+
+    def from_geomstats(self, point: np.ndarray) -> Point:
+        """Inverse of ``to_geomstats`` (angles in (−π, π])."""
+        raise NotImplementedError(f"{self} has no geomstats counterpart")
+
+    # --- helpers for defaults ------------------------------------------------------------------------------
+    def batched(self, function: Callable, *args: Any, ndims: tuple[int | None, ...] = (None,)) -> Any:
+        """Map a function of single elements over broadcast leading axes; ``None`` marks a point."""
+        core = [
+            jax.tree.unflatten(jax.tree.structure(a), [len(s) for s in self.point_shapes]) if d is None else d
+            for a, d in zip(args, ndims, strict=True)
+        ]
+        leaves, treedef = jax.tree.flatten(args)
+        depths = jax.tree.leaves(tuple(core))
+        batch = jnp.broadcast_shapes(*[jnp.shape(a)[: jnp.ndim(a) - d] for a, d in zip(leaves, depths, strict=True)])
+        leaves = [
+            jnp.broadcast_to(a, batch + jnp.shape(a)[jnp.ndim(a) - d :])
+            for a, d in zip(leaves, depths, strict=True)
+        ]
+        mapped = lambda *flat: function(*jax.tree.unflatten(treedef, flat))  # noqa: E731
+        for _ in batch:
+            mapped = jax.vmap(mapped)
+        return mapped(*leaves)
+
+    def _dtau(self, tau: Callable, xi: Array) -> Array:
+        """Right-trivialised tangent of any local map τ: g → G, by automatic differentiation."""
+
+        def single(xi: Array) -> Array:
+            base = self.inverse(tau(xi))
+            return jax.jacfwd(lambda eta: self.log(self.compose(tau(xi + eta), base)))(jnp.zeros(self.dim))
+
+        return self.batched(single, xi, ndims=(1,))
+
+
+def _expm(matrix: Array) -> Array:
+    """Matrix exponential over leading axes."""
+    flat = matrix.reshape(-1, *matrix.shape[-2:])
+    return jax.vmap(jax.scipy.linalg.expm)(flat).reshape(matrix.shape)

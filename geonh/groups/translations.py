@@ -1,0 +1,131 @@
+r"""Rⁿ under addition, and the torus Tⁿ with unwrapped angles.
+
+exp, log, Cayley and its inverse are the identity map on coordinates; Ad = 1, ad = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import LieGroup
+
+
+class _Additive(LieGroup):
+    """Coordinates that add."""
+
+    dim: int = eqx.field(static=True)
+    point_names: tuple[str, ...] = eqx.field(static=True)
+    velocity_names: tuple[str, ...] = eqx.field(static=True)
+    point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    has_cayley: bool = eqx.field(static=True, default=True)
+
+    def identity(self) -> Array:
+        return jnp.zeros(self.dim)
+
+    def compose(self, g: Array, h: Array) -> Array:
+        return g + h
+
+    def inverse(self, g: Array) -> Array:
+        return -g
+
+    def exp(self, xi: Array) -> Array:
+        return xi
+
+    def log(self, g: Array) -> Array:
+        return g
+
+    def cay(self, xi: Array) -> Array:
+        return xi
+
+    def cay_inv(self, g: Array) -> Array:
+        return g
+
+    def _one(self, xi: Array) -> Array:
+        return jnp.broadcast_to(jnp.eye(self.dim), (*jnp.shape(xi)[:-1], self.dim, self.dim))
+
+    dexp = dexp_inv = dcay = dcay_inv = Ad = _one
+
+    def ad(self, xi: Array) -> Array:
+        return jnp.zeros((*jnp.shape(xi)[:-1], self.dim, self.dim))
+
+    def left_tangent(self, g: Array, xi: Array) -> Array:
+        return xi + jnp.zeros_like(g)
+
+
+def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, ...]:
+    if dim < 1:
+        raise ValueError(f"dim must be a positive integer, got {dim}")
+    if names is None:
+        return (default,) if dim == 1 else tuple(f"{default}{i + 1}" for i in range(dim))
+    if len(names) != dim:
+        raise ValueError(f"names has {len(names)} entries for dim = {dim}: {names}")
+    return tuple(names)
+
+
+class Translations(_Additive):
+    """Rⁿ as a group. Points and velocities of shape=[..., n] (metres, metres per second, or what the user says).
+
+    Parameters
+    ----------
+    dim : int
+        n ≥ 1.
+    names : tuple of str, optional
+        Names of the coordinates; ``x, y, z`` up to n = 3, else ``x1 … xn``.
+    """
+
+    def __init__(self, dim: int, names: tuple[str, ...] | None = None):
+        if names is None and dim in (1, 2, 3):
+            names = ("x", "y", "z")[:dim]
+        self.dim = dim
+        self.point_names = _names(names, dim, "x")
+        self.velocity_names = tuple(f"v{name}" for name in self.point_names)
+        self.point_shapes = ((dim,),)
+
+    def space(self) -> Any:
+        from geomstats.geometry.euclidean import Euclidean
+
+        return Euclidean(self.dim)
+
+    def to_geomstats(self, g: Array) -> np.ndarray:
+        return np.array(g, dtype=np.float64)
+
+    def from_geomstats(self, point: np.ndarray) -> Array:
+        return np.asarray(point, dtype=np.float64)
+
+
+class Torus(_Additive):
+    """Tⁿ, or the circle S¹ for n = 1: unwrapped angles in radians, shape=[..., n].
+
+    Parameters
+    ----------
+    dim : int
+        n ≥ 1.
+    names : tuple of str, optional
+        Names of the angles.
+    """
+
+    def __init__(self, dim: int = 1, names: tuple[str, ...] | None = None):
+        self.dim = dim
+        self.point_names = _names(names, dim, "phi")
+        self.velocity_names = tuple(f"{name}_dot" for name in self.point_names)
+        self.point_shapes = ((dim,),)
+
+    def space(self) -> Any:
+        from geomstats.geometry.hypersphere import Hypersphere
+        from geomstats.geometry.product_manifold import ProductManifold
+
+        circle = Hypersphere(1)
+        return circle if self.dim == 1 else ProductManifold([Hypersphere(1) for _ in range(self.dim)], point_ndim=1)
+
+    def to_geomstats(self, g: Array) -> np.ndarray:
+        angle = np.asarray(g, dtype=np.float64)
+        return np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(*angle.shape[:-1], 2 * self.dim)
+
+    def from_geomstats(self, point: np.ndarray) -> Array:
+        pairs = np.asarray(point, dtype=np.float64).reshape(*np.shape(point)[:-1], self.dim, 2)
+        return np.arctan2(pairs[..., 1], pairs[..., 0])
