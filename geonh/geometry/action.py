@@ -1,0 +1,212 @@
+r"""The action groupoid M ⋊ G and its algebroid M × g (mathematics.md §1).
+
+G acts from the right on the base M, x·W. The groupoid has elements (x, W), source x, target x·W and product
+(x, W)(x·W, V) = (x, WV); its algebroid is M × g with the constant bracket of g and the anchor
+ρ_x(ξ) = d/dt x·exp(tξ) at t = 0. M is an orbit: the base point over the group element g is x = o·g for an origin o, so
+a trajectory is a path in G alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import LieGroup, Point, tree_add
+from geonh.numerics.precision import as_float64
+
+BasePoint = Any
+
+
+class Action(eqx.Module):
+    """Right action of a Lie group on a base manifold, with an origin."""
+
+    group: eqx.AbstractVar[LieGroup]
+
+    @abstractmethod
+    def at(self, g: Point) -> BasePoint:
+        """Base point o·g over the group element g."""
+
+    @abstractmethod
+    def act(self, x: BasePoint, W: Point) -> BasePoint:
+        """Base point x·W."""
+
+    def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
+        """Ambient tangent vector ρ_x(ξ) = d/dt x·exp(tξ) at t = 0, with the structure of x; ξ of shape=[n]."""
+        e = jax.tree.map(jnp.asarray, self.group.identity())
+        return jax.jvp(lambda W: self.act(x, W), (e,), (self.group.left_tangent(e, xi),))[1]
+
+    def coanchor(self, function: Callable[[BasePoint], Array], x: BasePoint) -> Array:
+        """ρ_xᵀ d(function)(x), shape=[n]: the derivative of a scalar along x·exp(η), as a covector in g*."""
+        zero = jnp.zeros(self.group.dim)
+        return jax.grad(lambda eta: function(tree_add(x, self.anchor(x, eta))))(zero)
+
+    # --- the groupoid --------------------------------------------------------------------------------------
+    def source(self, arrow: tuple[BasePoint, Point]) -> BasePoint:
+        """α(x, W) = x."""
+        return arrow[0]
+
+    def target(self, arrow: tuple[BasePoint, Point]) -> BasePoint:
+        """β(x, W) = x·W."""
+        return self.act(*arrow)
+
+    def product(self, first: tuple[BasePoint, Point], second: tuple[BasePoint, Point]) -> tuple[BasePoint, Point]:
+        """(x, W)(x·W, V) = (x, WV); the caller sees to it that the arrows meet."""
+        return first[0], self.group.compose(first[1], second[1])
+
+    def inverse(self, arrow: tuple[BasePoint, Point]) -> tuple[BasePoint, Point]:
+        """(x, W)⁻¹ = (x·W, W⁻¹)."""
+        return self.act(*arrow), self.group.inverse(arrow[1])
+
+    # --- the algebroid -------------------------------------------------------------------------------------
+    def bracket(
+        self, X: Callable[[BasePoint], Array], Y: Callable[[BasePoint], Array]
+    ) -> Callable[[BasePoint], Array]:
+        """Algebroid bracket of two sections x ↦ X(x) ∈ g: [[X, Y]] = [X, Y]_g + ρ_X·Y − ρ_Y·X."""
+
+        def section(x: BasePoint) -> Array:
+            value_X, value_Y = X(x), Y(x)
+            along_X = jax.jvp(Y, (x,), (self.anchor(x, value_X),))[1]
+            along_Y = jax.jvp(X, (x,), (self.anchor(x, value_Y),))[1]
+            return self.group.bracket(value_X, value_Y) + along_X - along_Y
+
+        return section
+
+
+class PointBase(Action):
+    """M is a point: everything is left-invariant. The base point is the empty tuple."""
+
+    group: LieGroup
+
+    def at(self, g: Point) -> BasePoint:
+        return ()
+
+    def act(self, x: BasePoint, W: Point) -> BasePoint:
+        return ()
+
+    def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
+        return ()
+
+
+class GroupBase(Action):
+    """M = G under right multiplication: nothing is assumed invariant. The base point is the group element."""
+
+    group: LieGroup
+
+    def at(self, g: Point) -> BasePoint:
+        return g
+
+    def act(self, x: BasePoint, W: Point) -> BasePoint:
+        return self.group.compose(x, W)
+
+    def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
+        return self.group.left_tangent(x, xi)
+
+
+class ShapeBase(Action):
+    """M is a shape space: some coordinates of additive factors (Rⁿ, Tⁿ), which G translates.
+
+    Parameters
+    ----------
+    group : LieGroup
+        The group.
+    names : sequence of str, optional
+        Names of the shape coordinates; all coordinates of all additive factors when left out. The base point is
+        the vector of these coordinates, shape=[k].
+    """
+
+    group: LieGroup
+    names: tuple[str, ...] = eqx.field(static=True)
+    point_indices: tuple[int, ...] = eqx.field(static=True)
+    velocity_indices: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, group: LieGroup, names: Sequence[str] | None = None):
+        additive = _additive_coordinates(group)
+        if names is None:
+            names = tuple(additive)
+        if not names:
+            raise ValueError(f"base='shape' needs a factor Rⁿ or Tⁿ; {group} has none")
+        unknown = [name for name in names if name not in additive]
+        if unknown:
+            raise ValueError(f"base: {unknown} are not coordinates of additive factors; those are {list(additive)}")
+        self.group = group
+        self.names = tuple(names)
+        self.point_indices = tuple(additive[name][0] for name in names)
+        self.velocity_indices = tuple(additive[name][1] for name in names)
+
+    def at(self, g: Point) -> BasePoint:
+        return self.group.to_vector(g)[..., np.array(self.point_indices)]
+
+    def act(self, x: BasePoint, W: Point) -> BasePoint:
+        return x + self.at(W)
+
+    def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
+        return xi[..., np.array(self.velocity_indices)]
+
+
+class AdvectedVector(Action):
+    """M is the orbit of a fixed spatial vector seen from the body, γ = R⁻¹v, with γ·W = W⁻¹γ (heavy top, Veselova).
+
+    Parameters
+    ----------
+    group : LieGroup
+        A group with a matrix representation, for instance SO(3).
+    vector : array_like, shape=[N]
+        The spatial vector v; the base point is γ, shape=[N].
+    """
+
+    group: LieGroup
+    vector: Any
+
+    def __init__(self, group: LieGroup, vector: Any):
+        self.group = group
+        self.vector = as_float64(vector, "vector")
+
+    def at(self, g: Point) -> BasePoint:
+        return self.act(jnp.asarray(self.vector), g)
+
+    def act(self, x: BasePoint, W: Point) -> BasePoint:
+        matrix = self.group.to_matrix(self.group.inverse(W))
+        return jnp.sum(matrix * x[..., None, :], axis=-1)
+
+
+def _additive_coordinates(group: LieGroup) -> dict[str, tuple[int, int]]:
+    """Name → (index in the flattened point, index in ξ), for the factors Rⁿ and Tⁿ."""
+    from geonh.groups.translations import Torus, Translations
+
+    found: dict[str, tuple[int, int]] = {}
+    point = velocity = 0
+    for factor in getattr(group, "factors", (group,)):
+        size = len(factor.point_names)
+        if isinstance(factor, Translations | Torus):
+            for i in range(factor.dim):
+                found[group.point_names[point + i]] = (point + i, velocity + i)
+        point, velocity = point + size, velocity + factor.dim
+    return found
+
+
+def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
+    """Action named by ``base``: "group" (always right), "point", "shape", names of shape coordinates, or an Action.
+
+    Raises
+    ------
+    ValueError
+        For any other word.
+    """
+    if isinstance(base, Action):
+        return base
+    if isinstance(base, str):
+        if base == "group":
+            return GroupBase(group)
+        if base == "point":
+            return PointBase(group)
+        if base == "shape":
+            return ShapeBase(group)
+        raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
+    return ShapeBase(group, tuple(base))

@@ -1,0 +1,217 @@
+r"""Distributions: the subbundles of M × g that nonholonomic constraints define, linear and affine.
+
+A distribution D is given by annihilating forms, μ(x)ξ = 0 with μ of shape=[m, n], or by a spanning frame, rows X_a(x)
+of shape=[r, n]. An affine distribution is μ(x)ξ = b(x), or D translated by a section Y (mathematics.md §2). For a
+bundle metric M the orthogonal projectors are
+
+    Q = M⁻¹μᵀ(μM⁻¹μᵀ)⁻¹μ,   P = 1 − Q,   Q* = Qᵀ,   P* = Pᵀ,
+
+or P = Fᵀ(F M Fᵀ)⁻¹F M from a frame. ``normal_momentum`` is Q*(p − Π) with Π = MY, the one quantity that the
+geometric nonholonomic integrator reflects.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.field import Field
+from geonh.numerics.linear import det, solve
+
+
+class Distribution(eqx.Module):
+    """A linear distribution D ⊂ M × g.
+
+    Parameters
+    ----------
+    forms : array_like, shape=[m, n], or callable
+        Annihilating one-forms, constant or a function of the base point (and parameters).
+    frame : array_like, shape=[r, n], or callable
+        A spanning frame, instead of ``forms``.
+
+    Raises
+    ------
+    TypeError
+        If not exactly one of ``forms`` and ``frame`` is given.
+    ValueError
+        If constant forms or frames are not of shape=[k, n] or not of full rank.
+    """
+
+    forms: Field | None
+    frame: Field | None
+
+    def __init__(self, forms: Any = None, *, frame: Any = None):
+        if (forms is None) == (frame is None):
+            raise TypeError(f"{type(self).__name__} takes either forms= or frame=")
+        self.forms = None if forms is None else _rows(forms, "forms")
+        self.frame = None if frame is None else _rows(frame, "frame")
+
+    # --- the constraint itself -----------------------------------------------------------------------------
+    def annihilator(self, x: Any, parameters: Any = None) -> Array:
+        """Annihilating forms μ(x), shape=[m, n]; of a frame, its minors (m = 1) or a local completion (m > 1)."""
+        if self.forms is not None:
+            return self.forms(x, parameters)
+        return _annihilator_of(self._frame(x, parameters))
+
+    def right_hand_side(self, x: Any, parameters: Any = None) -> Array:
+        """b(x) in μ(x)ξ = b(x), shape=[m]; zero for a linear distribution."""
+        return jnp.zeros(self.annihilator(x, parameters).shape[0])
+
+    def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
+        """μ(x)ξ − b(x), shape=[m]."""
+        return self.annihilator(x, parameters) @ xi - self.right_hand_side(x, parameters)
+
+    def degeneracy_rows(self, x: Any, parameters: Any = None) -> Array:
+        """The rows that must stay independent: the forms, or the frame."""
+        return self.forms(x, parameters) if self.forms is not None else self._frame(x, parameters)
+
+    # --- projectors ----------------------------------------------------------------------------------------
+    def normal_momentum(self, M: Array, p: Array, x: Any, parameters: Any = None) -> Array:
+        """Q*(p − Π), shape=[n]: the part of a momentum that the (affine) constraint forbids."""
+        if self.forms is not None:
+            mu = self.forms(x, parameters)
+            raised = solve(M, mu.T)
+            violation = raised.T @ p - self.right_hand_side(x, parameters)
+            return mu.T @ solve(mu @ raised, violation)
+        p = p - M @ self.drift_section(M, x, parameters)
+        return p - self.P_star(M, x, parameters) @ p
+
+    def drift_section(self, M: Array, x: Any, parameters: Any = None) -> Array:
+        """A section Y(x) of the affine distribution, shape=[n]: the M-smallest one, so Y ∈ D^⊥; zero if linear."""
+        return jnp.zeros(M.shape[0])
+
+    def Q(self, M: Array, x: Any, parameters: Any = None) -> Array:
+        """Orthogonal projector onto D^⊥, shape=[n, n]."""
+        return jnp.eye(M.shape[0]) - self.P(M, x, parameters)
+
+    def P(self, M: Array, x: Any, parameters: Any = None) -> Array:
+        """Orthogonal projector onto D, shape=[n, n]."""
+        if self.forms is not None:
+            mu = self.forms(x, parameters)
+            raised = solve(M, mu.T)
+            return jnp.eye(M.shape[0]) - raised @ solve(mu @ raised, mu)
+        frame = self._frame(x, parameters)
+        lowered = frame @ M
+        return frame.T @ solve(lowered @ frame.T, lowered)
+
+    def Q_star(self, M: Array, x: Any, parameters: Any = None) -> Array:
+        """Dual projector Q* = Qᵀ, shape=[n, n]."""
+        return self.Q(M, x, parameters).T
+
+    def P_star(self, M: Array, x: Any, parameters: Any = None) -> Array:
+        """Dual projector P* = Pᵀ, shape=[n, n]."""
+        return self.P(M, x, parameters).T
+
+    # --- frames --------------------------------------------------------------------------------------------
+    def adapted_frame(self, M: Array, x: Any, parameters: Any = None, *, reference: Any = None) -> Array:
+        """Quasi-velocity frame, shape=[n, n], orthonormal for M: first rows span D, last rows D^⊥.
+
+        Smooth in x near ``reference`` (an [r, n] array whose projection spans D; default: a basis of D at x, in which
+        case the frame is right at x but not smooth in it).
+        """
+        P = self.P(M, x, parameters)
+        rows = _basis_of_projector(P) if reference is None else jnp.asarray(reference)
+        tangent = rows @ P.T
+        normal = solve(M, self.annihilator(x, parameters).T).T
+        return _gram_schmidt(jnp.concatenate([tangent, normal]), M)
+
+    def _frame(self, x: Any, parameters: Any) -> Array:
+        assert self.frame is not None
+        return self.frame(x, parameters)
+
+
+class AffineDistribution(Distribution):
+    """An affine distribution μ(x)ξ = b(x), modelled on D = ker μ.
+
+    Parameters
+    ----------
+    forms, frame : array_like or callable
+        As for ``Distribution``.
+    rhs : array_like, shape=[m], or callable, optional
+        b; only with ``forms``.
+    drift : array_like, shape=[n], or callable, optional
+        Any section Y of the affine bundle, instead of ``rhs``: μY = b.
+    """
+
+    rhs: Field | None
+    drift: Field | None
+
+    def __init__(self, forms: Any = None, rhs: Any = None, *, frame: Any = None, drift: Any = None):
+        super().__init__(forms, frame=frame)
+        if (rhs is None) == (drift is None):
+            raise TypeError("AffineDistribution takes either rhs= or drift=; without either use Distribution")
+        if rhs is not None and frame is not None:
+            raise TypeError("rhs= needs forms=; with frame= give the affine part as drift=")
+        self.rhs = None if rhs is None else Field(rhs, "rhs")
+        self.drift = None if drift is None else Field(drift, "drift")
+
+    def right_hand_side(self, x: Any, parameters: Any = None) -> Array:
+        if self.rhs is not None:
+            return self.rhs(x, parameters)
+        assert self.drift is not None
+        return self.annihilator(x, parameters) @ self.drift(x, parameters)
+
+    def drift_section(self, M: Array, x: Any, parameters: Any = None) -> Array:
+        if self.drift is not None:
+            return self.Q(M, x, parameters) @ self.drift(x, parameters)
+        mu = self.annihilator(x, parameters)
+        raised = solve(M, mu.T)
+        return raised @ solve(mu @ raised, self.right_hand_side(x, parameters))
+
+
+def rank_cosine(before: Array, after: Array) -> Array:
+    """det(A Bᵀ)/√(det AAᵀ det BBᵀ) of two row frames of unit-scaled rows: the cosine between their spans.
+
+    Positive while rows that vary continuously stay independent; it changes sign when, between the two, they became
+    dependent (by Cauchy–Binet, it is the cosine between the Plücker vectors).
+    """
+    before = before / jnp.sqrt(jnp.sum(before * before, axis=1, keepdims=True))
+    after = after / jnp.sqrt(jnp.sum(after * after, axis=1, keepdims=True))
+    return det(before @ after.T) / jnp.sqrt(det(before @ before.T) * det(after @ after.T))
+
+
+def _rows(value: Any, name: str) -> Field:
+    field = Field(value, name)
+    if field.is_constant and isinstance(field.constant, np.ndarray):
+        rows = np.atleast_2d(field.constant)
+        if rows.ndim != 2:
+            raise ValueError(f"{name} must be of shape [k, n], one row each, got {field.constant.shape}")
+        if np.linalg.matrix_rank(rows) < rows.shape[0]:
+            raise ValueError(f"{name} must be linearly independent; these {rows.shape[0]} rows are not:\n{rows}")
+        field = Field(rows, name)
+    return field
+
+
+def _annihilator_of(frame: Array) -> Array:
+    """Forms that vanish on the rows of a frame of shape=[r, n]; smooth in the frame where it has full rank (m = 1)."""
+    r, n = frame.shape
+    if n - r == 1:
+        minors = [(-1.0) ** i * det(jnp.delete(frame, i, axis=1, assume_unique_indices=True)) for i in range(n)]
+        return jnp.stack(minors)[None, :]
+    onto = frame.T @ solve(frame @ frame.T, frame)
+    candidates = jnp.eye(n) - onto
+    rows = [jnp.array(c) for c in combinations(range(n), n - r)]
+    volume = jnp.stack([det(candidates[c][:, c]) for c in rows])
+    best = jnp.argmax(volume)
+    return candidates[jnp.stack(rows)[best]]
+
+
+def _basis_of_projector(P: Array) -> Array:
+    """Rows that span the range of a projector, by the singular value decomposition."""
+    rank = int(round(float(jnp.trace(P))))
+    return jnp.linalg.svd(P)[0][:, :rank].T
+
+
+def _gram_schmidt(rows: Array, M: Array) -> Array:
+    """Rows made orthonormal for M, in their order."""
+    basis: list[Array] = []
+    for row in rows:
+        for vector in basis:
+            row = row - (vector @ M @ row) * vector
+        basis.append(row / jnp.sqrt(row @ M @ row))
+    return jnp.stack(basis)

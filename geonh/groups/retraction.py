@@ -1,0 +1,104 @@
+r"""Retractions τ: g → G, local diffeomorphisms with τ(0) = e, τ(−ζ) = τ(ζ)⁻¹, and their trivialised tangents.
+
+(dτ_ζ η)^ = Dτ(ζ)η · τ(ζ)⁻¹ is the right-trivialised tangent; the left-trivialised one is dτ_{−ζ}, and
+Ad_{τ(ζ)} = dτ_ζ dτ_{−ζ}⁻¹ (mathematics.md §3).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.groups.base import LieGroup, Point
+
+
+class Retraction(eqx.Module):
+    """A map from the algebra of any group to the group."""
+
+    @abstractmethod
+    def __call__(self, group: LieGroup, zeta: Array) -> Point:
+        """W = τ(ζ)."""
+
+    @abstractmethod
+    def inverse(self, group: LieGroup, W: Point) -> Array:
+        """ζ = τ⁻¹(W)."""
+
+    @abstractmethod
+    def dtau(self, group: LieGroup, zeta: Array) -> Array:
+        """dτ_ζ, shape=[..., n, n]."""
+
+    @abstractmethod
+    def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
+        """dτ_ζ⁻¹, shape=[..., n, n]."""
+
+    @abstractmethod
+    def turn(self, group: LieGroup, zeta: Array) -> Array:
+        """Angle by which a body turns in a step whose increment is ζ, in radians; a chart ends at a half turn."""
+
+    def pull(self, group: LieGroup, zeta: Array, covector: Array) -> Array:
+        """(dτ_ζ⁻¹)ᵀ p, shape=[n]."""
+        return jnp.sum(self.dtau_inv(group, zeta) * covector[:, None], axis=0)
+
+
+class Exponential(Retraction):
+    """τ = exp."""
+
+    def __call__(self, group: LieGroup, zeta: Array) -> Point:
+        return group.exp(zeta)
+
+    def inverse(self, group: LieGroup, W: Point) -> Array:
+        return group.log(W)
+
+    def dtau(self, group: LieGroup, zeta: Array) -> Array:
+        return group.dexp(zeta)
+
+    def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
+        return group.dexp_inv(zeta)
+
+    def turn(self, group: LieGroup, zeta: Array) -> Array:
+        return group.turn(zeta)
+
+
+class Cayley(Retraction):
+    """τ(ζ) = (1 − ζ̂/2)⁻¹(1 + ζ̂/2): rational, and cheaper than exp.
+
+    A body that turns at a constant rate by an angle a in one step has |ζ| (1 + |ζ|²/4) = a: the left-hand side is what
+    ``turn`` gives. It is past a half turn where |ζ| > 1.78; τ itself never reaches a half turn.
+    """
+
+    def __call__(self, group: LieGroup, zeta: Array) -> Point:
+        return group.cay(zeta)
+
+    def inverse(self, group: LieGroup, W: Point) -> Array:
+        return group.cay_inv(W)
+
+    def dtau(self, group: LieGroup, zeta: Array) -> Array:
+        return group.dcay(zeta)
+
+    def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
+        return group.dcay_inv(zeta)
+
+    def turn(self, group: LieGroup, zeta: Array) -> Array:
+        angle = group.turn(zeta)
+        return angle * (1 + angle**2 / 4)
+
+
+def make_retraction(retraction: str | Retraction) -> Retraction | None:
+    """Retraction of a name: "exp", "cayley", or "auto" (None here): Cayley where the group has it, else exp.
+
+    Raises
+    ------
+    ValueError
+        For any other word.
+    """
+    if isinstance(retraction, Retraction):
+        return retraction
+    if retraction == "auto":
+        return None
+    names: dict[str, Retraction] = {"exp": Exponential(), "cayley": Cayley()}
+    if retraction not in names:
+        raise ValueError(f"retraction must be 'auto', 'exp', 'cayley' or a Retraction, got {retraction!r}")
+    return names[retraction]

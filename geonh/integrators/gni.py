@@ -1,0 +1,194 @@
+r"""The geometric nonholonomic integrator on M ⋊ G, and the variational integrator it restricts to.
+
+From the node (x_k, g_k, p⁻_k), with W_k = τ(ζ_k),
+
+    F⁻(x_k, ζ_k) = p⁻_k                                                            solved for ζ_k
+    g_{k+1} = g_k W_k,   x_{k+1} = x_k·W_k,   p⁺_{k+1} = F⁺(x_k, ζ_k)
+    p⁻_{k+1} = p⁺_{k+1} − 2Q*(p⁺_{k+1} − Π)                                        the node
+
+so that the average p̃ = ½(p⁺ + p⁻) satisfies the affine constraint, P*p⁺ = P*p⁻ is the projected discrete
+Euler–Lagrange equation, and without a constraint p⁻ = p⁺. On a group alone with invariant D this is
+p_k = (P − Q)* Ad*_{W_{k−1}} p_{k−1}.
+
+Sources: Ferraro, Iglesias, Martín de Diego, *Momentum and energy preserving integrators for nonholonomic dynamics*,
+Nonlinearity 21 (2008), eqs. (4), (6), (7); Ferraro, Jiménez, Martín de Diego, *New developments on the geometric
+nonholonomic integrator*, Nonlinearity 28 (2015), definitions 4.1, 6.1 (affine), 7.1 (reduced), 8.2 (algebroids).
+With the trapezoid rule on Rⁿ it is the nonholonomic RATTLE method, with the rectangle rules Euler A and B.
+External forces enter as the impulse h f at the node, half before and half after the reflection.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.geometry.distribution import rank_cosine
+from geonh.groups.base import Point
+from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.integrators.base import Clock, Integrator, Result, State, first_failure
+from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+from geonh.numerics.linear import solve
+from geonh.numerics.newton import Newton
+
+RANK_COSINE = 1e-6
+"""Between consecutive nodes the cosine of the constraint rows' spans must exceed this; see ``rank_cosine``."""
+
+
+class _DiscreteFlow(Integrator):
+    """What the variational integrator and GNI share: everything but the node."""
+
+    rule: DiscreteLagrangian
+    retraction: Retraction | None
+    newton: Newton
+    start: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        rule: str | DiscreteLagrangian | Callable = "trapezoid",
+        retraction: str | Retraction = "auto",
+        *,
+        newton: Newton | None = None,
+        start: str = "average",
+    ):
+        if start not in ("average", "multiplier"):
+            raise ValueError(f"start must be 'average' or 'multiplier', got {start!r}")
+        self.rule = make_rule(rule)
+        self.retraction = make_retraction(retraction)
+        self.newton = newton or Newton()
+        self.start = start
+
+    @property
+    def order(self) -> int:
+        """2 for a symmetric rule, else 1."""
+        return 2 if self.rule.symmetric else 1
+
+    def tau(self, system: System) -> Retraction:
+        """The retraction used on a system: the one asked for, else Cayley where the group has it."""
+        if self.retraction is not None:
+            return self.retraction
+        return Cayley() if system.group.has_cayley else Exponential()
+
+    def refuse(self, system: System) -> None:
+        if isinstance(self.retraction, Cayley) and not system.group.has_cayley:
+            raise ValueError(f"{system.group} has no Cayley map; use retraction='exp'")
+
+    @abstractmethod
+    def average(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> tuple[Array, Array]:
+        """p̃_k at the node from the incoming momentum, and whether it was found."""
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        r"""Node 0 with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀) and p^± = p̃₀ ± (h/2)(μᵀλ₀ + f₀), where λ₀ = 0 unless start="multiplier".
+
+        Both are of order 2; λ₀ = 0 is Remark 5 of the 2008 paper.
+        """
+        x = system.action.at(g0)
+        p = system.momentum(x, xi0)
+        zero = jnp.asarray(0)
+        half = clock.dt / 2 * system.force(clock.time(zero), x, xi0, clock.control(zero))
+        if self.start == "multiplier" and system.distribution is not None:
+            mu = system.distribution.annihilator(x, system.parameters)
+            half = half + clock.dt / 2 * mu.T @ multipliers(system, clock.time(zero), g0, xi0, clock.control(zero))
+        status = jnp.asarray(0, dtype=jnp.int32)
+        return State(zero, g0, p - half, p + half, clock.dt * xi0, _rows(system, x), status)
+
+    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
+        x = system.action.at(state.g)
+        outgoing = self.rule.legendre_minus(system, self.tau(system), clock.dt, x, new.increment)
+        return jnp.max(jnp.abs(outgoing - state.p_minus))
+
+    def step(self, system: System, clock: Clock, state: State) -> State:
+        tau, group, h = self.tau(system), system.group, clock.dt
+        x = system.action.at(state.g)
+
+        def mismatch(zeta: Array) -> Array:
+            return self.rule.legendre_minus(system, tau, h, x, zeta) - state.p_minus
+
+        zeta, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
+        g = group.compose(state.g, tau(group, zeta))
+        y = system.action.at(g)
+        p_plus = self.rule.legendre_plus(system, tau, h, x, zeta, y)
+        average, found = self.average(system, clock, state.k + 1, y, p_plus)
+        p_minus = 2 * average - p_plus
+        rows = _rows(system, y)
+        status = first_failure(
+            (~jnp.isfinite(jnp.sum(p_minus)) & solved, Result.NOT_FINITE),
+            (~(solved & found), Result.NEWTON),
+            (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
+            (False if rows.size == 0 else rank_cosine(state.rows, rows) < RANK_COSINE, Result.RANK),
+        )
+        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status)
+
+
+class GNI(_DiscreteFlow):
+    """The geometric nonholonomic integrator.
+
+    Parameters
+    ----------
+    rule : str, DiscreteLagrangian or callable
+        "trapezoid" (Störmer–Verlet, order 2), "midpoint" (order 2), "left" (Euler A), "right" (Euler B), or any
+        l_d(x, W, h).
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+    start : str
+        Outgoing momentum at node 0: "average", p⁻₀ = p̃₀ (λ₀ = 0), or "multiplier", with the exact λ₀.
+
+    Notes
+    -----
+    Preserves: the (affine) constraint on p̃ to rounding, every run; nonholonomic momentum maps of horizontal
+    symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Theorem 1).
+
+    Examples
+    --------
+    >>> import geonh as gn
+    >>> traj = gn.solve(gn.systems.chaplygin_sleigh(), gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=100)
+    """
+
+    def average(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> tuple[Array, Array]:
+        r"""p̃ = P*(p⁺ + (h/2)f) + Q*Π; where f or the Legendre map depends on ξ̃, by Newton on
+
+        P*(∂ℓ/∂ξ − (h/2)f(t, x, ξ̃, u) − p⁺) + M(Qξ̃ − Y) = 0.
+        """
+        M = system.mass_matrix(x)
+        if system.is_quadratic and system.forces is None:
+            return p_plus - system.normal_momentum(x, p_plus, M), jnp.asarray(True)
+        t, u, h = clock.time(k), clock.control(k), clock.dt
+
+        def mismatch(xi: Array) -> Array:
+            free = p_plus + h / 2 * system.force(t, x, xi, u) - system.momentum(x, xi)
+            tangential = free if system.distribution is None else system.distribution.P_star(M, x, system.parameters) @ free
+            return system.normal_momentum(x, M @ xi, M) - tangential
+
+        guess = solve(M, p_plus - system.momentum(x, jnp.zeros_like(p_plus)))
+        xi, found = self.newton.solve(mismatch, guess)
+        return system.momentum(x, xi), found
+
+
+class Variational(_DiscreteFlow):
+    """The variational integrator (discrete Euler–Lagrange, Euler–Poincaré, Lagrange–Poincaré), for systems without
+    constraints: GNI with p⁻ = p⁺ (plus the impulse of forces) at the node.
+
+    Parameters are those of ``GNI``. Symplectic, and preserves the momentum maps of the symmetries of l_d.
+    """
+
+    average = GNI.average
+
+    def refuse(self, system: System) -> None:
+        super().refuse(system)
+        if system.distribution is not None:
+            raise ValueError(f"Variational is for systems without constraints; {system.name} has some: use GNI")
+
+
+def _rows(system: System, x: Any) -> Array:
+    """Constraint rows at x, or an empty array."""
+    if system.distribution is None:
+        return jnp.zeros((0, system.group.dim))
+    return system.distribution.degeneracy_rows(x, system.parameters)

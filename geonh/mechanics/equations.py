@@ -1,0 +1,116 @@
+r"""The continuous equations on M × g, solved for the acceleration and the multipliers (mathematics.md §2).
+
+With H = ∂²ℓ/∂ξ², differentiating p = ∂ℓ/∂ξ and the constraint along ẋ = ρ_x ξ,
+
+    H ξ̇ − μᵀλ = ad*_ξ p + ρ_x*∂ℓ/∂x + f − (D_x p)ρ_x ξ
+    μ ξ̇       = D_x(b − μξ) ρ_x ξ
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+from geonh.numerics.linear import solve
+from geonh.numerics.precision import as_float64, float64
+
+
+def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
+    """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
+    x = system.action.at(g)
+    velocity_of_x = system.action.anchor(x, xi)
+    p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
+    force = (
+        system.group.ad_star(xi, p)
+        + system.action.coanchor(lambda x: system.lagrangian(x, xi), x)
+        + system.force(t, x, xi, u)
+        - drift
+    )
+    H = system.mass_matrix(x, xi)
+    if system.distribution is None:
+        return solve(H, force), jnp.zeros(0)
+    mu = system.distribution.annihilator(x, system.parameters)
+    turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
+    raised = solve(H, mu.T)
+    free = solve(H, force)
+    lam = solve(mu @ raised, -turning - mu @ free)
+    return free + raised @ lam, lam
+
+
+def multipliers(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
+    """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms."""
+    return accelerations(system, t, g, xi, u)[1]
+
+
+def reference_trajectory(
+    system: System,
+    times: Any,
+    xi0: Any,
+    g0: Any = None,
+    *,
+    controls: Any = None,
+    rtol: float = 1e-12,
+    atol: float = 1e-13,
+) -> tuple[Point, np.ndarray]:
+    """Solve the continuous equations to high accuracy with SciPy's DOP853.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    times : array_like, shape=[N]
+        Increasing or decreasing times in seconds; the start is at ``times[0]``.
+    xi0 : array_like, shape=[n]
+        Consistent initial velocity.
+    g0 : point, optional
+        Initial group element; the identity when left out.
+    controls : callable, optional
+        u(t).
+    rtol, atol : float
+        Tolerances of the solver.
+
+    Returns
+    -------
+    g : point
+        Group elements, leading axis of length N.
+    xi : ndarray, shape=[N, n]
+        Velocities.
+
+    Raises
+    ------
+    RuntimeError
+        If the solver fails.
+    """
+    from scipy.integrate import solve_ivp
+
+    group, n = system.group, system.group.dim
+    times = as_float64(times, "times")
+    with float64():
+        start = np.concatenate([np.asarray(group.to_vector(system.point(g0))), as_float64(xi0, "xi0", (n,))])
+
+        @jax.jit
+        def slope(t: Array, state: Array) -> Array:
+            g, xi = group.from_vector(state[:-n]), state[-n:]
+            u = None if controls is None else controls(t)
+            g_dot = group.to_vector(group.left_tangent(g, xi))
+            return jnp.concatenate([g_dot, accelerations(system, t, g, xi, u)[0]])
+
+        solution = solve_ivp(
+            lambda t, y: np.asarray(slope(t, y)),
+            (times[0], times[-1]),
+            start,
+            method="DOP853",
+            t_eval=times,
+            rtol=rtol,
+            atol=atol,
+        )
+        if not solution.success:
+            raise RuntimeError(f"the reference solution of {system.name} failed: {solution.message}")
+        g = jax.tree.map(np.asarray, group.project(group.from_vector(jnp.asarray(solution.y[:-n].T))))
+    return g, solution.y[-n:].T

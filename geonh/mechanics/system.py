@@ -1,0 +1,326 @@
+r"""A mechanical system on an action groupoid M ⋊ G: Lagrangian, (affine) distribution, forces.
+
+    p = ∂ℓ/∂ξ,  ẋ = ρ_x ξ,  ġ = g ξ,
+    ṗ = ad*_ξ p + ρ_x* ∂ℓ/∂x + μ(x)ᵀλ + f,  μ(x) ξ = b(x)          (mathematics.md §2)
+
+with ℓ = ½ξᵀM(x)ξ − V(x), or any hyperregular ℓ(x, ξ). Which M the functions live on is said by ``base``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.action import Action, make_action
+from geonh.geometry.distribution import Distribution
+from geonh.geometry.field import Field, takes_parameters
+from geonh.numerics.linear import solve
+from geonh.geometry.metric import BundleMetric
+from geonh.groups import LieGroup, as_group
+from geonh.groups.base import Point
+from geonh.numerics.newton import Newton
+from geonh.numerics.precision import as_float64, float64, in_float64, is_traced
+
+
+class FirstIntegral(eqx.Module):
+    """A quantity that the continuous motion keeps.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(g, xi, p, parameters)`` → scalar or array, of the group element, the velocity and the momentum.
+    note : str
+        What is known of it, for ``geonh show`` and the docs (for instance "roundoff under GNI").
+    momentum : str
+        Which momentum of a node it is read from: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻.
+    """
+
+    function: Callable
+    note: str = eqx.field(static=True, default="")
+    momentum: str = eqx.field(static=True, default="average")
+
+
+class System(eqx.Module):
+    """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
+
+    Parameters
+    ----------
+    space : LieGroup, geomstats manifold, or list of these
+        The configuration space. A list is a product.
+    metric : array_like, callable or BundleMetric, optional
+        Kinetic energy matrix M in the algebra basis, shape=[n, n] (or its diagonal), constant or function of the base.
+    lagrangian : callable, optional
+        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``.
+    distribution : Distribution or AffineDistribution, optional
+        The constraints; none when left out.
+    potential : callable, optional
+        V(x) or V(x, parameters), joules.
+    forces : callable, optional
+        f(t, x, ξ, u) or f(t, x, ξ, u, parameters) → covector in g*, shape=[n]; u is the value of the controls.
+    parameters : mapping, optional
+        Numbers that the functions share; leaves of a pytree, so a sweep over them needs no recompilation.
+    base : str, sequence of str or Action
+        What the functions depend on: "group" (the default, always right): x is the group element; "point": nothing,
+        x = (); "shape" or names of coordinates: these coordinates, x of shape=[k]; or an Action.
+    first_integrals : mapping of str to FirstIntegral, optional
+        Quantities that the motion keeps besides the energy.
+    name : str
+        What tables and files call it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For input that does not fit, naming the argument, its shape and the shape expected.
+
+    Notes
+    -----
+    Functions get base points and return values in ``jax.numpy``; all derivatives are taken automatically.
+    """
+
+    group: LieGroup
+    action: Action
+    metric: BundleMetric | None
+    potential: Field | None
+    lagrangian_function: Callable | None
+    distribution: Distribution | None
+    forces: Callable | None
+    parameters: Any
+    first_integrals: dict[str, FirstIntegral]
+    lagrangian_takes_parameters: bool = eqx.field(static=True)
+    forces_take_parameters: bool = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        metric: Any = None,
+        lagrangian: Callable | None = None,
+        distribution: Distribution | None = None,
+        potential: Callable | None = None,
+        forces: Callable | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        base: str | Sequence[str] | Action = "group",
+        first_integrals: Mapping[str, FirstIntegral] | None = None,
+        name: str = "system",
+    ):
+        self.group = as_group(space)
+        self.action = make_action(self.group, base)
+        if (metric is None) == (lagrangian is None):
+            raise TypeError("System takes either metric= (with potential=) or lagrangian=")
+        if lagrangian is not None and potential is not None:
+            raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
+        if distribution is not None and not isinstance(distribution, Distribution):
+            raise TypeError(
+                f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
+                "write Distribution(forms=...)"
+            )
+        self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
+        self.potential = None if potential is None else Field(potential, "potential")
+        self.lagrangian_function = lagrangian
+        self.lagrangian_takes_parameters = lagrangian is not None and takes_parameters(lagrangian, 2, "lagrangian")
+        self.distribution = distribution
+        self.forces = forces
+        self.forces_take_parameters = forces is not None and takes_parameters(forces, 4, "forces")
+        self.parameters = _float64_leaves(parameters or {})
+        self.first_integrals = dict(first_integrals or {})
+        self.name = name
+        if not is_traced(self):
+            self._check_shapes()
+
+    # --- the ingredients, evaluated ------------------------------------------------------------------------
+    @property
+    def space(self) -> Any:
+        """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one."""
+        space = self.group.space()
+        if self.metric is not None:
+            from geonh.mechanics.kinetic_metric import KineticMetric
+
+            space.metric = KineticMetric(space, self)
+        return space
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether ℓ = ½ξᵀMξ − V was given as such, so that p = Mξ."""
+        return self.metric is not None
+
+    def lagrangian(self, x: Any, xi: Array) -> Array:
+        """ℓ(x, ξ), scalar."""
+        if self.lagrangian_function is not None:
+            extra = (self.parameters,) if self.lagrangian_takes_parameters else ()
+            return self.lagrangian_function(x, xi, *extra)
+        assert self.metric is not None
+        kinetic = 0.5 * self.metric.inner(xi, xi, x, self.parameters)
+        return kinetic if self.potential is None else kinetic - self.potential(x, self.parameters)
+
+    def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
+        """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where none is given."""
+        if self.metric is not None:
+            return self.metric.matrix(x, self.parameters)
+        at = jnp.zeros(self.group.dim) if xi is None else xi
+        return jax.hessian(lambda v: self.lagrangian(x, v))(at)
+
+    def momentum(self, x: Any, xi: Array) -> Array:
+        """Legendre transform p = ∂ℓ/∂ξ, shape=[n]."""
+        if self.metric is not None:
+            return self.metric.flat(xi, x, self.parameters)
+        return jax.grad(lambda v: self.lagrangian(x, v))(xi)
+
+    def velocity(self, x: Any, p: Array) -> Array:
+        """Inverse Legendre transform, shape=[n]."""
+        if self.metric is not None:
+            return self.metric.sharp(p, x, self.parameters)
+        guess = solve(self.mass_matrix(x), p - self.momentum(x, jnp.zeros(self.group.dim)))
+        return Newton().solve(lambda xi: self.momentum(x, xi) - p, guess)[0]
+
+    def energy(self, x: Any, p: Array) -> Array:
+        """H(x, p) = ⟨p, ξ⟩ − ℓ(x, ξ), scalar."""
+        xi = self.velocity(x, p)
+        return p @ xi - self.lagrangian(x, xi)
+
+    def force(self, t: Array, x: Any, xi: Array, u: Any = None) -> Array:
+        """External force f(t, x, ξ, u), shape=[n]; zero where there is none."""
+        if self.forces is None:
+            return jnp.zeros(self.group.dim)
+        extra = (self.parameters,) if self.forces_take_parameters else ()
+        return jnp.asarray(self.forces(t, x, xi, u, *extra), dtype=float)
+
+    def normal_momentum(self, x: Any, p: Array, M: Array | None = None) -> Array:
+        """Q*(p − Π), shape=[n]; zero without constraints."""
+        if self.distribution is None:
+            return jnp.zeros(self.group.dim)
+        M = self.mass_matrix(x) if M is None else M
+        return self.distribution.normal_momentum(M, p, x, self.parameters)
+
+    def constraint_residual(self, x: Any, xi: Array) -> Array:
+        """μ(x)ξ − b(x), shape=[m]; of shape=[0] without constraints."""
+        if self.distribution is None:
+            return jnp.zeros(0)
+        return self.distribution.residual(xi, x, self.parameters)
+
+    # --- starts --------------------------------------------------------------------------------------------
+    @in_float64
+    def project(self, g0: Any, xi0: Any) -> Any:
+        """The velocity nearest to ``xi0`` (in the kinetic metric) that satisfies the constraints at ``g0``.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Group element.
+        xi0 : array_like, shape=[n]
+            Velocity.
+
+        Returns
+        -------
+        array, shape=[n]
+            P ξ0 + QY.
+        """
+        x = self.action.at(self.point(g0))
+        xi = as_float64(xi0, "xi0", (self.group.dim,))
+        if self.distribution is None:
+            return jnp.asarray(xi)
+        M = self.mass_matrix(x)
+        return xi - solve(M, self.distribution.normal_momentum(M, M @ xi, x, self.parameters))
+
+    def point(self, g: Any) -> Point:
+        """A group element from what a user writes: a point, nested lists, or None for the identity.
+
+        Raises
+        ------
+        ValueError
+            If it has not the structure and shapes of a point of the group, or does not lie on it.
+        """
+        identity = self.group.identity()
+        if g is None:
+            return jax.tree.map(np.asarray, identity)
+        structure, shapes = jax.tree.structure(identity), self.group.point_shapes
+        expected = " × ".join(str(list(s)) for s in shapes)
+        entries = list(g) if isinstance(identity, tuple) else [g]
+        if len(entries) != len(shapes):
+            raise ValueError(f"g0 must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
+        leaves = [as_float64(e, "g0", tuple(s)) for e, s in zip(entries, shapes, strict=True)]
+        point = jax.tree.unflatten(structure, leaves)
+        if not is_traced(point):
+            with float64():
+                nearest = self.group.project(point)
+                gap = max(
+                    float(np.max(np.abs(np.asarray(a) - b)))
+                    for a, b in zip(jax.tree.leaves(nearest), leaves, strict=True)
+                )
+            if gap > 1e-9:
+                raise ValueError(f"g0 does not lie on {self.group}: it is {gap:.2g} away; pass a point of the group")
+        return point
+
+    def check(self, **options: Any) -> Any:
+        """Test the system at random points; see ``geonh.mechanics.check.check_system``."""
+        from geonh.mechanics.check import check_system
+
+        return check_system(self, **options)
+
+    def _check_shapes(self) -> None:
+        """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""
+        n = self.group.dim
+        x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
+        vector = jax.ShapeDtypeStruct((n,), np.float64)
+
+        def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
+            with float64():
+                try:
+                    closed = jax.make_jaxpr(function)(*args)
+                except Exception as error:
+                    raise ValueError(f"{name} could not be evaluated at the identity of {self.group}: {error}") from error
+            got = closed.out_avals[0].shape
+            if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
+                wanted = " or ".join(str(tuple("k" if b is None else b for b in s)) for s in shapes)
+                raise ValueError(f"{name} must give shape {wanted} on {self.group} (dimension {n}), got {got}")
+            _refuse_float32(name, closed)
+            return got
+
+        with float64():
+            x = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, np.float64), x)
+        if self.metric is not None:
+            expect("metric", lambda x: self.metric.field(x, self.parameters), (x,), (n, n), (n,))
+            if self.potential is not None:
+                expect("potential", lambda x: self.potential(x, self.parameters), (x,), ())
+        else:
+            expect("lagrangian", self.lagrangian, (x, vector), ())
+        if self.distribution is not None:
+            self._check_distribution(expect, x, n)
+
+    def _check_distribution(self, expect: Callable, x: Any, n: int) -> None:
+        D = self.distribution
+        assert D is not None
+        name = "forms" if D.forms is not None else "frame"
+        m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
+        if m > n or (m == n and name == "forms"):
+            raise ValueError(f"{name} has {m} rows on a group of dimension {n}; nothing would be left to move")
+        if getattr(D, "rhs", None) is not None:
+            expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
+        if getattr(D, "drift", None) is not None:
+            expect("drift", lambda x: D.drift(x, self.parameters), (x,), (n,))  # type: ignore[attr-defined]
+
+
+def _float64_leaves(parameters: Any) -> Any:
+    """Numbers of a pytree as float64 arrays, the rest as it is."""
+
+    def convert(leaf: Any) -> Any:
+        return leaf if callable(leaf) else as_float64(leaf, "parameters")
+
+    return jax.tree.map(convert, dict(parameters))
+
+
+def _refuse_float32(name: str, closed: Any) -> None:
+    """Raise if a traced function carries single-precision data."""
+    for variable in [*closed.jaxpr.constvars, *(v for eqn in closed.jaxpr.eqns for v in eqn.outvars)]:
+        dtype = getattr(variable.aval, "dtype", None)
+        if dtype is not None and np.issubdtype(dtype, np.floating) and np.dtype(dtype).itemsize < 8:
+            raise TypeError(
+                f"{name} computes with {np.dtype(dtype).name} data; a JAX array made outside geonh is float32 unless "
+                "64-bit types are enabled: write its numbers as NumPy arrays or Python floats, or pass parameters="
+            )

@@ -1,0 +1,1 @@
+"""What the other rooms compute with: double precision, tiny linear systems, Newton's method, scalar evaluation."""

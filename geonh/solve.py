@@ -1,0 +1,342 @@
+"""``solve``: run a one-step method over many steps, in compiled chunks, and label the result.
+
+The loop is compiled once for a system's structure and a method; parameters, step size and the number of steps are
+traced, so none of them compiles anything again. ``integrate`` is the pure core, for use under a user's own ``jit``,
+``grad`` and ``vmap``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.groups.base import Point
+from geonh.integrators.base import Clock, Integrator, Result, State
+from geonh.integrators.gni import GNI
+from geonh.mechanics.system import System
+from geonh.numerics.partition import join, split
+from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
+from geonh.numerics.scalarize import scalarize
+from geonh.trajectory import Trajectory
+
+CHUNK = 10_000
+"""Nodes kept per compiled call: long enough that the call costs nothing, short enough for progress and Ctrl-C."""
+
+
+class IntegrationError(RuntimeError):
+    """A run stopped early; ``trajectory`` holds what was computed up to there."""
+
+    def __init__(self, message: str, trajectory: Trajectory):
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+class Nodes(NamedTuple):
+    """What the pure core returns, with a leading time axis of length n_steps + 1.
+
+    ``status`` is 0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds
+    the ``Result``.
+    """
+
+    t: Array
+    g: Point
+    p_plus: Array
+    p_minus: Array
+    status: Array
+
+
+def integrate(
+    system: System,
+    method: Integrator,
+    *,
+    xi0: Any,
+    g0: Any = None,
+    dt: Any,
+    n_steps: int,
+    t0: Any = 0.0,
+    controls: Any = None,
+) -> Nodes:
+    """The pure core of ``solve``: traceable, differentiable in both modes, and made for ``vmap``.
+
+    Parameters are those of ``solve``. The start is taken as it is: its consistency cannot be checked in a trace.
+
+    Returns
+    -------
+    Nodes
+        JAX arrays.
+
+    Raises
+    ------
+    RuntimeError
+        When traced in single precision.
+    """
+    require_float64("integrate")
+    method.refuse(system)
+    clock = Clock(jnp.asarray(t0, float), jnp.asarray(dt, float), controls)
+    g = jax.tree.map(lambda a: jnp.asarray(a, float), system.group.identity() if g0 is None else g0)
+    first = method.init(system, clock, g, jnp.asarray(xi0, float))
+
+    def advance(state: State, _: None) -> tuple[State, State]:
+        new = method.step(system, clock, state)
+        going = state.status == 0
+        failed = jnp.where(going, new.status, state.status)
+        keep = going & (new.status == 0)
+        state = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state)._replace(status=failed)
+        return state, state
+
+    _, rest = lax.scan(advance, first, None, length=n_steps)
+    path = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rest)
+    return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
+
+
+def solve(
+    system: System,
+    method: Integrator | None = None,
+    *,
+    xi0: Any,
+    g0: Any = None,
+    dt: float,
+    n_steps: int,
+    t0: float = 0.0,
+    controls: Any = None,
+    save_every: int = 1,
+    throw: bool = True,
+    progress: bool | Callable[[int, int], None] = False,
+    checkpoint: str | os.PathLike | None = None,
+) -> Trajectory:
+    """Integrate a system.
+
+    Parameters
+    ----------
+    system : System
+        What moves.
+    method : Integrator, optional
+        One-step method; ``GNI()`` when left out.
+    xi0 : array_like, shape=[n]
+        Initial velocity ξ = g⁻¹ġ; it must satisfy the constraints at g0 (``system.project`` helps).
+    g0 : point of the group, optional
+        Initial group element; the identity when left out.
+    dt : float
+        Time step in seconds; negative runs backwards.
+    n_steps : int
+        Number of steps.
+    t0 : float
+        Initial time; t_k = t0 + k·dt.
+    controls : callable or array_like, shape=[n_steps + 1, …], optional
+        u(t) in jax.numpy, or its values at the nodes.
+    save_every : int
+        Keep every so many nodes.
+    throw : bool
+        Raise on failure; otherwise ``success``, ``status`` and ``message`` of the result tell.
+    progress : bool or callable
+        Show a progress bar, or call ``progress(steps_done, n_steps)`` after each chunk.
+    checkpoint : path, optional
+        Save what exists there, at most once a minute, and at the end; ``resume`` goes on from it to the same bits.
+
+    Returns
+    -------
+    Trajectory
+        NumPy float64 arrays, labelled.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For input that does not fit, an inconsistent start included (with its residual).
+    IntegrationError
+        If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
+    """
+    method = GNI() if method is None else method
+    if is_traced(xi0, g0, dt, t0, system):
+        raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
+    _check_counts(n_steps, save_every)
+    method.refuse(system)
+    step = float(as_float64(dt, "dt", ()))
+    if step == 0:
+        raise ValueError("dt must not be zero")
+    start = as_float64(t0, "t0", ())
+    xi = as_float64(xi0, "xi0", (system.group.dim,))
+    if controls is not None and not callable(controls):
+        controls = as_float64(controls, "controls")
+        if controls.shape[0] < n_steps + 1:
+            raise ValueError(f"controls must have n_steps + 1 = {n_steps + 1} rows, got {controls.shape[0]}")
+    clock = Clock(start, np.float64(step), controls)
+    with float64():
+        g = system.point(g0)
+        _check_start(system, g, xi, step)
+        state = jax.tree.map(np.asarray, _run_init(*split((system, method, clock)), g, xi))
+    trajectory = Trajectory.begin(system, method, clock, state, save_every)
+    return _advance(trajectory, n_steps, throw, progress, checkpoint)
+
+
+def resume(
+    trajectory: Trajectory | str | os.PathLike,
+    n_steps: int,
+    *,
+    system: System | None = None,
+    method: Integrator | None = None,
+    controls: Any = None,
+    throw: bool = True,
+    progress: bool | Callable[[int, int], None] = False,
+    checkpoint: str | os.PathLike | None = None,
+) -> Trajectory:
+    """Go on from the last step of a trajectory (or of its file), to the same bits as one run.
+
+    Parameters
+    ----------
+    trajectory : Trajectory or path
+        What exists.
+    n_steps : int
+        Further steps.
+    system, method, controls : optional
+        Needed after loading from a file, which holds data only.
+    throw, progress, checkpoint
+        As in ``solve``.
+
+    Returns
+    -------
+    Trajectory
+        Old and new nodes together.
+    """
+    if not isinstance(trajectory, Trajectory):
+        trajectory = Trajectory.load(trajectory, system=system)
+    _check_counts(n_steps, trajectory.save_every)
+    trajectory = trajectory.bind(system, method, controls)
+    return _advance(trajectory, n_steps, throw, progress, checkpoint)
+
+
+def _check_counts(n_steps: int, save_every: int) -> None:
+    for name, value in (("n_steps", n_steps), ("save_every", save_every)):
+        if isinstance(value, bool) or int(value) != value or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+
+
+def _check_start(system: System, g: Point, xi: np.ndarray, dt: float) -> None:
+    """Raise unless the start satisfies the constraints and does not turn past the chart in one step."""
+    x = system.action.at(g)
+    residual = np.asarray(system.constraint_residual(x, jnp.asarray(xi)))
+    scale = 1.0 + np.abs(xi).max()
+    if residual.size and not np.abs(residual).max() <= 1e-9 * scale:
+        raise ValueError(
+            f"xi0 does not satisfy the constraints of {system.name} at g0: residual {residual}; "
+            "system.project(g0, xi0) gives the nearest velocity that does"
+        )
+    turn = float(system.group.turn(jnp.asarray(dt * xi)))
+    if turn >= np.pi:
+        raise ValueError(f"xi0 turns the body by {turn:.2f} rad in one step of dt = {dt}: past half a turn; lower dt")
+
+
+@partial(jax.jit, static_argnums=1)
+def _run_init(arrays: list, static: tuple, g: Point, xi: Array) -> State:
+    system, method, clock = join(arrays, static)
+    return method.init(system, clock, jax.tree.map(jnp.asarray, g), xi)
+
+
+@partial(jax.jit, static_argnums=(1, 5))
+def _run_chunk(arrays: list, static: tuple, state: State, n_nodes: Array, stride: Array, strided: bool) -> tuple:
+    """Up to ``n_nodes`` ≤ CHUNK saved nodes from ``state``, one every ``stride`` steps; stops at a failure.
+
+    Returns the last good state, the status, the number of saved nodes, and the buffer of (k, g, p⁺, p⁻) rows.
+    """
+    system, method, clock = join(arrays, static)
+    step = scalarize(lambda state: method.step(system, clock, state))
+
+    def going(carry: tuple) -> Array:
+        i, _, status, _ = carry
+        return (i < n_nodes) & (status == 0)
+
+    def advance(state: State) -> tuple[State, Array]:
+        new = step(state)
+        return new._replace(status=state.status), new.status
+
+    def leap(state: State) -> tuple[State, Array]:
+        def inner_going(carry: tuple) -> Array:
+            return (carry[0] < stride) & (carry[2] == 0)
+
+        def inner(carry: tuple) -> tuple:
+            new, status = advance(carry[1])
+            keep = status == 0
+            return carry[0] + 1, jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, carry[1]), status
+
+        zero = jnp.asarray(0, jnp.int32)
+        _, state, status = lax.while_loop(inner_going, inner, (jnp.asarray(0), state, zero))
+        return state, status
+
+    def body(carry: tuple) -> tuple:
+        i, state, _, buffer = carry
+        new, status = (leap if strided else advance)(state)
+        row = jnp.concatenate([new.k[None].astype(float), system.group.to_vector(new.g), new.p_plus, new.p_minus])
+        buffer = lax.dynamic_update_slice(buffer, row[None], (i, jnp.zeros_like(i)))
+        good = status == 0
+        if not strided:
+            new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
+        return i + good.astype(i.dtype), new, status, buffer
+
+    width = 1 + len(system.group.point_names) + 2 * system.group.dim
+    first = (jnp.asarray(0), state, jnp.asarray(0, jnp.int32), jnp.zeros((CHUNK, width)))
+    n_saved, state, status, buffer = lax.while_loop(going, body, first)
+    return state, status, n_saved, buffer
+
+
+def _advance(
+    trajectory: Trajectory,
+    n_steps: int,
+    throw: bool,
+    progress: bool | Callable[[int, int], None],
+    checkpoint: str | os.PathLike | None,
+) -> Trajectory:
+    """Append chunks until ``n_steps`` more steps are done, a step fails, or the user interrupts."""
+    stride = trajectory.save_every
+    arrays, static = split((trajectory.system, trajectory.method, trajectory.clock))
+    state, done, status = trajectory.state, 0, Result.SUCCESS
+    report, close = _reporter(progress, n_steps)
+    rows: list[np.ndarray] = []
+    last_saved = time.monotonic()
+    try:
+        while done < n_steps and status is Result.SUCCESS:
+            n_nodes, leap = divmod(n_steps - done, stride)
+            n_nodes, leap = (min(n_nodes, CHUNK), stride) if n_nodes else (1, leap)
+            with float64():
+                out = _run_chunk(arrays, static, state, np.int64(n_nodes), np.int64(leap), leap > 1)
+                new_state, code, n_saved, buffer = jax.tree.map(np.asarray, out)
+            state, status = State(*new_state), Result(int(code))
+            rows.append(buffer[: int(n_saved)].copy())
+            done += n_nodes * leap
+            report(min(done, n_steps), n_steps)
+            if checkpoint is not None and time.monotonic() - last_saved > 60 and done < n_steps:
+                trajectory.extended(rows, state, status).save(checkpoint)
+                last_saved = time.monotonic()
+    except KeyboardInterrupt:
+        status = Result.INTERRUPTED
+    finally:
+        close()
+    trajectory = trajectory.extended(rows, state, status)
+    if checkpoint is not None:
+        trajectory.save(Path(checkpoint))
+    if throw and status not in (Result.SUCCESS, Result.INTERRUPTED):
+        raise IntegrationError(
+            f"{trajectory.message}; the trajectory up to there is in the error's .trajectory", trajectory
+        )
+    return trajectory
+
+
+def _reporter(progress: bool | Callable[[int, int], None], total: int) -> tuple[Callable[[int, int], None], Callable]:
+    """Function that shows progress, and one that ends the showing."""
+    if callable(progress):
+        return progress, lambda: None
+    if not progress:
+        return (lambda done, total: None), lambda: None
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    task = bar.add_task("integrating", total=total)
+    bar.start()
+    return (lambda done, total: bar.update(task, completed=done)), bar.stop

@@ -1,0 +1,115 @@
+r"""The Chaplygin sleigh: a rigid body on a plane, resting on two sliding feet and one knife edge.
+
+The knife edge stands at (x, y) and points along the body's first axis; the centre of mass lies on that axis, at a
+distance a ahead of it. With ξ = (ω, u, v), the body velocity of the contact point,
+
+    ℓ = ½(I + ma²)ω² + ½m(u² + v²) + m a ω v,   constraint v = 0,
+
+left-invariant on SE(2). The straight motion with the mass ahead of the edge attracts all others:
+u = U tanh k(t − t₀), ω = W sech k(t − t₀), U² = 2E/m, W² = 2E/(I + ma²), k = a√(2Em)/(I + ma²).
+
+Source: Ferraro, Iglesias, Martín de Diego (2008), example 3; mathematics.md §7, system 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.integrate import quad_vec
+
+from geonh.geometry.distribution import Distribution
+from geonh.groups import SE2
+from geonh.mechanics.system import System
+from geonh.systems.entry import Entry, Start, positive
+
+
+def _metric(x: Any, p: Any) -> list:
+    m, inertia, a = p["m"], p["I"], p["a"]
+    zero = 0.0 * m
+    return [[inertia + m * a**2, zero, m * a], [zero, m, zero], [m * a, zero, m]]
+
+
+def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System:  # noqa: E741
+    """Chaplygin sleigh on SE(2), reduced (base point trivial).
+
+    Parameters
+    ----------
+    m : float
+        Mass, kg.
+    I : float
+        Moment of inertia about the centre of mass, kg m².
+    a : float
+        Distance from the knife edge to the centre of mass, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, u, v): angular velocity, velocity along and across the edge.
+    """
+    parameters = positive(m=m, I=I, a=a)
+    return System(
+        SE2(),
+        metric=_metric,
+        distribution=Distribution(forms=[[0.0, 0.0, 1.0]]),
+        parameters=parameters,
+        base="point",
+        name="chaplygin-sleigh",
+    )
+
+
+def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities in closed form, the heading by the Gudermannian, the position by quadrature; t of shape=[N]."""
+    m, inertia, a = (float(system.parameters[name]) for name in ("m", "I", "a"))
+    total = inertia + m * a**2
+    omega0, u0, _ = start.xi0
+    energy = 0.5 * total * omega0**2 + 0.5 * m * u0**2
+    U, W = np.sqrt(2 * energy / m), np.sign(omega0) * np.sqrt(2 * energy / total)
+    k = a * np.sqrt(2 * energy * m) / total
+    theta0, x0, y0 = (0.0, 0.0, 0.0) if start.g0 is None else start.g0
+    t0 = -np.arctanh(u0 / U) / k
+
+    def heading(s: Any) -> Any:
+        return theta0 + W / k * 2 * (np.arctan(np.tanh(k * (s - t0) / 2)) - np.arctan(np.tanh(-k * t0 / 2)))
+
+    def slope(s: float) -> np.ndarray:
+        return U * np.tanh(k * (s - t0)) * np.array([np.cos(heading(s)), np.sin(heading(s))])
+
+    position, here, points = np.array([x0, y0]), 0.0, []
+    for s in t:
+        position = position + quad_vec(slope, here, s, epsabs=1e-13, epsrel=1e-13)[0]
+        here = s
+        points.append(position)
+    g = np.concatenate([np.asarray(heading(t))[:, None], np.stack(points)], axis=1)
+    phase = k * (np.asarray(t) - t0)
+    return g, np.stack([W / np.cosh(phase), U * np.tanh(phase), np.zeros_like(phase)], axis=1)
+
+
+def draw(system: System, g: np.ndarray) -> dict[str, np.ndarray]:
+    """Body outline and knife edge in the plane."""
+    theta, x, y = np.asarray(g)
+    a = float(system.parameters["a"])
+    rotation = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
+    body = a * np.array([[-0.5, 0.0], [2.0, 1.2], [2.0, -1.2], [-0.5, 0.0]])
+    edge = a * np.array([[-0.4, 0.0], [0.4, 0.0]])
+    return {name: part @ rotation.T + [x, y] for name, part in {"body": body, "edge": edge}.items()}
+
+
+ENTRY = Entry(
+    name="chaplygin-sleigh",
+    build=chaplygin_sleigh,
+    title="Chaplygin sleigh: a body on a knife edge",
+    parameters={
+        "m": "kg, mass",
+        "I": "kg m², moment of inertia about the centre of mass",
+        "a": "m, knife edge to centre of mass",
+    },
+    constraints="v = 0 (no sliding across the edge)",
+    conserved={"energy": "GNI: at p⁻ to rounding"},
+    source="Ferraro, Iglesias, Martín de Diego 2008, example 3",
+    start=lambda system: Start(None, np.array([0.8, -0.5, 0.0])),
+    dt=0.01,
+    n_steps=1000,
+    exact=exact,
+    draw=draw,
+)

@@ -1,0 +1,89 @@
+"""What the catalogue knows of a system besides its equations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+
+
+class Start(NamedTuple):
+    """A consistent start: group element (None for the identity) and velocity, shape=[n]."""
+
+    g0: Any
+    xi0: np.ndarray
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system of the catalogue.
+
+    Attributes
+    ----------
+    name : str
+        Name on the command line.
+    build : callable
+        ``build(**parameters)`` → System; its keyword defaults are those of the source.
+    title : str
+        One line.
+    parameters : mapping of str to str
+        Unit and meaning of each keyword of ``build``.
+    constraints : str
+        The constraints, as an equation; "none" if there are none.
+    conserved : mapping of str to str
+        What the motion keeps, and what GNI keeps of it.
+    source : str
+        Paper, with section or equation numbers.
+    start : callable
+        ``start(system)`` → Start, the default initial condition.
+    dt, n_steps : float, int
+        A run worth looking at.
+    controls : callable, optional
+        u(t), where the system is driven.
+    exact : callable, optional
+        ``exact(system, start, t)`` → (g, xi) with leading time axis: the solution, where it is known in closed form.
+    draw : callable, optional
+        ``draw(system, g)`` → mapping of part names to polylines, shape=[k, 2] or [k, 3], in metres.
+    """
+
+    name: str
+    build: Callable[..., System]
+    title: str
+    parameters: Mapping[str, str]
+    constraints: str
+    conserved: Mapping[str, str]
+    source: str
+    start: Callable[[System], Start]
+    dt: float = 0.01
+    n_steps: int = 1000
+    controls: Callable | None = None
+    exact: Callable[[System, Start, np.ndarray], tuple[Point, np.ndarray]] | None = None
+    draw: Callable[[System, Point], Mapping[str, np.ndarray]] | None = None
+    notes: str = field(default="")
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Default values of the parameters."""
+        return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
+
+    def system(self, **parameters: Any) -> System:
+        """Build the system, or raise ValueError naming a parameter that it does not have."""
+        unknown = [name for name in parameters if name not in self.parameters]
+        if unknown:
+            raise ValueError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(self.parameters)}")
+        return self.build(**parameters)
+
+
+def positive(**values: Any) -> dict[str, np.ndarray]:
+    """Parameters as float64 arrays, or ValueError naming the one that is not finite and positive."""
+    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+    for name, array in arrays.items():
+        if not (np.all(np.isfinite(array)) and np.all(array > 0)):
+            raise ValueError(f"{name} must be positive, got {values[name]}")
+    return arrays

@@ -1,0 +1,444 @@
+"""``Trajectory``: the labelled result of a run.
+
+It keeps the nodes (k, g, p⁺, p⁻) and computes the rest (velocities, multipliers, energies, residuals, first
+integrals) once, when asked. All arrays are NumPy float64 with time on the leading axis.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.groups.base import Point
+from geonh.integrators.base import Clock, Integrator, Result, State
+from geonh.mechanics.system import System
+from geonh.numerics.partition import join, split
+from geonh.numerics.precision import as_float64, float64
+from geonh.observables import observe
+from geonh.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+BLOCK = 10_000
+"""Nodes per call when observables are computed."""
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A trajectory of a system.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[N]
+        Times of the nodes, seconds.
+    g : point, leading axis of length N
+        Group path.
+    x : base point, leading axis of length N
+        Base path x = o·g: what the system's functions see.
+    xi : ndarray, shape=[N, n]
+        Velocities ξ at the nodes, of the average momentum.
+    p, p_plus, p_minus : ndarray, shape=[N, n]
+        Average, incoming and outgoing momenta.
+    multipliers : ndarray, shape=[N, m]
+        λ of the constraint force μᵀλ.
+    energy, energy_minus : ndarray, shape=[N]
+        Energy at p̃ and at p⁻, joules.
+    constraint_residual : ndarray, shape=[N, m]
+        μ(x)ξ − b(x).
+    integrals : dict of str to ndarray
+        The system's first integrals along the path.
+    status : Result
+        SUCCESS, or why the run stopped; ``success`` and ``message`` say it as a truth value and in words.
+    """
+
+    k: np.ndarray
+    g_vector: np.ndarray
+    p_plus: np.ndarray
+    p_minus: np.ndarray
+    dt: float
+    t0: float
+    save_every: int
+    status: Result
+    system: System | None = None
+    method: Integrator | None = None
+    clock: Clock | None = None
+    state: State | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    loaded: dict[str, np.ndarray] = field(default_factory=dict)
+
+    # --- making --------------------------------------------------------------------------------------------
+    @classmethod
+    def begin(cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int) -> Trajectory:
+        """Trajectory of one node."""
+        group = system.group
+        attributes = {
+            "system": system.name,
+            "method": describe(method),
+            "group": str(group),
+            "point_names": list(group.point_names),
+            "velocity_names": list(group.velocity_names),
+            "point_shapes": [list(s) for s in group.point_shapes],
+            "point_is_tuple": isinstance(group.identity(), tuple),
+            "parameters": jax.tree.map(lambda a: None if callable(a) else np.asarray(a).tolist(), system.parameters),
+            "geonh_version": __version__,
+        }
+        return cls(
+            k=np.zeros(1, dtype=np.int64),
+            g_vector=np.asarray(group.to_vector(state.g))[None],
+            p_plus=np.asarray(state.p_plus)[None],
+            p_minus=np.asarray(state.p_minus)[None],
+            dt=float(clock.dt),
+            t0=float(clock.t0),
+            save_every=int(save_every),
+            status=Result.SUCCESS,
+            system=system,
+            method=method,
+            clock=clock,
+            state=state,
+            attributes=attributes,
+        )
+
+    def extended(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
+        """Trajectory with further rows (k, g, p⁺, p⁻)."""
+        n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
+        new = np.concatenate([np.empty((0, 1 + n_g + 2 * n)), *rows])
+        k, g, p_plus, p_minus = np.split(new, [1, 1 + n_g, 1 + n_g + n], axis=1)
+        return replace(
+            self,
+            k=np.concatenate([self.k, k[:, 0].astype(np.int64)]),
+            g_vector=np.concatenate([self.g_vector, g]),
+            p_plus=np.concatenate([self.p_plus, p_plus]),
+            p_minus=np.concatenate([self.p_minus, p_minus]),
+            state=state,
+            status=status,
+            loaded={},
+        )
+
+    def bind(self, system: System | None, method: Integrator | None, controls: Any = None) -> Trajectory:
+        """Attach what a file does not hold, or raise ValueError naming what is missing."""
+        system, method = system or self.system, method or self.method
+        if system is None or method is None or self.state is None:
+            missing = "system=" if system is None else "method=" if method is None else "a saved state"
+            raise ValueError(f"to go on from a file, {missing} is needed too: a file holds data only")
+        if tuple(self.attributes["point_names"]) != system.group.point_names:
+            raise ValueError(f"the trajectory is of {self.attributes['group']}, the system of {system.group}")
+        if describe(method) != self.attributes["method"]:
+            raise ValueError(f"the trajectory was made by {self.attributes['method']}, not by {describe(method)}")
+        if controls is None and self.clock is not None:
+            controls = self.clock.controls
+        clock = Clock(np.float64(self.t0), np.float64(self.dt), controls)
+        state = self.state._replace(g=system.group.from_vector(np.asarray(system.group.to_vector(self.state.g))))
+        return replace(self, system=system, method=method, clock=clock, state=state)
+
+    # --- reading -------------------------------------------------------------------------------------------
+    @property
+    def success(self) -> bool:
+        """Whether the run reached its end."""
+        return self.status is Result.SUCCESS
+
+    @cached_property
+    def message(self) -> str:
+        """How the run ended, in words, with step, time and residual of a failure."""
+        if self.status in (Result.SUCCESS, Result.INTERRUPTED) or self.state is None:
+            return f"{self.attributes['system']}: {self.status.message} at t = {self.t[-1]:.6g}"
+        step = int(self.state.k) + 1
+        text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self.status.message}"
+        if self.system is not None and self.method is not None:
+            with float64():
+                new = self.method.step(self.system, self.clock, self.state)
+                residual = float(self.method.residual(self.system, self.clock, self.state, new))
+            text += f" (residual of the implicit step {residual:.2g})"
+        return text
+
+    @property
+    def t(self) -> np.ndarray:
+        return self.t0 + self.k * self.dt
+
+    @cached_property
+    def g(self) -> Point:
+        leaves, start = [], 0
+        for shape in self.attributes["point_shapes"]:
+            size = int(np.prod(shape))
+            leaves.append(self.g_vector[:, start : start + size].reshape(-1, *shape))
+            start += size
+        return tuple(leaves) if self.attributes["point_is_tuple"] else leaves[0]
+
+    @cached_property
+    def x(self) -> Any:
+        with float64():
+            return jax.tree.map(np.asarray, jax.vmap(self._bound.action.at)(self.g))
+
+    @cached_property
+    def observables(self) -> dict[str, np.ndarray]:
+        """Everything ``observe`` reads from the nodes."""
+        if self.loaded:
+            return self.loaded
+        parts = []
+        arrays, static = split((self._bound, self.clock))
+        with float64():
+            for start in range(0, len(self.k), BLOCK):
+                part = slice(start, start + BLOCK)
+                g = jax.tree.map(lambda a, part=part: a[part], self.g)
+                found = _observe(arrays, static, self.k[part], g, self.p_plus[part], self.p_minus[part])
+                parts.append(jax.tree.map(np.asarray, found))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    @property
+    def _bound(self) -> System:
+        if self.system is None:
+            raise ValueError("this trajectory came from a file without its system; load it with system=")
+        return self.system
+
+    @property
+    def xi(self) -> np.ndarray:
+        return self.observables["xi"]
+
+    @property
+    def p(self) -> np.ndarray:
+        return self.observables["p"]
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        return self.observables["multipliers"]
+
+    @property
+    def energy(self) -> np.ndarray:
+        return self.observables["energy"]
+
+    @property
+    def energy_minus(self) -> np.ndarray:
+        return self.observables["energy_minus"]
+
+    @property
+    def constraint_residual(self) -> np.ndarray:
+        return self.observables["constraint_residual"]
+
+    @property
+    def integrals(self) -> dict[str, np.ndarray]:
+        prefix = "integral:"
+        return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def __repr__(self) -> str:
+        a = self.attributes
+        return (
+            f"Trajectory of {a['system']} on {a['group']} by {a['method']}: {len(self)} nodes, "
+            f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}"
+        )
+
+    def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
+        """Between nodes along the group: g(t) = g_k τ(s ζ_k), and velocities linearly; of second order.
+
+        Parameters
+        ----------
+        times : array_like, shape=[N]
+            Within the trajectory's time span.
+
+        Returns
+        -------
+        g : point, leading axis of length N
+        xi : ndarray, shape=[N, n]
+
+        Raises
+        ------
+        ValueError
+            For times outside the span.
+        """
+        times = np.atleast_1d(as_float64(times, "times"))
+        low, high = sorted((self.t[0], self.t[-1]))
+        if times.min() < low - 1e-12 * (1 + abs(low)) or times.max() > high + 1e-12 * (1 + abs(high)):
+            raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
+        group, sign = self._bound.group, np.sign(self.dt)
+        i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
+        j = np.minimum(i + 1, len(self) - 1)
+        span = np.where(j > i, self.t[j] - self.t[i], 1.0)
+        s = (times - self.t[i]) / span
+        with float64():
+            before, after = (jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), self.g) for i in (i, j))
+            zeta = group.log(group.compose(group.inverse(before), after))
+            g = group.compose(before, group.exp(s[:, None] * zeta))
+            return jax.tree.map(np.asarray, g), self.xi[i] + s[:, None] * (self.xi[j] - self.xi[i])
+
+    # --- leaving -------------------------------------------------------------------------------------------
+    def to_geomstats(self) -> np.ndarray:
+        """The group path as points of ``system.space``, shape=[N, *space.shape]."""
+        return self._bound.group.to_geomstats(self.g)
+
+    def to_xarray(self) -> xr.Dataset:
+        """All arrays, labelled by time and component names."""
+        import xarray as xr
+
+        a, o = self.attributes, self.observables
+        m = o["multipliers"].shape[1]
+        data: dict[str, Any] = {
+            "g": (("time", "coordinate"), self.g_vector, {"long_name": "group element, flattened"}),
+            "p_plus": (("time", "component"), self.p_plus, {"long_name": "incoming momentum"}),
+            "p_minus": (("time", "component"), self.p_minus, {"long_name": "outgoing momentum"}),
+            "step": (("time",), self.k, {"long_name": "step number"}),
+        }
+        names = {"xi": "velocity", "p": "average momentum", "multipliers": "constraint multipliers"}
+        dims = {"xi": "component", "p": "component", "multipliers": "constraint", "constraint_residual": "constraint"}
+        for key, value in o.items():
+            if key.startswith("integral:"):
+                label = key.removeprefix("integral:")
+                extra = [f"{label} component"] if value.ndim == 2 else []
+                data[key] = (("time", *extra), value, {"long_name": f"first integral {label}"})
+            else:
+                extra = [dims[key]] if key in dims else []
+                unit = {"units": "J"} if key.startswith("energy") else {}
+                data[key] = (("time", *extra), value, {"long_name": names.get(key, key.replace("_", " ")), **unit})
+        coordinates = {
+            "time": ("time", self.t, {"units": "s"}),
+            "coordinate": list(a["point_names"]),
+            "component": list(a["velocity_names"]),
+            "constraint": np.arange(m),
+        }
+        attributes = {
+            "system": a["system"],
+            "method": a["method"],
+            "group": a["group"],
+            "dt": self.dt,
+            "t0": self.t0,
+            "save_every": self.save_every,
+            "status": self.status.name,
+            "message": self.message,
+            "parameters": json.dumps(a["parameters"]),
+            "point_shapes": json.dumps(a["point_shapes"]),
+            "point_is_tuple": int(a["point_is_tuple"]),
+            "geonh_version": a["geonh_version"],
+        }
+        return xr.Dataset(data, coordinates, attributes)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per node, one column per named component."""
+        import pandas as pd
+
+        a, o = self.attributes, self.observables
+        columns: dict[str, np.ndarray] = dict(zip(a["point_names"], self.g_vector.T, strict=True))
+        columns |= dict(zip(a["velocity_names"], o["xi"].T, strict=True))
+        for name in ("p_plus", "p_minus"):
+            values = getattr(self, name)
+            columns |= {f"{name}_{v}": values[:, i] for i, v in enumerate(a["velocity_names"])}
+        for key, value in o.items():
+            label = key.removeprefix("integral:")
+            if value.ndim == 1:
+                columns[label] = value
+            elif key not in ("xi", "p"):
+                columns |= {f"{label}_{i}": value[:, i] for i in range(value.shape[1])}
+        return pd.DataFrame(columns, index=pd.Index(self.t, name="time"))
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write a NetCDF file with everything, the state to resume from included; replaces the file as a whole."""
+        path = Path(path)
+        dataset = self.to_xarray()
+        if self.state is not None:
+            for name in ("p_plus", "p_minus", "increment"):
+                dataset[f"state_{name}"] = (("component",), np.asarray(getattr(self.state, name)))
+            dataset["state_g"] = (("coordinate",), np.asarray(self._bound.group.to_vector(self.state.g)))
+            dataset["state_rows"] = (("row", "component"), np.asarray(self.state.rows))
+            dataset["state_k"] = int(self.state.k)
+        temporary = path.with_name(path.name + ".part")
+        dataset.to_netcdf(temporary, engine="h5netcdf", invalid_netcdf=False)
+        os.replace(temporary, path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, system: System | None = None) -> Trajectory:
+        """Read a file that ``save`` wrote; nothing in it is executed.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        system : System, optional
+            Attach a system, to interpolate or to go on; all saved arrays can be read without.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a geonh trajectory.
+        """
+        import xarray as xr
+
+        with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
+            data = opened.load()
+        if "geonh_version" not in data.attrs:
+            raise ValueError(f"{path} is not a trajectory saved by geonh")
+        a = data.attrs
+        attributes = {
+            **{key: str(a[key]) for key in ("system", "method", "group", "geonh_version")},
+            "point_names": [str(n) for n in data["coordinate"].values],
+            "velocity_names": [str(n) for n in data["component"].values],
+            "point_shapes": json.loads(a["point_shapes"]),
+            "point_is_tuple": bool(a["point_is_tuple"]),
+            "parameters": json.loads(a["parameters"]),
+        }
+        own = {"g", "p_plus", "p_minus", "step"}
+        loaded = {
+            str(key): np.asarray(value.values)
+            for key, value in data.data_vars.items()
+            if key not in own and not str(key).startswith("state_")
+        }
+        loaded.setdefault("multipliers", np.zeros((data.sizes["time"], 0)))
+        loaded.setdefault("constraint_residual", np.zeros((data.sizes["time"], 0)))
+        state = None
+        if "state_k" in data:
+            g = partial(_unflatten, shapes=attributes["point_shapes"], is_tuple=attributes["point_is_tuple"])
+            rows = data["state_rows"].values if "state_rows" in data else np.zeros((0, data.sizes["component"]))
+            state = State(
+                np.int64(data["state_k"].values),
+                g(data["state_g"].values),
+                *(data[f"state_{name}"].values for name in ("p_plus", "p_minus", "increment")),
+                rows,
+                np.int32(0),
+            )
+        trajectory = cls(
+            k=data["step"].values,
+            g_vector=data["g"].values,
+            p_plus=data["p_plus"].values,
+            p_minus=data["p_minus"].values,
+            dt=float(a["dt"]),
+            t0=float(a["t0"]),
+            save_every=int(a["save_every"]),
+            status=Result[a["status"]],
+            state=state,
+            attributes=attributes,
+            loaded=loaded,
+        )
+        return replace(trajectory, system=system) if system is not None else trajectory
+
+    def plot(self, **options: Any) -> Any:
+        """Figure of the path, the velocities and the invariants' errors; see ``geonh.plotting.plot_trajectory``."""
+        from geonh.plotting import plot_trajectory
+
+        return plot_trajectory(self, **options)
+
+
+def describe(method: Integrator) -> str:
+    """A method in one line: its class and its options."""
+    return repr(method).replace("\n", "").replace("  ", "")
+
+
+def _unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:
+    sizes = [int(np.prod(s)) for s in shapes]
+    parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
+    leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
+    return tuple(leaves) if is_tuple else leaves[0]
+
+
+@partial(jax.jit, static_argnums=1)
+def _observe(arrays: list, static: tuple, k: Any, g: Point, p_plus: Any, p_minus: Any) -> dict[str, Any]:
+    """``observe`` over the nodes, compiled once for a system's structure."""
+    system, clock = join(arrays, static)
+    return jax.vmap(observe, in_axes=(None, None, 0, 0, 0, 0))(system, clock, k, g, p_plus, p_minus)

@@ -1,0 +1,3 @@
+"""Version of the library."""
+
+__version__ = "0.1.0"
