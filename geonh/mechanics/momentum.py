@@ -1,0 +1,407 @@
+r"""Momentum maps and symmetries, continuous and discrete.
+
+The symmetries of a system on G are, to begin with, left translations g ↦ exp(tη)g: their infinitesimal generator has
+the body components Ad_{g⁻¹}η, and their momentum map is the spatial momentum Ad*_{g⁻¹}p. An action that is no left
+translation (a turning table turns R² and the ball together) is given by its ``generators``, a function g ↦ X(g) of
+shape=[k, n] whose rows are the body components of the generators of k elements of its algebra; the default is
+X(g) = Ad_{g⁻¹}ᵀ, one row Ad_{g⁻¹}e_a for each basis element of g. An element of the algebra is then a vector η of
+shape=[k], its generator X(g)ᵀη, and a section of the bundle g^D is a function g ↦ η(g) with X(g)ᵀη(g) ∈ D.
+
+A vector field with body components X moves a velocity by δξ = D_ξX + ad_ξ X, where D_ξ is the derivative along g ξ̂; for
+left translations δξ = 0.
+
+Source: Ferraro, Iglesias, Martín de Diego, *Momentum and energy preserving integrators for nonholonomic dynamics*,
+Nonlinearity 21 (2008), section 4.5 (the bundle g^D, horizontal symmetries, Theorem 3, Corollary 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import LieGroup, Point
+from geonh.mechanics.system import System
+from geonh.numerics.precision import in_float64
+
+Generators = Callable[[Point], Array]
+Section = Callable[[Point], Array]
+
+
+# --- momentum maps -------------------------------------------------------------------------------------------
+@in_float64
+def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
+    """Noether momentum of left translation, Ad*_{g⁻¹}p.
+
+    Parameters
+    ----------
+    group : LieGroup
+        The group.
+    g : point, leading axes [...]
+        Group elements.
+    p : array, shape=[..., n]
+        Body momenta p = ∂ℓ/∂ξ.
+
+    Returns
+    -------
+    array, shape=[..., n]
+        In the dual basis of the algebra.
+    """
+    return group.Ad_star(group.inverse(g), jnp.asarray(p))
+
+
+@in_float64
+def generator(group: LieGroup, g: Point, eta: Array) -> Array:
+    """Body components g⁻¹·η_G(g) = Ad_{g⁻¹}η of the infinitesimal generator of left translation by exp(tη).
+
+    Parameters
+    ----------
+    group : LieGroup
+        The group.
+    g : point, leading axes [...]
+        Group elements.
+    eta : array, shape=[..., n]
+        Elements of the algebra.
+
+    Returns
+    -------
+    array, shape=[..., n]
+    """
+    return jnp.einsum("...ij,...j->...i", group.Ad(group.inverse(g)), jnp.asarray(eta))
+
+
+@in_float64
+def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None) -> Array:
+    """Momentum map ⟨p, X(g)ᵀη⟩ of a symmetry; for left translations ⟨p, Ad_{g⁻¹}η⟩.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point, leading axes [...]
+        Group elements.
+    p : array, shape=[..., n]
+        Momenta. Along a run of GNI, p⁺ and p⁻ give the same for a horizontal symmetry, and p⁺ the discrete momentum
+        map ⟨D₂L_d(q_{k−1}, q_k), η_Q(q_k)⟩ for any.
+    eta : array_like, shape=[k]
+        Element of the algebra of the symmetry group (k = n for left translations).
+    generators : callable, optional
+        g ↦ X(g), shape=[k, n], of an action that is no left translation.
+
+    Returns
+    -------
+    array, shape=[...]
+    """
+    eta = jnp.asarray(eta, dtype=float)
+    return _along(system, lambda g: eta, generators, g, p)
+
+
+@in_float64
+def nonholonomic_momentum(
+    system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
+) -> Array:
+    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is read from p = p⁺ (section 4.5).
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point, leading axes [...]
+        Group elements.
+    p : array, shape=[..., n]
+        Momenta.
+    section : callable
+        g ↦ η(g), shape=[k], written in jax.numpy, of single group elements; ``horizontality`` tells whether it lies
+        in g^D.
+    generators : callable, optional
+        As in ``momentum_map``.
+
+    Returns
+    -------
+    array, shape=[...]
+    """
+    return _along(system, section, generators, g, p)
+
+
+@in_float64
+def horizontality(system: System, g: Point, section: Section, *, generators: Generators | None = None) -> Array:
+    """Residual μ(x)X(g)ᵀη(g) of a section: zero where the section lies in g^D.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point, leading axes [...]
+        Group elements.
+    section, generators : callable
+        As in ``nonholonomic_momentum``.
+
+    Returns
+    -------
+    array, shape=[..., m]
+        With m = 0 without constraints.
+    """
+    X = _generators(system, generators)
+
+    def single(g: Point) -> Array:
+        if system.distribution is None:
+            return jnp.zeros(0)
+        mu = system.distribution.annihilator(system.action.at(g), system.parameters)
+        return mu @ (X(g).T @ jnp.asarray(section(g)))
+
+    return system.group.batched(single, g)
+
+
+@in_float64
+def momentum_equation_residual(
+    system: System, trajectory: Any, section: Section, *, generators: Generators | None = None
+) -> Array:
+    r"""Residual of the discrete nonholonomic momentum equation (Theorem 3) along a run.
+
+    With J_k = ⟨p⁺_k, X(g_k)ᵀη_k⟩ and η_k = η(g_k),
+
+        J_{k+1} − J_k − ⟨p⁺_{k+1}, X(g_{k+1})ᵀ(η_{k+1} − η_k)⟩,
+
+    which is zero to rounding under GNI if every constant η is a symmetry of ℓ (so that l_d is invariant) and the
+    section lies in g^D. The constraints need no symmetry, and may be affine.
+
+    Parameters
+    ----------
+    system : System
+        The system, without external forces.
+    trajectory : Trajectory
+        With every step kept (``save_every=1``).
+    section, generators : callable
+        As in ``nonholonomic_momentum``.
+
+    Returns
+    -------
+    array, shape=[N − 1]
+        Of a trajectory of N nodes; joule seconds times the unit of η.
+
+    Raises
+    ------
+    ValueError
+        If steps were left out of the trajectory, or if there are external forces.
+    """
+    if np.any(np.diff(trajectory.k) != 1):
+        raise ValueError("the momentum equation relates consecutive steps: run with save_every=1")
+    if system.forces is not None:
+        raise ValueError(f"the momentum equation of Theorem 3 has no external forces; {system.name} has some")
+    X = _generators(system, generators)
+    p = jnp.asarray(trajectory.p_plus)
+    fields = system.group.batched(X, trajectory.g)
+    eta = system.group.batched(lambda g: jnp.asarray(section(g)), trajectory.g)
+    momenta = jnp.einsum("kn,kan->ka", p, fields)
+    J = jnp.sum(momenta * eta, axis=1)
+    return J[1:] - J[:-1] - jnp.sum(momenta[1:] * (eta[1:] - eta[:-1]), axis=1)
+
+
+@in_float64
+def moving_energy(
+    system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
+) -> Array:
+    """Moving energy H(x, p) − ⟨p, X(g)ᵀη(g)⟩ of a system with affine constraints.
+
+    It is kept by the continuous motion if the vector field X(g)ᵀη(g) is a section of the affine distribution up to D,
+    and a symmetry of ℓ; for a ball on a table that turns at the rate Ω it is the rotation of table and ball together.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point, leading axes [...]
+        Group elements.
+    p : array, shape=[..., n]
+        Momenta.
+    section, generators : callable
+        As in ``nonholonomic_momentum``, but with the generator in the affine distribution.
+
+    Returns
+    -------
+    array, shape=[...]
+        Joules.
+    """
+    energy = system.group.batched(
+        lambda g, p: system.energy(system.action.at(g), p), g, jnp.asarray(p), ndims=(None, 1)
+    )
+    return energy - _along(system, section, generators, g, p)
+
+
+# --- symmetries ----------------------------------------------------------------------------------------------
+@in_float64
+def symmetries(
+    system: System,
+    *,
+    generators: Generators | None = None,
+    samples: int = 16,
+    seed: int = 0,
+    tol: float = 1e-9,
+) -> Array:
+    """Infinitesimal symmetries: the η that leave ℓ and the (affine) distribution invariant.
+
+    Parameters
+    ----------
+    system : System
+        The system. External forces are not looked at.
+    generators : callable, optional
+        g ↦ X(g), shape=[k, n], of an action among whose elements to search; left translations when left out.
+    samples : int
+        Number of random group elements and velocities at which invariance is tested; of bounded coordinates, so that
+        it is invariance near the identity that is tested.
+    seed : int
+        Of the random numbers.
+    tol : float
+        Changes below ``tol``, relative to the sizes of ℓ and of the distribution, count as none.
+
+    Returns
+    -------
+    array, shape=[s, k]
+        Rows that are a basis of the algebra of symmetries, in reduced echelon form; s = 0 if there are none.
+    """
+
+    def change(g: Point, xi: Array, scale: Array) -> Array:
+        return jnp.concatenate([_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
+
+    X = _generators(system, generators)
+    return _null_space(system, change, samples, seed, tol)
+
+
+@in_float64
+def horizontal_symmetries(
+    system: System,
+    *,
+    generators: Generators | None = None,
+    samples: int = 16,
+    seed: int = 0,
+    tol: float = 1e-9,
+) -> Array:
+    """Horizontal symmetries: the η that leave ℓ invariant and whose generators lie in D everywhere.
+
+    GNI keeps ⟨p^±, X(g)ᵀη⟩ of these to rounding (Corollary 4). The constraints themselves need not be invariant.
+
+    Parameters
+    ----------
+    system : System
+        The system. Without constraints every symmetry is horizontal (Noether).
+    generators, samples, seed, tol
+        As in ``symmetries``.
+
+    Returns
+    -------
+    array, shape=[s, k]
+        Rows that are a basis, in reduced echelon form.
+    """
+
+    def change(g: Point, xi: Array, scale: Array) -> Array:
+        invariance = _change_of_lagrangian(system, X, g, xi) / scale
+        if system.distribution is None:
+            return invariance
+        x = system.action.at(g)
+        normal = system.distribution.Q(jnp.eye(system.group.dim), x, system.parameters)
+        return jnp.concatenate([invariance, normal @ X(g).T])
+
+    X = _generators(system, generators)
+    return _null_space(system, change, samples, seed, tol)
+
+
+def _change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) -> Array:
+    """Derivative of ℓ along each generator's lift to velocities, shape=[1, k]."""
+
+    def along(field: Callable[[Point], Array]) -> Array:
+        moved_g = system.group.left_tangent(g, field(g))
+        moved_xi = _derivative(system, field, g, xi) + system.group.bracket(xi, field(g))
+        return jax.jvp(lambda g, xi: system.lagrangian(system.action.at(g), xi), (g, xi), (moved_g, moved_xi))[1]
+
+    return _each(X, g, along)[None]
+
+
+def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
+    """Lie derivatives of the projector P and of the section Y along each generator, shape=[n² + n, k]."""
+    D, n = system.distribution, system.group.dim
+    if D is None:
+        return jnp.zeros((0, X(g).shape[0]))
+
+    def projector(g: Point) -> Array:
+        x = system.action.at(g)
+        return D.P(system.mass_matrix(x), x, system.parameters)
+
+    def drift(g: Point) -> Array:
+        x = system.action.at(g)
+        return D.drift_section(system.mass_matrix(x), x, system.parameters)
+
+    P, Y = projector(g), drift(g)
+    size = jnp.sqrt(1.0 + jnp.sum(Y * Y))
+
+    def along(field: Callable[[Point], Array]) -> Array:
+        A = jax.vmap(lambda v: _derivative(system, field, g, v) + system.group.bracket(v, field(g)))(jnp.eye(n)).T
+        turned_P = _derivative(system, projector, g, field(g)) + P @ A - A @ P
+        turned_Y = _derivative(system, drift, g, field(g)) - A @ Y
+        return jnp.concatenate([turned_P.ravel(), turned_Y / size])
+
+    return _each(X, g, along).T
+
+
+def _each(X: Generators, g: Point, along: Callable) -> Array:
+    """Apply ``along`` to the k fields g ↦ X(g)[a], stacked on the first axis."""
+    return jax.vmap(lambda row: along(lambda g: row @ X(g)))(jnp.eye(X(g).shape[0]))
+
+
+def _derivative(system: System, function: Callable[[Point], Array], g: Point, xi: Array) -> Array:
+    """D_ξ of a function of the group element: d/dε function(g exp(εξ)) at ε = 0."""
+    return jax.jvp(function, (g,), (system.group.left_tangent(g, xi),))[1]
+
+
+def _generators(system: System, generators: Generators | None) -> Generators:
+    group = system.group
+    if generators is None:
+        return lambda g: jnp.swapaxes(group.Ad(group.inverse(g)), -1, -2)
+    return lambda g: jnp.asarray(generators(g))
+
+
+def _along(system: System, section: Section, generators: Generators | None, g: Point, p: Array) -> Array:
+    """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
+    X = _generators(system, generators)
+    return system.group.batched(
+        lambda g, p: p @ (X(g).T @ jnp.asarray(section(g))), g, jnp.asarray(p), ndims=(None, 1)
+    )
+
+
+def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
+    """Common kernel, in reduced echelon form, of ``change(g, ξ, scale of ℓ)`` of shape=[r, k] at random g and ξ."""
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, got {samples}")
+    rng = np.random.default_rng(seed)
+    n = system.group.dim
+    g = system.group.exp(jnp.asarray(rng.uniform(-1.0, 1.0, (samples, n))))
+    xi = jnp.asarray(rng.uniform(-1.0, 1.0, (samples, n)))
+    sizes = jax.vmap(lambda g, xi: system.lagrangian(system.action.at(g), xi))(g, xi)
+    scale = jnp.sqrt(jnp.mean(sizes**2))
+    rows = np.asarray(jax.jit(jax.vmap(change, in_axes=(0, 0, None)))(g, xi, scale))
+    rows = rows.reshape(-1, rows.shape[-1])
+    if not np.all(np.isfinite(rows)):
+        raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
+    _, singular, directions = np.linalg.svd(rows)
+    rank = int(np.sum(singular > tol * max(1.0, singular[0])))
+    return jnp.asarray(_echelon(directions[rank:]))
+
+
+def _echelon(rows: np.ndarray) -> np.ndarray:
+    """Reduced row echelon form of independent rows: the basis that reads best."""
+    rows, done = rows.copy(), 0
+    for column in range(rows.shape[1]):
+        if done == len(rows):
+            break
+        pivot = done + int(np.argmax(np.abs(rows[done:, column])))
+        if abs(rows[pivot, column]) < 1e-8:
+            continue
+        rows[[done, pivot]] = rows[[pivot, done]]
+        rows[done] /= rows[done, column]
+        others = np.arange(len(rows)) != done
+        rows[others] -= rows[others, column][:, None] * rows[done]
+        done += 1
+    return np.where(np.abs(rows) < 1e-12, 0.0, rows)
