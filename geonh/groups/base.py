@@ -55,6 +55,12 @@ class LieGroup(eqx.Module):
     point_shapes: eqx.AbstractVar[tuple[tuple[int, ...], ...]]
     has_cayley: eqx.AbstractVar[bool]
 
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return str(self)
+
     # --- the group law -------------------------------------------------------------------------------------
     @abstractmethod
     def identity(self) -> Point:
@@ -204,7 +210,9 @@ class LieGroup(eqx.Module):
         ]
         leaves, treedef = jax.tree.flatten(args)
         depths = jax.tree.leaves(tuple(core))
-        batch = jnp.broadcast_shapes(*[jnp.shape(a)[: jnp.ndim(a) - d] for a, d in zip(leaves, depths, strict=True)])
+        batch = jnp.broadcast_shapes(
+            *[jnp.shape(a)[: jnp.ndim(a) - d] for a, d in zip(leaves, depths, strict=True)]
+        )
         leaves = [
             jnp.broadcast_to(a, batch + jnp.shape(a)[jnp.ndim(a) - d :])
             for a, d in zip(leaves, depths, strict=True)

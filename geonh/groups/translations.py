@@ -24,8 +24,8 @@ class _Additive(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True, default=True)
 
-    def identity(self) -> Array:
-        return jnp.zeros(self.dim)
+    def identity(self) -> Any:
+        return np.zeros(self.dim)
 
     def compose(self, g: Array, h: Array) -> Array:
         return g + h
@@ -67,6 +67,10 @@ def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, 
     return tuple(names)
 
 
+def _power(symbol: str, n: int) -> str:
+    return symbol + str(n).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 class Translations(_Additive):
     """Rⁿ as a group. Points and velocities of shape=[..., n] (metres, metres per second, or what the user says).
 
@@ -85,6 +89,9 @@ class Translations(_Additive):
         self.point_names = _names(names, dim, "x")
         self.velocity_names = tuple(f"v{name}" for name in self.point_names)
         self.point_shapes = ((dim,),)
+
+    def __str__(self) -> str:
+        return "R" if self.dim == 1 else _power("R", self.dim)
 
     def space(self) -> Any:
         from geomstats.geometry.euclidean import Euclidean
@@ -115,12 +122,19 @@ class Torus(_Additive):
         self.velocity_names = tuple(f"{name}_dot" for name in self.point_names)
         self.point_shapes = ((dim,),)
 
+    def __str__(self) -> str:
+        return "S¹" if self.dim == 1 else _power("T", self.dim)
+
     def space(self) -> Any:
         from geomstats.geometry.hypersphere import Hypersphere
         from geomstats.geometry.product_manifold import ProductManifold
 
         circle = Hypersphere(1)
-        return circle if self.dim == 1 else ProductManifold([Hypersphere(1) for _ in range(self.dim)], point_ndim=1)
+        return (
+            circle
+            if self.dim == 1
+            else ProductManifold([Hypersphere(1) for _ in range(self.dim)], point_ndim=1)
+        )
 
     def to_geomstats(self, g: Array) -> np.ndarray:
         angle = np.asarray(g, dtype=np.float64)
