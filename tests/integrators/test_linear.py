@@ -1,0 +1,88 @@
+"""Elimination unrolled at trace time against LAPACK, and through JAX's transformations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geonh.integrators.linear import UNROLLED, det, solve, solve_spd
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def spd(n: int, seed: int = 0) -> np.ndarray:
+    a = np.random.default_rng(seed).normal(size=(n, n))
+    return a @ a.T + n * np.eye(n)
+
+
+def skewed(n: int, seed: int = 0) -> np.ndarray:
+    """Not symmetric, with a positive definite symmetric part: no pivot vanishes."""
+    b = np.random.default_rng(seed + 1).normal(size=(n, n))
+    return spd(n, seed) + (b - b.T)
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(1, 6), seed=st.integers(0, 2**32 - 2), columns=st.sampled_from([None, 1, 3]))
+def test_agrees_with_lapack(n, seed, columns):
+    with jax.enable_x64(True):
+        b = np.random.default_rng(seed).normal(size=(n,) if columns is None else (n, columns))
+        for function, a in ((solve, skewed(n, seed)), (solve, spd(n, seed)), (solve_spd, spd(n, seed))):
+            x = function(jnp.asarray(a), jnp.asarray(b))
+            assert x.shape == b.shape
+            assert x.dtype == np.float64
+            np.testing.assert_allclose(a @ x, b, rtol=0, atol=1e-12 * max(1, np.abs(b).max()))
+        np.testing.assert_allclose(
+            det(jnp.asarray(skewed(n, seed))), np.linalg.det(skewed(n, seed)), rtol=1e-12
+        )
+
+
+def test_lapack_takes_over_above_the_limit():
+    n = UNROLLED + 2
+    b = np.arange(n, dtype=float)
+    for function, a in ((solve, skewed(n)), (solve_spd, spd(n))):
+        assert "triangular_solve" in str(jax.make_jaxpr(function)(a, b))
+        np.testing.assert_allclose(a @ function(a, b), b, atol=1e-10)
+    np.testing.assert_allclose(det(jnp.asarray(spd(n))), np.linalg.det(spd(n)), rtol=1e-12)
+    assert "triangular_solve" not in str(jax.make_jaxpr(solve)(spd(UNROLLED), np.ones(UNROLLED)))
+
+
+def test_solve_spd_reads_the_upper_triangle_in_every_dimension():
+    for n in (4, UNROLLED + 1):
+        a, b = spd(n), np.ones(n)
+        np.testing.assert_allclose(solve_spd(jnp.asarray(np.triu(a)), b), np.linalg.solve(a, b), rtol=1e-10)
+
+
+def test_dimension_zero():
+    assert solve(jnp.zeros((0, 0)), jnp.zeros(0)).shape == (0,)
+    assert det(jnp.zeros((0, 0))) == 1.0
+
+
+def test_no_pivoting_shows_in_the_residual():
+    x = solve(jnp.array([[0.0, 1.0], [1.0, 0.0]]), jnp.array([1.0, 2.0]))
+    assert not np.all(np.isfinite(x))
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match="square"):
+        solve(jnp.ones((2, 3)), jnp.ones(2))
+    with pytest.raises(ValueError, match="right-hand side"):
+        solve(jnp.eye(2), jnp.ones(3))
+    with pytest.raises(ValueError, match="square"):
+        det(jnp.ones(3))
+
+
+def test_derivatives_and_vmap():
+    a, b = jnp.asarray(skewed(4)), jnp.arange(4.0)
+    np.testing.assert_allclose(jax.jacfwd(solve, argnums=1)(a, b), jnp.linalg.inv(a), atol=1e-13)
+    np.testing.assert_allclose(jax.jacrev(solve)(a, b), jax.jacrev(jnp.linalg.solve)(a, b), atol=1e-13)
+    np.testing.assert_allclose(jax.grad(det)(a), det(a) * jnp.linalg.inv(a).T, rtol=1e-11)
+    batch = jnp.stack([jnp.asarray(skewed(4, seed)) for seed in range(5)])
+    np.testing.assert_allclose(
+        jax.vmap(solve, (0, None))(batch, b), [np.linalg.solve(m, b) for m in batch], rtol=1e-12
+    )
