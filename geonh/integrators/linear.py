@@ -79,7 +79,7 @@ def _solve(A: Array, b: Array, symmetric: bool) -> Array:
 def _eliminate(
     A: Array, b: list[Array], symmetric: bool
 ) -> tuple[list[list[Array]], list[Array], list[Array]]:
-    """Upper triangular system, right-hand sides, inverse pivots; what stands below the diagonal has no meaning."""
+    """Upper triangular system, right-hand sides, inverse pivots; below the diagonal nothing has a meaning."""
     n = A.shape[0]
     rows = [[A[min(i, j), max(i, j)] if symmetric else A[i, j] for j in range(n)] for i in range(n)]
     inverses = []
