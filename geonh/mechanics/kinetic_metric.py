@@ -1,18 +1,16 @@
 r"""The kinetic energy as a Riemannian metric of geomstats on the configuration space.
 
-⟨a, b⟩_q = ξ_aᵀ M(x) ξ_b with ξ = g⁻¹ġ, x = o·g: coupled across the factors of a product, and dependent on the point, as
-the system says. Geodesics are the free motions of the system (no constraint, potential or force), ṗ = ad*_ξ p +
-ρ_x*∂ℓ/∂x; they are computed by DOP853 at reference accuracy, logarithms by shooting with Newton's method and the
-variational equation.
+⟨a, b⟩_q = ξ_aᵀ M(x) ξ_b with ξ = g⁻¹ġ, x = o·g: coupled across the factors of a product, and dependent on the
+point, as the system says. Geodesics are the free motions of the system (no constraint, potential or force), ṗ
+= ad*_ξ p + ρ_x*∂ℓ/∂x; they are computed by DOP853 at reference accuracy, logarithms by shooting with Newton's
+method and the variational equation.
 
-Points and tangent vectors are geomstats' own, NumPy arrays in the coordinates of ``system.space``; angles are known there
-up to full turns, so the metric must be periodic in them.
+Points and tangent vectors are geomstats' own, NumPy arrays in the coordinates of ``system.space``; angles are
+known there up to full turns, so the metric must be periodic in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,19 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from geomstats.geometry.riemannian_metric import RiemannianMetric
 from jax import Array
-from scipy.integrate import solve_ivp
 
-from geonh.groups.base import LieGroup, Point
-from geonh.mechanics.equations import accelerations
+from geonh.groups.base import Point
+from geonh.mechanics.geodesics import FreeMotions, mapped
 from geonh.mechanics.system import System
-from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, float64
-
-RTOL, ATOL = 1e-12, 1e-13
-"""Tolerances of the geodesics."""
-
-LOG_TOL = 1e-10
-"""A logarithm has converged when its geodesic ends this near to the point, in components of the algebra."""
 
 DIFFERENCES = np.array([6 / 7, -15 / 56, 5 / 63, -1 / 56, 1 / 385, -1 / 5544])
 SPACING = 0.1
@@ -45,8 +35,8 @@ class KineticMetric(RiemannianMetric):
     Parameters
     ----------
     space : geomstats manifold
-        ``system.group.space()``. ``space.equip_with_metric(KineticMetric, system=system)`` equips it; ``system.space``
-        is equipped already.
+        ``system.group.space()``. ``space.equip_with_metric(KineticMetric, system=system)`` equips it;
+        ``system.space`` is equipped already.
     system : System
         A system given by ``metric=``. Its constraints, potential and forces play no part here.
 
@@ -57,13 +47,15 @@ class KineticMetric(RiemannianMetric):
 
     Notes
     -----
-    Every method is vectorised over leading axes, which broadcast. Points must lie on the space and tangent vectors must
-    be tangent to it; a vector that is not raises.
+    Every method is vectorised over leading axes, which broadcast. Points must lie on the space and tangent
+    vectors must be tangent to it; a vector that is not raises.
     """
 
     def __init__(self, space: Any, system: System):
         if system.metric is None:
-            raise ValueError(f"{system.name} is given by a Lagrangian, not by metric=; it has no kinetic metric")
+            raise ValueError(
+                f"{system.name} is given by a Lagrangian, not by metric=; it has no kinetic metric"
+            )
         super().__init__(space)
         self.system = system
         self._free = System(
@@ -71,8 +63,9 @@ class KineticMetric(RiemannianMetric):
             metric=system.metric,
             parameters=system.parameters,
             base=system.action,
-            name=f"free {system.name}",
+            name=system.name,
         )
+        self._motions = FreeMotions(self._free)
 
     # --- tangent vectors -----------------------------------------------------------------------------------
     def velocity(self, tangent_vec: Any, base_point: Any) -> np.ndarray:
@@ -123,8 +116,8 @@ class KineticMetric(RiemannianMetric):
     def metric_matrix(self, base_point: Any = None) -> np.ndarray:
         """Kinetic energy matrix M(x) in the left-invariant frame g ê_i, shape=[..., n, n].
 
-        Components in this frame are velocities ξ, not entries of points (on Rⁿ they are the same); accordingly the
-        cometric acts on momenta p, and ``hamiltonian((point, p))`` is the kinetic energy.
+        Components in this frame are velocities ξ, not entries of points (on Rⁿ they are the same);
+        accordingly the cometric acts on momenta p, and ``hamiltonian((point, p))`` is the kinetic energy.
         """
         if base_point is None:
             return self._mass(np.asarray(self.system.group.to_vector(self.system.point(None)))[None])[0]
@@ -133,8 +126,10 @@ class KineticMetric(RiemannianMetric):
         return matrices.reshape(*batch, *matrices.shape[1:])
 
     def christoffels(self, base_point: Any = None) -> Any:
-        """Not defined: the space is given by its embedding, without coordinates; ``exp`` solves for geodesics."""
-        raise NotImplementedError("the kinetic metric has no coordinates to give Christoffel symbols in; use exp and log")
+        """Not defined: the space is embedded, without coordinates; geodesics come from ``exp``."""
+        raise NotImplementedError(
+            "the kinetic metric has no coordinates to give Christoffel symbols in; use exp and log"
+        )
 
     def inner_product(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> np.ndarray:
         """⟨a, b⟩ = ξ_aᵀ M(x) ξ_b.
@@ -156,7 +151,9 @@ class KineticMetric(RiemannianMetric):
         batch, (a, b, point) = self._flatten(tangent_vec_a, tangent_vec_b, base_point)
         vectors = self._group_vector(point)
         basis = self._basis(vectors)
-        product = np.einsum("bi,bij,bj->b", self._velocity(a, basis), self._mass(vectors), self._velocity(b, basis))
+        product = np.einsum(
+            "bi,bij,bj->b", self._velocity(a, basis), self._mass(vectors), self._velocity(b, basis)
+        )
         return product.reshape(batch)[()]
 
     def random_unit_tangent_vec(self, base_point: Any = None, n_vectors: int = 1) -> np.ndarray:
@@ -179,7 +176,7 @@ class KineticMetric(RiemannianMetric):
             raise ValueError("Several tangent vectors is only applicable to a single base point.")
         if n_vectors > 1:
             batch = (n_vectors,)
-        xi = np.random.standard_normal((*batch, self.system.group.dim))  # noqa: NPY002 - follows geomstats' seed
+        xi = np.random.standard_normal((*batch, self.system.group.dim))  # noqa: NPY002 - as geomstats
         return self.normalize(self.tangent_vec(xi, point), point)
 
     # --- geodesics -----------------------------------------------------------------------------------------
@@ -204,15 +201,15 @@ class KineticMetric(RiemannianMetric):
         """
         batch, (vector, point) = self._flatten(tangent_vec, base_point)
         start = self._group_vector(point)
-        end, _ = self._flow(start, self._velocity(vector, self._basis(start)))
+        end = self._motions.end(start, self._velocity(vector, self._basis(start)))
         return self._points(end).reshape(*batch, *self._space.shape)
 
     def log(self, point: Any, base_point: Any) -> np.ndarray:
         """Initial velocity of the free motion from ``base_point`` that is at ``point`` after a unit of time.
 
-        Newton's method starts from the logarithm of the group; where that fails, the end point is carried along the
-        one-parameter subgroup to ``point``. So the geodesic found is the one that shrinks to a point with it, which is
-        the shortest within the injectivity radius.
+        Newton's method starts from the logarithm of the group; where that fails, the end point is carried
+        along the one-parameter subgroup to ``point``. So the geodesic found is the one that shrinks to a
+        point with it, which is the shortest within the injectivity radius.
 
         Parameters
         ----------
@@ -233,86 +230,16 @@ class KineticMetric(RiemannianMetric):
         batch, (end, base) = self._flatten(point, base_point)
         start = self._group_vector(base)
         direction = self._group_log(start, self._group_vector(end))
-        xi, found = self._shoot(start, direction, direction)
-        for i in np.flatnonzero(~found):
-            xi[i] = self._continue(start[i : i + 1], direction[i : i + 1])
+        xi = self._motions.log(start, direction)
         return np.einsum("bin,bn->bi", self._basis(start), xi).reshape(*batch, *self._space.shape)
-
-    # --- shooting ------------------------------------------------------------------------------------------
-    def _shoot(self, start: np.ndarray, direction: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Velocities, shape=[b, n], with which start reaches start·exp(direction), and which of them were found."""
-        xi, size = guess.copy(), np.full(len(guess), np.inf)
-        step = np.zeros_like(xi)
-        damping, active = np.ones(len(xi)), np.ones(len(xi), dtype=bool)
-        for _ in range(40):
-            rows = np.flatnonzero(active)
-            trial = xi[rows] - damping[rows, None] * step[rows]
-            with float64():
-                end, slope = self._flow(start[rows], trial, sensitive=True)
-                miss, jacobian = _map(_miss, self._free, start[rows], direction[rows], end, slope)
-            new = np.abs(miss).max(axis=1)
-            better = new < size[rows]
-            settled = ~better & (size[rows] < LOG_TOL)  # rounding stops the descent
-            for k in np.flatnonzero(better):
-                i = rows[k]
-                xi[i], size[i], damping[i] = trial[k], new[k], min(1.0, 2 * damping[i])
-                step[i] = np.linalg.lstsq(jacobian[k], miss[k], rcond=None)[0]
-            damping[rows[~better]] /= 4
-            small = np.abs(step[rows]).max(axis=1) < 1e-15 * (1 + np.abs(xi[rows]).max(axis=1))
-            lost = damping[rows] < 1e-3
-            active[rows[settled | (better & small) | lost | ~np.isfinite(size[rows])]] = False
-            if not active.any():
-                break
-        return xi, size < LOG_TOL
-
-    def _continue(self, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """One logarithm, carrying the end point from the start along the one-parameter subgroup."""
-        done, stride = 0.0, 0.25
-        xi, before = np.zeros_like(direction), None
-        while done < 1.0:
-            target = min(1.0, done + stride)
-            slope = direction if before is None else (xi - before[1]) / (done - before[0])
-            new, found = self._shoot(start, target * direction, xi + (target - done) * slope)
-            if found[0]:
-                before, done, xi = (done, xi), target, new
-                stride = min(0.25, 1.5 * stride)
-            elif stride > 1e-3:
-                stride /= 2
-            else:
-                raise RuntimeError(
-                    f"log: no geodesic of {self.system.name} was found; following the subgroup from base_point, shooting "
-                    f"stopped at {done:.3g} of the way, near the cut locus: take a nearer point"
-                )
-        return xi[0]
-
-    def _flow(self, start: np.ndarray, xi: np.ndarray, sensitive: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """End points, shape=[b, N], of free motions over a unit of time, and ∂(end)/∂ξ, shape=[b, N, n], if asked."""
-        b, N, n = len(start), start.shape[1], self.system.group.dim
-        state = np.concatenate([start, xi], axis=1)
-        if sensitive:
-            tangents = np.zeros((b, n, N + n))
-            tangents[:, np.arange(n), N + np.arange(n)] = 1.0
-            state = np.concatenate([state, tangents.reshape(b, -1)], axis=1)
-        rate = _variation if sensitive else _rate
-        arrays, static = split(self._free)
-        padded = _padded(len(state))
-
-        def slope(_: float, y: np.ndarray) -> np.ndarray:
-            rows = np.concatenate([y.reshape(state.shape), np.broadcast_to(state[:1], (padded - b, state.shape[1]))])
-            return np.asarray(_mapped(rate, static, arrays, rows))[:b].ravel()
-
-        with float64():
-            solution = solve_ivp(slope, (0.0, 1.0), state.ravel(), method="DOP853", rtol=RTOL, atol=ATOL)
-        if not solution.success:
-            raise RuntimeError(f"the free motion of {self.system.name} could not be integrated: {solution.message}")
-        end = solution.y[:, -1].reshape(state.shape)
-        return end[:, :N], np.swapaxes(end[:, N + n :].reshape(b, -1, N + n)[:, :, :N], 1, 2)
 
     # --- between geomstats and the group -------------------------------------------------------------------
     def _ambient(self, value: Any, name: str) -> np.ndarray:
         array, shape = as_float64(value, name), self._space.shape
         if array.shape[max(0, array.ndim - len(shape)) :] != shape:
-            raise ValueError(f"{name} must have shape [..., {', '.join(map(str, shape))}], got {list(array.shape)}")
+            raise ValueError(
+                f"{name} must have shape [..., {', '.join(map(str, shape))}], got {list(array.shape)}"
+            )
         return array
 
     def _flatten(self, *arrays: Any) -> tuple[tuple[int, ...], list[np.ndarray]]:
@@ -335,26 +262,23 @@ class KineticMetric(RiemannianMetric):
 
     def _group_log(self, start: np.ndarray, end: np.ndarray) -> np.ndarray:
         """log(start⁻¹ end) with angles in (−π, π], shape=[b, n]."""
-        group = self.system.group
-        with float64():
-            relative = _map(_relative, self._free, start, end)[0]
-            nearest = self._group_vector(self._points(relative))
-            return _map(_logarithm, self._free, nearest)[0]
+        relative = mapped(_relative, self._free, start, end)
+        return mapped(_logarithm, self._free, self._group_vector(self._points(relative)))
 
     def _mass(self, vectors: np.ndarray) -> np.ndarray:
-        with float64():
-            return _map(_mass_matrix, self._free, vectors)[0]
+        return mapped(_mass_matrix, self._free, vectors)
 
     def _basis(self, vectors: np.ndarray) -> np.ndarray:
         """Ambient tangent vectors g ê_i as columns, shape=[b, prod(space.shape), n]."""
         n, half = self.system.group.dim, len(DIFFERENCES)
         times = SPACING * np.concatenate([np.arange(1, half + 1), -np.arange(1, half + 1)])
         steps = (times[:, None, None] * np.eye(n)).reshape(-1, n)
-        with float64():
-            moved = _map(_moved, self._free, np.repeat(vectors, len(steps), 0), np.tile(steps, (len(vectors), 1)))[0]
+        many = np.repeat(vectors, len(steps), axis=0)
+        moved = mapped(_moved, self._free, many, np.tile(steps, (len(vectors), 1)))
         values = np.asarray(self.system.group.to_geomstats(self._as_point(moved)), dtype=np.float64)
         forward, backward = np.moveaxis(values.reshape(len(vectors), 2, half, n, -1), 1, 0)
-        return np.einsum("k,bkni->bin", DIFFERENCES / SPACING, forward - backward)  # constant entries cancel exactly
+        # differences first, so that constant entries cancel exactly: geomstats wants exact zeros there
+        return np.einsum("k,bkni->bin", DIFFERENCES / SPACING, forward - backward)
 
     def _as_point(self, vectors: np.ndarray) -> Point:
         with float64():
@@ -374,65 +298,20 @@ class KineticMetric(RiemannianMetric):
         return xi
 
 
-# --- single elements, mapped over a leading axis and compiled once for a system's structure ------------------
-def _rate(system: System, state: Array) -> Array:
-    """Time derivative of (g, ξ)."""
-    group, n = system.group, system.group.dim
-    g, xi = group.from_vector(state[:-n]), state[-n:]
-    acceleration = accelerations(system, jnp.zeros(()), g, xi)[0]
-    return jnp.concatenate([group.to_vector(group.left_tangent(g, xi)), acceleration])
-
-
-def _variation(system: System, state: Array) -> Array:
-    """Time derivative of (g, ξ) and of n tangent vectors to it, flattened."""
-    size = len(system.group.point_names) + system.group.dim
-    y, tangents = state[:size], state[size:].reshape(-1, size)
-    rate, linear = jax.linearize(lambda y: _rate(system, y), y)
-    return jnp.concatenate([rate, jax.vmap(linear)(tangents).ravel()])
-
-
-def _miss(system: System, start: Array, direction: Array, end: Array, slope: Array) -> tuple[Array, Array]:
-    """log(target⁻¹ end) with target = start·exp(direction), shape=[n], and its derivative through ``slope``."""
-    group: LieGroup = system.group
-    back = group.inverse(group.compose(group.from_vector(start), group.exp(direction)))
-
-    def miss(end: Array) -> Array:
-        return group.log(group.compose(back, group.from_vector(end)))
-
-    return miss(end), jax.vmap(lambda column: jax.jvp(miss, (end,), (column,))[1], in_axes=1, out_axes=1)(slope)
-
-
-def _relative(system: System, start: Array, end: Array) -> tuple[Array]:
+# --- single elements ---------------------------------------------------------------------------------------
+def _relative(system: System, start: Array, end: Array) -> Array:
     group = system.group
-    return (group.to_vector(group.compose(group.inverse(group.from_vector(start)), group.from_vector(end))),)
+    return group.to_vector(group.compose(group.inverse(group.from_vector(start)), group.from_vector(end)))
 
 
-def _logarithm(system: System, g: Array) -> tuple[Array]:
-    return (system.group.log(system.group.from_vector(g)),)
+def _logarithm(system: System, g: Array) -> Array:
+    return system.group.log(system.group.from_vector(g))
 
 
-def _mass_matrix(system: System, g: Array) -> tuple[Array]:
-    return (system.mass_matrix(system.action.at(system.group.from_vector(g))),)
+def _mass_matrix(system: System, g: Array) -> Array:
+    return system.mass_matrix(system.action.at(system.group.from_vector(g)))
 
 
-def _moved(system: System, g: Array, xi: Array) -> tuple[Array]:
+def _moved(system: System, g: Array, xi: Array) -> Array:
     group = system.group
-    return (group.to_vector(group.compose(group.from_vector(g), group.exp(xi))),)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _mapped(function: Callable, static: tuple, arrays: list, *rows: Array) -> Any:
-    system = join(arrays, static)
-    return jax.vmap(partial(function, system))(*rows)
-
-
-def _padded(length: int) -> int:
-    """Next power of two, so that few lengths are compiled."""
-    return 1 << (length - 1).bit_length()
-
-
-def _map(function: Callable, system: System, *rows: np.ndarray) -> list[np.ndarray]:
-    arrays, static = split(system)
-    length = len(rows[0])
-    full = [np.concatenate([a, np.broadcast_to(a[:1], (_padded(length) - length, *a.shape[1:]))]) for a in rows]
-    return [np.asarray(out)[:length] for out in _mapped(function, static, arrays, *full)]
+    return group.to_vector(group.compose(group.from_vector(g), group.exp(xi)))

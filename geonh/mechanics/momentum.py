@@ -1,17 +1,19 @@
 r"""Momentum maps and symmetries, continuous and discrete.
 
-The symmetries of a system on G are, to begin with, left translations g ↦ exp(tη)g: their infinitesimal generator has
-the body components Ad_{g⁻¹}η, and their momentum map is the spatial momentum Ad*_{g⁻¹}p. An action that is no left
-translation (a turning table turns R² and the ball together) is given by its ``generators``, a function g ↦ X(g) of
-shape=[k, n] whose rows are the body components of the generators of k elements of its algebra; the default is
-X(g) = Ad_{g⁻¹}ᵀ, one row Ad_{g⁻¹}e_a for each basis element of g. An element of the algebra is then a vector η of
-shape=[k], its generator X(g)ᵀη, and a section of the bundle g^D is a function g ↦ η(g) with X(g)ᵀη(g) ∈ D.
+The symmetries of a system on G are, to begin with, left translations g ↦ exp(tη)g: their infinitesimal
+generator has the body components Ad_{g⁻¹}η, and their momentum map is the spatial momentum Ad*_{g⁻¹}p. An
+action that is no left translation (a turning table turns R² and the ball together) is given by its
+``generators``, a function g ↦ X(g) of shape=[k, n] whose rows are the body components of the generators of k
+elements of its algebra; the default is X(g) = Ad_{g⁻¹}ᵀ, one row Ad_{g⁻¹}e_a for each basis element of g. An
+element of the algebra is then a vector η of shape=[k], its generator X(g)ᵀη, and a section of the bundle g^D
+is a function g ↦ η(g) with X(g)ᵀη(g) ∈ D.
 
-A vector field with body components X moves a velocity by δξ = D_ξX + ad_ξ X, where D_ξ is the derivative along g ξ̂; for
-left translations δξ = 0.
+A vector field with body components X moves a velocity by δξ = D_ξX + ad_ξ X, where D_ξ is the derivative
+along g ξ̂; for left translations δξ = 0.
 
-Source: Ferraro, Iglesias, Martín de Diego, *Momentum and energy preserving integrators for nonholonomic dynamics*,
-Nonlinearity 21 (2008), section 4.5 (the bundle g^D, horizontal symmetries, Theorem 3, Corollary 4).
+Source: Ferraro, Iglesias, Martín de Diego, *Momentum and energy preserving integrators for nonholonomic
+dynamics*, Nonlinearity 21 (2008), section 4.5 (the bundle g^D, horizontal symmetries, Theorem 3, Corollary
+4).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Generators = Callable[[Point], Array]
 Section = Callable[[Point], Array]
 
 
-# --- momentum maps -------------------------------------------------------------------------------------------
+# --- momentum maps -----------------------------------------------------------------------------------------
 @in_float64
 def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     """Noether momentum of left translation, Ad*_{g⁻¹}p.
@@ -75,7 +77,9 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
 
 
 @in_float64
-def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None) -> Array:
+def momentum_map(
+    system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None
+) -> Array:
     """Momentum map ⟨p, X(g)ᵀη⟩ of a symmetry; for left translations ⟨p, Ad_{g⁻¹}η⟩.
 
     Parameters
@@ -85,8 +89,8 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     g : point, leading axes [...]
         Group elements.
     p : array, shape=[..., n]
-        Momenta. Along a run of GNI, p⁺ and p⁻ give the same for a horizontal symmetry, and p⁺ the discrete momentum
-        map ⟨D₂L_d(q_{k−1}, q_k), η_Q(q_k)⟩ for any.
+        Momenta. Along a run of GNI, p⁺ and p⁻ give the same for a horizontal symmetry, and p⁺ the discrete
+        momentum map ⟨D₂L_d(q_{k−1}, q_k), η_Q(q_k)⟩ for any.
     eta : array_like, shape=[k]
         Element of the algebra of the symmetry group (k = n for left translations).
     generators : callable, optional
@@ -104,7 +108,8 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
 def nonholonomic_momentum(
     system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
 ) -> Array:
-    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is read from p = p⁺ (section 4.5).
+    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is read from p = p⁺ (section
+    4.5).
 
     Parameters
     ----------
@@ -115,8 +120,8 @@ def nonholonomic_momentum(
     p : array, shape=[..., n]
         Momenta.
     section : callable
-        g ↦ η(g), shape=[k], written in jax.numpy, of single group elements; ``horizontality`` tells whether it lies
-        in g^D.
+        g ↦ η(g), shape=[k], written in jax.numpy, of single group elements; ``horizontality`` tells whether
+        it lies in g^D.
     generators : callable, optional
         As in ``momentum_map``.
 
@@ -128,7 +133,9 @@ def nonholonomic_momentum(
 
 
 @in_float64
-def horizontality(system: System, g: Point, section: Section, *, generators: Generators | None = None) -> Array:
+def horizontality(
+    system: System, g: Point, section: Section, *, generators: Generators | None = None
+) -> Array:
     """Residual μ(x)X(g)ᵀη(g) of a section: zero where the section lies in g^D.
 
     Parameters
@@ -166,8 +173,8 @@ def momentum_equation_residual(
 
         J_{k+1} − J_k − ⟨p⁺_{k+1}, X(g_{k+1})ᵀ(η_{k+1} − η_k)⟩,
 
-    which is zero to rounding under GNI if every constant η is a symmetry of ℓ (so that l_d is invariant) and the
-    section lies in g^D. The constraints need no symmetry, and may be affine.
+    which is zero to rounding under GNI if every constant η is a symmetry of ℓ (so that l_d is invariant) and
+    the section lies in g^D. The constraints need no symmetry, and may be affine.
 
     Parameters
     ----------
@@ -207,8 +214,9 @@ def moving_energy(
 ) -> Array:
     """Moving energy H(x, p) − ⟨p, X(g)ᵀη(g)⟩ of a system with affine constraints.
 
-    It is kept by the continuous motion if the vector field X(g)ᵀη(g) is a section of the affine distribution up to D,
-    and a symmetry of ℓ; for a ball on a table that turns at the rate Ω it is the rotation of table and ball together.
+    It is kept by the continuous motion if the vector field X(g)ᵀη(g) is a section of the affine distribution
+    up to D, and a symmetry of ℓ; for a ball on a table that turns at the rate Ω it is the rotation of table
+    and ball together.
 
     Parameters
     ----------
@@ -232,7 +240,7 @@ def moving_energy(
     return energy - _along(system, section, generators, g, p)
 
 
-# --- symmetries ----------------------------------------------------------------------------------------------
+# --- symmetries --------------------------------------------------------------------------------------------
 @in_float64
 def symmetries(
     system: System,
@@ -251,8 +259,8 @@ def symmetries(
     generators : callable, optional
         g ↦ X(g), shape=[k, n], of an action among whose elements to search; left translations when left out.
     samples : int
-        Number of random group elements and velocities at which invariance is tested; of bounded coordinates, so that
-        it is invariance near the identity that is tested.
+        Number of random group elements and velocities at which invariance is tested; of bounded coordinates,
+        so that it is invariance near the identity that is tested.
     seed : int
         Of the random numbers.
     tol : float
@@ -265,7 +273,9 @@ def symmetries(
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
-        return jnp.concatenate([_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
+        return jnp.concatenate(
+            [_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)]
+        )
 
     X = _generators(system, generators)
     return _null_space(system, change, samples, seed, tol)
@@ -282,7 +292,8 @@ def horizontal_symmetries(
 ) -> Array:
     """Horizontal symmetries: the η that leave ℓ invariant and whose generators lie in D everywhere.
 
-    GNI keeps ⟨p^±, X(g)ᵀη⟩ of these to rounding (Corollary 4). The constraints themselves need not be invariant.
+    GNI keeps ⟨p^±, X(g)ᵀη⟩ of these to rounding (Corollary 4). The constraints themselves need not be
+    invariant.
 
     Parameters
     ----------
@@ -315,7 +326,9 @@ def _change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) ->
     def along(field: Callable[[Point], Array]) -> Array:
         moved_g = system.group.left_tangent(g, field(g))
         moved_xi = _derivative(system, field, g, xi) + system.group.bracket(xi, field(g))
-        return jax.jvp(lambda g, xi: system.lagrangian(system.action.at(g), xi), (g, xi), (moved_g, moved_xi))[1]
+        return jax.jvp(
+            lambda g, xi: system.lagrangian(system.action.at(g), xi), (g, xi), (moved_g, moved_xi)
+        )[1]
 
     return _each(X, g, along)[None]
 
@@ -338,7 +351,9 @@ def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
     size = jnp.sqrt(1.0 + jnp.sum(Y * Y))
 
     def along(field: Callable[[Point], Array]) -> Array:
-        A = jax.vmap(lambda v: _derivative(system, field, g, v) + system.group.bracket(v, field(g)))(jnp.eye(n)).T
+        A = jax.vmap(lambda v: _derivative(system, field, g, v) + system.group.bracket(v, field(g)))(
+            jnp.eye(n)
+        ).T
         turned_P = _derivative(system, projector, g, field(g)) + P @ A - A @ P
         turned_Y = _derivative(system, drift, g, field(g)) - A @ Y
         return jnp.concatenate([turned_P.ravel(), turned_Y / size])
@@ -372,19 +387,24 @@ def _along(system: System, section: Section, generators: Generators | None, g: P
 
 
 def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
-    """Common kernel, in reduced echelon form, of ``change(g, ξ, scale of ℓ)`` of shape=[r, k] at random g and ξ."""
+    """Common kernel, in reduced echelon form, of ``change(g, ξ, scale)``, shape=[r, k], at random g and ξ."""
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}")
     rng = np.random.default_rng(seed)
     n = system.group.dim
-    g = system.group.exp(jnp.asarray(rng.uniform(-1.0, 1.0, (samples, n))))
-    xi = jnp.asarray(rng.uniform(-1.0, 1.0, (samples, n)))
-    sizes = jax.vmap(lambda g, xi: system.lagrangian(system.action.at(g), xi))(g, xi)
-    scale = jnp.sqrt(jnp.mean(sizes**2))
-    rows = np.asarray(jax.jit(jax.vmap(change, in_axes=(0, 0, None)))(g, xi, scale))
+
+    @jax.jit
+    def changes(coordinates: Array, xi: Array) -> Array:
+        g = jax.vmap(system.group.exp)(coordinates)
+        sizes = jax.vmap(lambda g, xi: system.lagrangian(system.action.at(g), xi))(g, xi)
+        return jax.vmap(change, in_axes=(0, 0, None))(g, xi, jnp.sqrt(jnp.mean(sizes**2)))
+
+    rows = np.asarray(changes(rng.uniform(-1.0, 1.0, (samples, n)), rng.uniform(-1.0, 1.0, (samples, n))))
     rows = rows.reshape(-1, rows.shape[-1])
     if not np.all(np.isfinite(rows)):
-        raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
+        raise ValueError(
+            f"{system.name} is not finite at some of the random points; another seed may avoid them"
+        )
     _, singular, directions = np.linalg.svd(rows)
     rank = int(np.sum(singular > tol * max(1.0, singular[0])))
     return jnp.asarray(_echelon(directions[rank:]))

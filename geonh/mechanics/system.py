@@ -142,7 +142,7 @@ class System(eqx.Module):
         if self.metric is not None:
             from geonh.mechanics.kinetic_metric import KineticMetric
 
-            space.metric = KineticMetric(space, self)
+            space.equip_with_metric(KineticMetric, system=self)
         return space
 
     @property

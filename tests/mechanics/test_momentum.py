@@ -1,0 +1,347 @@
+"""Momentum maps and symmetries: known cases, Corollary 4, Theorem 3 and Noether's theorem along runs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import SE2, SO3, Translations, as_group
+from geonh.mechanics.momentum import (
+    generator,
+    horizontal_symmetries,
+    horizontality,
+    momentum_equation_residual,
+    momentum_map,
+    moving_energy,
+    nonholonomic_momentum,
+    spatial_momentum,
+    symmetries,
+)
+
+GROUPS = [SO3(), SE2(), as_group([Translations(2), SO3()])]
+METHODS = [gn.GNI("trapezoid"), gn.GNI("left", "exp"), gn.GNI("midpoint", "exp")]
+CASES = [
+    pytest.param(SO3(), METHODS[0], id="SO3-trapezoid"),
+    pytest.param(SO3(), METHODS[1], id="SO3-left-exp"),
+    pytest.param(SE2(), METHODS[0], id="SE2-trapezoid"),
+    pytest.param(GROUPS[2], METHODS[2], id="R2×SO3-midpoint-exp"),
+]
+GRAVITY = np.array([0.0, 0.0, 1.0])
+
+
+def inertia(rng, n):
+    """Random inertia matrix of condition at most about 10."""
+    factor = rng.uniform(-1, 1, (n, n))
+    return factor @ factor.T + np.eye(n)
+
+
+def spread(values):
+    """Largest change of a quantity along a run, relative to its size."""
+    values = np.asarray(values)
+    return np.abs(values - values[0]).max() / np.abs(values).max()
+
+
+def ball(J, rate=0.0, m=1.0, r=0.5):
+    """Ball with inertia J that rolls on a table turning at ``rate``: v = r w×e₃ + Ω e₃×x."""
+
+    def forms(x):
+        _, R = x
+        return jnp.concatenate([jnp.eye(2), jnp.stack([-r * R[1], r * R[0]])], axis=1)
+
+    def carried(x):
+        position, _ = x
+        return rate * jnp.stack([-position[1], position[0]])
+
+    metric = np.zeros((5, 5))
+    metric[:2, :2], metric[2:, 2:] = m * np.eye(2), J
+    distribution = gn.AffineDistribution(forms, carried) if rate else gn.Distribution(forms)
+    return gn.System([Translations(2), SO3()], metric=metric, distribution=distribution, name="ball")
+
+
+def turning(g):
+    """Generator of the rotation of the table and the ball together about the vertical."""
+    position, R = g
+    return jnp.concatenate([jnp.stack([-position[1], position[0]]), R[2]])[None]
+
+
+# --- the maps ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("group", GROUPS, ids=["SO3", "SE2", "R2×SO3"])
+def test_generator_is_the_velocity_of_left_translation(group):
+    rng = np.random.default_rng(1)
+    eta = rng.uniform(-1, 1, group.dim)
+    with gn.float64():
+        g = group.exp(jnp.asarray(rng.uniform(-1, 1, group.dim)))
+
+        def moved(t):
+            return group.compose(group.inverse(g), group.compose(group.exp(t * eta), g))
+
+        expected = jax.jacfwd(lambda t: group.log(moved(t)))(jnp.asarray(0.0))
+    np.testing.assert_allclose(generator(group, g, eta), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=["SO3", "SE2", "R2×SO3"])
+def test_momentum_map_pairs_spatial_momentum_and_batches(group):
+    rng = np.random.default_rng(2)
+    with gn.float64():
+        g = jax.tree.map(np.asarray, group.exp(jnp.asarray(rng.uniform(-1, 1, (4, group.dim)))))
+    p, eta = rng.uniform(-1, 1, (4, group.dim)), rng.uniform(-1, 1, group.dim)
+    system = gn.System(group, metric=inertia(rng, group.dim))
+    values = momentum_map(system, g, p, eta)
+    assert isinstance(values, np.ndarray)
+    assert values.shape == (4,)
+    assert values.dtype == np.float64
+    np.testing.assert_allclose(values, spatial_momentum(group, g, p) @ eta, atol=1e-14)
+    np.testing.assert_allclose(values, np.sum(p * generator(group, g, eta), axis=1), atol=1e-14)
+    np.testing.assert_allclose(values, nonholonomic_momentum(system, g, p, lambda g: eta), atol=1e-14)
+    one = jax.tree.map(lambda a: a[2], g)
+    np.testing.assert_allclose(momentum_map(system, one, p[2], eta), values[2], atol=1e-14)
+
+
+def test_momentum_map_is_differentiable():
+    system = gn.System(SE2(), metric=np.eye(3), base="point")
+    eta = np.array([0.3, -1.0, 0.5])
+    with gn.float64():
+        g = jnp.array([0.4, 1.0, -2.0])
+        slope = jax.jit(jax.grad(lambda p: momentum_map(system, g, p, eta)))(jnp.ones(3))
+    np.testing.assert_allclose(slope, generator(SE2(), np.array([0.4, 1.0, -2.0]), eta), atol=1e-15)
+
+
+# --- finding symmetries ------------------------------------------------------------------------------------
+def test_left_invariant_systems_have_all_left_translations_as_symmetries():
+    sleigh = gn.systems.chaplygin_sleigh()
+    np.testing.assert_array_equal(symmetries(sleigh), np.eye(3))
+    assert horizontal_symmetries(sleigh).shape == (0, 3)
+    suslov = gn.System(
+        SO3(),
+        metric=inertia(np.random.default_rng(0), 3),
+        distribution=gn.Distribution(forms=[[0.0, 0.6, 0.8]]),
+    )
+    np.testing.assert_array_equal(symmetries(suslov), np.eye(3))  # base="group": found, not declared
+    assert horizontal_symmetries(suslov).shape == (0, 3)
+
+
+@pytest.mark.parametrize("base", ["group", gn.AdvectedVector(SO3(), GRAVITY)], ids=["group", "advected"])
+def test_veselova_turns_about_the_vertical_and_has_two_horizontal_symmetries(base):
+    def vertical(x):
+        return x[2][None] if x.ndim == 2 else x[None]
+
+    veselova = gn.System(
+        SO3(), metric=inertia(np.random.default_rng(3), 3), distribution=gn.Distribution(vertical), base=base
+    )
+    np.testing.assert_allclose(symmetries(veselova), [[0, 0, 1]], atol=1e-14)
+    np.testing.assert_allclose(horizontal_symmetries(veselova), [[1, 0, 0], [0, 1, 0]], atol=1e-14)
+
+
+def test_rolling_ball_has_the_translations_and_three_horizontal_symmetries():
+    r = 0.5
+    system = ball(inertia(np.random.default_rng(4), 3), r=r)
+    np.testing.assert_allclose(symmetries(system), np.eye(5)[:2], atol=1e-14)
+    expected = [[1, 0, 0, 1 / r, 0], [0, 1, -1 / r, 0, 0], [0, 0, 0, 0, 1]]
+    np.testing.assert_allclose(horizontal_symmetries(system), expected, atol=1e-13)
+    np.testing.assert_allclose(symmetries(system, generators=turning), [[1]])
+    assert horizontal_symmetries(system, generators=turning).shape == (0, 1)
+
+
+def test_turning_table_keeps_only_the_common_rotation():
+    system = ball(inertia(np.random.default_rng(5), 3), rate=0.7)
+    assert symmetries(system).shape == (0, 5)
+    np.testing.assert_allclose(symmetries(system, generators=turning), [[1]])
+
+
+def test_a_potential_breaks_the_symmetries_it_depends_on():
+    rng = np.random.default_rng(6)
+    centre = rng.uniform(-1, 1, 3)
+    top = gn.System(SO3(), metric=inertia(rng, 3), potential=lambda R: R[2] @ centre)
+    np.testing.assert_allclose(symmetries(top), [[0, 0, 1]], atol=1e-14)
+    plane = gn.System(SE2(), metric=inertia(rng, 3), potential=lambda g: 1e3 + jnp.sin(2 * g[1] - g[2]))
+    np.testing.assert_allclose(symmetries(plane), [[0, 1, 2]], atol=1e-9)
+
+
+def test_symmetries_without_a_kinetic_metric():
+    def lagrangian(x, xi):
+        return 0.5 * xi @ xi + 0.1 * jnp.sum(xi**4) - jnp.cos(x[0])
+
+    system = gn.System(Translations(3), lagrangian=lagrangian)
+    np.testing.assert_allclose(symmetries(system), np.eye(3)[1:], atol=1e-14)
+
+
+# --- along runs of GNI -------------------------------------------------------------------------------------
+def with_horizontal_symmetry(group, rng):
+    """Left-invariant ℓ of random inertia, and a random distribution, not invariant, with one generator."""
+    n, eta = group.dim, rng.uniform(-1, 1, group.dim)
+    fixed, varying = rng.uniform(-1, 1, (2, n - 2, n))
+
+    def frame(g):
+        entries = jnp.concatenate([jnp.ravel(a) for a in jax.tree.leaves(g)])
+        field = group.Ad(group.inverse(g)) @ eta
+        return jnp.concatenate([field[None], fixed + 0.3 * jnp.sin(jnp.sum(entries)) * varying])
+
+    system = gn.System(group, metric=inertia(rng, n), distribution=gn.Distribution(frame=frame))
+    return system, eta
+
+
+@pytest.mark.parametrize(("group", "method"), CASES)
+def test_gni_keeps_the_momentum_of_a_horizontal_symmetry(group, method):
+    rng = np.random.default_rng(7)
+    system, eta = with_horizontal_symmetry(group, rng)
+    found = horizontal_symmetries(system)
+    assert found.shape == (1, group.dim)
+    np.testing.assert_allclose(np.cross(found[0][:3], eta[:3]), 0, atol=1e-9)
+    xi0 = system.project(None, rng.uniform(-1, 1, group.dim))
+    run = gn.solve(system, method, xi0=xi0, dt=0.02, n_steps=200)
+    for p in (run.p_plus, run.p_minus, run.p):
+        assert spread(momentum_map(system, run.g, p, found[0])) < 2e-13
+    other = np.roll(eta, 1) * [1, -1, 1, -1, 1][: group.dim]
+    assert spread(momentum_map(system, run.g, run.p_plus, other)) > 1e-6  # not every momentum is kept
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m.rule).__name__)
+def test_gni_keeps_the_vertical_momentum_of_a_constrained_top(method):
+    """Corollary 4 where ℓ has one symmetry only, on the base S²."""
+    rng = np.random.default_rng(8)
+    centre, across = rng.uniform(-1, 1, (2, 3))
+    system = gn.System(
+        SO3(),
+        metric=inertia(rng, 3),
+        potential=lambda gamma: gamma @ centre,
+        distribution=gn.Distribution(lambda gamma: jnp.cross(gamma, across + 0.2 * gamma[::-1])[None]),
+        base=gn.AdvectedVector(SO3(), GRAVITY),
+    )
+    found = horizontal_symmetries(system)
+    np.testing.assert_allclose(found, [[0, 0, 1]], atol=1e-14)
+    xi0 = system.project(None, rng.uniform(-2, 2, 3))
+    run = gn.solve(system, method, xi0=xi0, dt=0.02, n_steps=200)
+    assert spread(momentum_map(system, run.g, run.p_plus, found[0])) < 2e-13
+
+
+def horizontal_section(system, rng):
+    """η(g) = Ad_g P(x)v(g): a section of g^D, if every left translation is a symmetry of ℓ."""
+    constant, varying = rng.uniform(-1, 1, (2, system.group.dim))
+
+    def section(g):
+        x = system.action.at(g)
+        entries = jnp.concatenate([jnp.ravel(a) for a in jax.tree.leaves(g)])
+        v = constant + varying * jnp.cos(jnp.sum(entries))
+        return system.group.Ad(g) @ system.distribution.P(system.mass_matrix(x), x) @ v
+
+    return section
+
+
+@pytest.mark.parametrize(("group", "method"), CASES)
+def test_gni_satisfies_the_discrete_momentum_equation(group, method):
+    """Theorem 3 with a random inertia, a random invariant distribution and a random section."""
+    rng = np.random.default_rng(9)
+    system = gn.System(
+        group,
+        metric=inertia(rng, group.dim),
+        distribution=gn.Distribution(rng.uniform(-1, 1, (1, group.dim))),
+    )
+    section = horizontal_section(system, rng)
+    run = gn.solve(
+        system, method, xi0=system.project(None, rng.uniform(-1, 1, group.dim)), dt=0.05, n_steps=100
+    )
+    assert np.abs(horizontality(system, run.g, section)).max() < 1e-12
+    residual = momentum_equation_residual(system, run, section)
+    assert residual.shape == (100,)
+    J = nonholonomic_momentum(system, run.g, run.p_plus, section)
+    assert np.abs(residual).max() < 1e-13 * np.abs(J).max() * 20
+    assert np.abs(np.diff(J)).max() > 1e-4
+
+    def not_horizontal(g):
+        return section(g) + 1.0
+
+    assert np.abs(momentum_equation_residual(system, run, not_horizontal)).max() > 1e-4
+
+
+def test_momentum_equation_of_an_affine_system_and_an_action_that_is_no_left_translation():
+    """Translations and rotation of the table plane act on a ball of any inertia, on a turning table."""
+    rng = np.random.default_rng(10)
+    system = ball(inertia(rng, 3), rate=0.6)
+
+    def plane(g):
+        return jnp.concatenate([jnp.eye(5)[:2], turning(g)])
+
+    def section(g):
+        allowed = system.distribution.annihilator(g) @ plane(g).T
+        return (1 + 0.5 * jnp.sin(3 * g[0][0])) * jnp.cross(allowed[0], allowed[1])
+
+    xi0 = system.project(None, rng.uniform(-1, 1, 5))
+    run = gn.solve(system, gn.GNI(retraction="exp"), xi0=xi0, dt=0.02, n_steps=100)
+    assert np.abs(horizontality(system, run.g, section, generators=plane)).max() < 1e-13
+    J = nonholonomic_momentum(system, run.g, run.p_plus, section, generators=plane)
+    residual = momentum_equation_residual(system, run, section, generators=plane)
+    assert np.abs(residual).max() < 2e-14 * (1 + np.abs(J).max())
+    assert np.abs(np.diff(J)).max() > 1e-4
+
+
+def test_momentum_equation_refuses_what_it_does_not_hold_for():
+    system = gn.systems.chaplygin_sleigh()
+    sparse = gn.solve(system, xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=10, save_every=5)
+    with pytest.raises(ValueError, match="save_every=1"):
+        momentum_equation_residual(system, sparse, lambda g: jnp.ones(3))
+    forced = gn.System(SE2(), metric=np.eye(3), forces=lambda t, x, xi, u: -xi, base="point")
+    run = gn.solve(forced, xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=10)
+    with pytest.raises(ValueError, match="external forces"):
+        momentum_equation_residual(forced, run, lambda g: jnp.ones(3))
+
+
+# --- without constraints, and with affine ones -------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("group", "rule"),
+    [(SO3(), "trapezoid"), (SO3(), "left"), (SE2(), "right"), (GROUPS[2], "midpoint")],
+    ids=["SO3-trapezoid", "SO3-left", "SE2-right", "R2×SO3-midpoint"],
+)
+def test_variational_keeps_the_spatial_momentum(group, rule):
+    rng = np.random.default_rng(11)
+    system = gn.System(group, metric=inertia(rng, group.dim), base="point")
+    np.testing.assert_array_equal(horizontal_symmetries(system), np.eye(group.dim))
+    run = gn.solve(system, gn.Variational(rule), xi0=rng.uniform(-1, 1, group.dim), dt=0.02, n_steps=200)
+    assert spread(spatial_momentum(group, run.g, run.p)) < 2e-13
+
+
+def test_variational_keeps_the_vertical_momentum_of_a_heavy_top():
+    rng = np.random.default_rng(12)
+    centre = rng.uniform(-1, 1, 3)
+    system = gn.System(
+        SO3(),
+        metric=inertia(rng, 3),
+        potential=lambda gamma: gamma @ centre,
+        base=gn.AdvectedVector(SO3(), GRAVITY),
+    )
+    run = gn.solve(system, gn.Variational(), xi0=rng.uniform(-1, 1, 3), dt=0.02, n_steps=200)
+    momentum = spatial_momentum(SO3(), run.g, run.p)
+    np.testing.assert_allclose(momentum[:, 2], momentum[0, 2], atol=1e-13)
+    assert spread(momentum[:, 0]) > 1e-3
+
+
+def test_momentum_and_moving_energy_along_the_exact_motion():
+    rng = np.random.default_rng(13)
+    rate, system = 0.6, ball(inertia(rng, 3), rate=0.6)
+    times = np.linspace(0, 2, 5)
+    g, xi = gn.reference_trajectory(system, times, system.project(None, rng.uniform(-1, 1, 5)))
+    p = xi @ np.asarray(system.metric.field.constant).T
+
+    def turn(g):
+        return jnp.array([rate])
+
+    def as_left_translation(g):
+        position, _ = g
+        return rate * jnp.concatenate([jnp.stack([-position[1], position[0]]), GRAVITY])
+
+    moving = moving_energy(system, g, p, turn, generators=turning)
+    np.testing.assert_allclose(moving, moving[0], rtol=1e-10)
+    np.testing.assert_allclose(moving, moving_energy(system, g, p, as_left_translation), rtol=1e-13)
+    energy = moving_energy(system, g, p, lambda g: jnp.zeros(5))
+    assert spread(energy) > 1e-3
+    for eta in horizontal_symmetries(system):
+        assert spread(momentum_map(system, g, p, eta)) < 1e-10
+
+
+def test_gni_keeps_the_moving_energy_of_a_homogeneous_ball_at_the_outgoing_momentum():
+    rng = np.random.default_rng(14)
+    rate, system = 0.6, ball(0.1 * np.eye(3), rate=0.6)
+    xi0 = system.project(None, rng.uniform(-1, 1, 5))
+    run = gn.solve(system, gn.GNI(retraction="exp"), xi0=xi0, dt=0.05, n_steps=200)
+    moving = moving_energy(system, run.g, run.p_minus, lambda g: jnp.array([rate]), generators=turning)
+    assert spread(moving) < 1e-12
