@@ -3,6 +3,7 @@
 from geonh.groups.base import LieGroup, Point
 from geonh.groups.geomstats_bridge import as_group
 from geonh.groups.heisenberg import Heisenberg
+from geonh.groups.matrix_group import MatrixGroup
 from geonh.groups.opposite import Opposite
 from geonh.groups.product import Product
 from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
@@ -21,6 +22,7 @@ __all__ = [
     "Exponential",
     "Heisenberg",
     "LieGroup",
+    "MatrixGroup",
     "Opposite",
     "Point",
     "Product",

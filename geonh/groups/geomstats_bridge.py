@@ -6,6 +6,7 @@ from typing import Any
 
 from geonh.groups.base import LieGroup
 from geonh.groups.heisenberg import Heisenberg
+from geonh.groups.matrix_group import MatrixGroup
 from geonh.groups.product import Product
 from geonh.groups.se2 import SE2
 from geonh.groups.se3 import SE3

@@ -93,6 +93,14 @@ class Translations(_Additive):
     def __str__(self) -> str:
         return "R" if self.dim == 1 else _power("R", self.dim)
 
+    def to_matrix(self, g: Array) -> Array:
+        """[[1, x], [0, 1]], shape=[..., n + 1, n + 1]."""
+        one = jnp.broadcast_to(jnp.eye(self.dim + 1), (*jnp.shape(g)[:-1], self.dim + 1, self.dim + 1))
+        return one.at[..., :-1, -1].set(g)
+
+    def from_matrix(self, matrix: Array) -> Array:
+        return matrix[..., :-1, -1]
+
     def space(self) -> Any:
         from geomstats.geometry.euclidean import Euclidean
 
@@ -124,6 +132,17 @@ class Torus(_Additive):
 
     def __str__(self) -> str:
         return "S¹" if self.dim == 1 else _power("T", self.dim)
+
+    def to_matrix(self, g: Array) -> Array:
+        """Plane rotations down the diagonal, shape=[..., 2n, 2n]."""
+        c, s = (part[..., None] * jnp.eye(self.dim) for part in (jnp.cos(g), jnp.sin(g)))
+        blocks = jnp.stack([jnp.stack([c, -s], axis=-1), jnp.stack([s, c], axis=-1)], axis=-2)
+        return jnp.swapaxes(blocks, -3, -2).reshape(*jnp.shape(g)[:-1], 2 * self.dim, 2 * self.dim)
+
+    def from_matrix(self, matrix: Array) -> Array:
+        """Angles in (−π, π] of plane rotations down the diagonal."""
+        even = np.arange(0, 2 * self.dim, 2)
+        return jnp.arctan2(matrix[..., even + 1, even], matrix[..., even, even])
 
     def space(self) -> Any:
         from geomstats.geometry.hypersphere import Hypersphere
