@@ -90,7 +90,9 @@ class FreeMotions:
             for k in np.flatnonzero(better):
                 i = rows[k]
                 xi[i], size[i], damping[i] = trial[k], new[k], min(1.0, 2 * damping[i])
-                step[i] = np.linalg.lstsq(jacobian[k], miss[k], rcond=None)[0]
+                newton = np.linalg.lstsq(jacobian[k], miss[k], rcond=None)[0]
+                longest = 2 * (np.abs(xi[i]).max() + np.abs(direction[i]).max())
+                step[i] = newton * min(1.0, longest / max(np.abs(newton).max(), 1e-300))
             damping[rows[~better]] /= 4
             small = np.abs(step[rows]).max(axis=1) < 1e-15 * (1 + np.abs(xi[rows]).max(axis=1))
             lost = damping[rows] < 1e-3
@@ -128,7 +130,7 @@ class FreeMotions:
             else:
                 raise RuntimeError(
                     f"log: no geodesic of {self.system.name} was found; along the subgroup from base_point, "
-                    f"shooting stopped at {done:.3g} of the way, near the cut locus: take a nearer point"
+                    f"shooting stopped at {done:.3g} of the way, at the cut locus or an edge: take a nearer point"
                 )
         return xi[0]
 
