@@ -130,7 +130,7 @@ class FreeMotions:
             else:
                 raise RuntimeError(
                     f"log: no geodesic of {self.system.name} was found; along the subgroup from base_point, "
-                    f"shooting stopped at {done:.3g} of the way, at the cut locus or an edge: take a nearer point"
+                    f"shooting stopped at {done:.3g} of the way: cut locus or edge; take a nearer point"
                 )
         return xi[0]
 
