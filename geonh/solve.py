@@ -25,11 +25,15 @@ from geonh.integrators.gni import GNI
 from geonh.mechanics.system import System
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
-from geonh.numerics.scalarize import scalarize
+from geonh.numerics.scalarize import one_kernel, scalarize
 from geonh.trajectory import Trajectory
 
 CHUNK = 10_000
 """Nodes kept per compiled call: long enough that the call costs nothing, short enough for progress and Ctrl-C."""
+
+
+SHORT = 1000
+"""Nodes of the smaller buffer, for short runs."""
 
 
 class IntegrationError(RuntimeError):
@@ -89,8 +93,7 @@ def integrate(
         new = method.step(system, clock, state)
         going = state.status == 0
         failed = jnp.where(going, new.status, state.status)
-        keep = going & (new.status == 0)
-        state = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state)._replace(status=failed)
+        state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
         return state, state
 
     _, rest = lax.scan(advance, first, None, length=n_steps)
@@ -240,50 +243,50 @@ def _run_init(arrays: list, static: tuple, g: Point, xi: Array) -> State:
     return method.init(system, clock, jax.tree.map(jnp.asarray, g), xi)
 
 
-@partial(jax.jit, static_argnums=(1, 5))
-def _run_chunk(arrays: list, static: tuple, state: State, n_nodes: Array, stride: Array, strided: bool) -> tuple:
-    """Up to ``n_nodes`` ≤ CHUNK saved nodes from ``state``, one every ``stride`` steps; stops at a failure.
+@partial(jax.jit, static_argnums=(1, 5, 6))
+def _run_chunk(
+    arrays: list, static: tuple, state: State, n_nodes: Array, stride: Array, strided: bool, capacity: int
+) -> tuple:
+    """Up to ``n_nodes`` ≤ ``capacity`` saved nodes from ``state``, one every ``stride`` steps; stops at a failure.
 
-    Returns the last good state, the status, the number of saved nodes, and the buffer of (k, g, p⁺, p⁻) rows.
+    Returns the last good state, the status, the number of saved nodes, and the buffer of (k, g, p⁺, p⁻) rows. The
+    whole loop is evaluated on scalars and compiled to one kernel, where the step allows it.
     """
-    system, method, clock = join(arrays, static)
-    step = scalarize(lambda state: method.step(system, clock, state))
 
-    def going(carry: tuple) -> Array:
-        i, _, status, _ = carry
-        return (i < n_nodes) & (status == 0)
+    def chunk(arrays: list, state: State, n_nodes: Array, stride: Array) -> tuple:
+        system, method, clock = join(arrays, static)
+        well = jnp.asarray(0, jnp.int32)
 
-    def advance(state: State) -> tuple[State, Array]:
-        new = step(state)
-        return new._replace(status=state.status), new.status
+        def advance(state: State) -> tuple[State, Array]:
+            new = method.step(system, clock, state)
+            return _choose(new.status == 0, new, state), new.status
 
-    def leap(state: State) -> tuple[State, Array]:
-        def inner_going(carry: tuple) -> Array:
-            return (carry[0] < stride) & (carry[2] == 0)
+        def leap(state: State) -> tuple[State, Array]:
+            def one(carry: tuple) -> tuple:
+                return carry[0] + 1, *advance(carry[1])
 
-        def inner(carry: tuple) -> tuple:
-            new, status = advance(carry[1])
-            keep = status == 0
-            return carry[0] + 1, jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, carry[1]), status
+            going = lambda carry: (carry[0] < stride) & (carry[2] == 0)  # noqa: E731
+            return lax.while_loop(going, one, (jnp.asarray(0), state, well))[1:]
 
-        zero = jnp.asarray(0, jnp.int32)
-        _, state, status = lax.while_loop(inner_going, inner, (jnp.asarray(0), state, zero))
-        return state, status
+        def body(carry: tuple) -> tuple:
+            i, state, _, buffer = carry
+            state, status = (leap if strided else advance)(state)
+            position = system.group.to_vector(state.g)
+            row = jnp.concatenate([state.k[None].astype(float), position, state.p_plus, state.p_minus])
+            buffer = lax.dynamic_update_slice(buffer, row[None], (i, jnp.zeros_like(i)))
+            return i + (status == 0), state, status, buffer
 
-    def body(carry: tuple) -> tuple:
-        i, state, _, buffer = carry
-        new, status = (leap if strided else advance)(state)
-        row = jnp.concatenate([new.k[None].astype(float), system.group.to_vector(new.g), new.p_plus, new.p_minus])
-        buffer = lax.dynamic_update_slice(buffer, row[None], (i, jnp.zeros_like(i)))
-        good = status == 0
-        if not strided:
-            new = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
-        return i + good.astype(i.dtype), new, status, buffer
+        width = 1 + len(system.group.point_names) + 2 * system.group.dim
+        first = (jnp.asarray(0), state, well, jnp.zeros((capacity, width)))
+        n_saved, state, status, buffer = lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, first)
+        return state, status, n_saved, buffer
 
-    width = 1 + len(system.group.point_names) + 2 * system.group.dim
-    first = (jnp.asarray(0), state, jnp.asarray(0, jnp.int32), jnp.zeros((CHUNK, width)))
-    n_saved, state, status, buffer = lax.while_loop(going, body, first)
-    return state, status, n_saved, buffer
+    return one_kernel(scalarize(chunk))(arrays, state, n_nodes, stride)
+
+
+def _choose(condition: Array, first: Any, second: Any) -> Any:
+    """Entries of ``first`` where the condition holds, else of ``second``."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), first, second)
 
 
 def _advance(
@@ -305,7 +308,8 @@ def _advance(
             n_nodes, leap = divmod(n_steps - done, stride)
             n_nodes, leap = (min(n_nodes, CHUNK), stride) if n_nodes else (1, leap)
             with float64():
-                out = _run_chunk(arrays, static, state, np.int64(n_nodes), np.int64(leap), leap > 1)
+                capacity = CHUNK if n_nodes > SHORT else SHORT
+                out = _run_chunk(arrays, static, state, np.int64(n_nodes), np.int64(leap), leap > 1, capacity)
                 new_state, code, n_saved, buffer = jax.tree.map(np.asarray, out)
             state, status = State(*new_state), Result(int(code))
             rows.append(buffer[: int(n_saved)].copy())

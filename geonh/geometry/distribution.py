@@ -191,14 +191,14 @@ def _annihilator_of(frame: Array) -> Array:
     """Forms that vanish on the rows of a frame of shape=[r, n]; smooth in the frame where it has full rank (m = 1)."""
     r, n = frame.shape
     if n - r == 1:
-        minors = [(-1.0) ** i * det(jnp.delete(frame, i, axis=1, assume_unique_indices=True)) for i in range(n)]
+        columns = [np.delete(np.arange(n), i) for i in range(n)]
+        minors = [(-1.0) ** i * det(frame[:, kept]) for i, kept in enumerate(columns)]
         return jnp.stack(minors)[None, :]
     onto = frame.T @ solve(frame @ frame.T, frame)
     candidates = jnp.eye(n) - onto
-    rows = [jnp.array(c) for c in combinations(range(n), n - r)]
+    rows = np.array(list(combinations(range(n), n - r)))
     volume = jnp.stack([det(candidates[c][:, c]) for c in rows])
-    best = jnp.argmax(volume)
-    return candidates[jnp.stack(rows)[best]]
+    return candidates[jnp.asarray(rows)[jnp.argmax(volume)]]
 
 
 def _basis_of_projector(P: Array) -> Array:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonh.integrators.linear import UNROLLED, det, solve, solve_spd
+from geonh.numerics.linear import UNROLLED, det, solve, solve_spd
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jax import lax
 from jax.extend.core import jaxprs_in_params
 
-from geonh.integrators.linear import solve
-from geonh.integrators.scalarize import WHOLE, one_kernel, scalarize
+from geonh.numerics.linear import solve
+from geonh.numerics.scalarize import WHOLE, one_kernel, scalarize
 
 
 @pytest.fixture(autouse=True)
