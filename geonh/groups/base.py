@@ -12,6 +12,7 @@ faster and stay accurate near zero. ``geonh.testing.check_group`` certifies the 
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable
@@ -85,11 +86,7 @@ class LieGroup(eqx.Module):
 
     def dexp(self, xi: Array) -> Array:
         r"""Right-trivialised tangent of exp, shape=[..., n, n]: (dexp_ξ η)^ = D exp(ξ)η · exp(ξ)⁻¹ = φ₁(ad_ξ)η."""
-        n = self.dim
-        ad = self.ad(xi)
-        top = jnp.concatenate([ad, jnp.broadcast_to(jnp.eye(n), ad.shape)], axis=-1)
-        block = jnp.concatenate([top, jnp.zeros_like(top)], axis=-2)
-        return _expm(block)[..., :n, n:]
+        return exp_and_phi1(self.ad(xi))[1]
 
     def dexp_inv(self, xi: Array) -> Array:
         """Inverse of ``dexp``, shape=[..., n, n]."""
@@ -142,10 +139,11 @@ class LieGroup(eqx.Module):
 
     @property
     def structure_constants(self) -> np.ndarray:
-        """c[k, i, j] with [e_i, e_j] = Σ_k c[k, i, j] e_k, shape=[n, n, n]."""
-        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-            tangent = jax.jacfwd(lambda xi: LieGroup.Ad(self, self.exp(xi)))(jnp.zeros(self.dim))
-            return np.transpose(np.asarray(tangent), (0, 2, 1))
+        """c[k, i, j] with [e_i, e_j] = Σ_k c[k, i, j] e_k, shape=[n, n, n]; from ``ad`` where a group defines it."""
+        try:
+            return _remembered_structure_constants(self)
+        except TypeError:  # a group with arrays in it is not hashable
+            return _structure_constants(self)
 
     # --- points --------------------------------------------------------------------------------------------
     def left_tangent(self, g: Point, xi: Array) -> Point:
@@ -232,7 +230,34 @@ class LieGroup(eqx.Module):
         return self.batched(single, xi, ndims=(1,))
 
 
-def _expm(matrix: Array) -> Array:
-    """Matrix exponential over leading axes."""
-    flat = matrix.reshape(-1, *matrix.shape[-2:])
-    return jax.vmap(jax.scipy.linalg.expm)(flat).reshape(matrix.shape)
+def _structure_constants(group: LieGroup) -> np.ndarray:
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        if type(group).ad is not LieGroup.ad:
+            return np.transpose(np.asarray(group.ad(np.eye(group.dim))), (1, 0, 2))
+        adjoint = lambda xi: LieGroup.Ad(group, group.exp(xi))  # noqa: E731
+        return np.transpose(np.asarray(jax.jit(jax.jacfwd(adjoint))(np.zeros(group.dim))), (0, 2, 1))
+
+
+_remembered_structure_constants = functools.lru_cache(maxsize=64)(_structure_constants)
+
+
+_DOUBLINGS = 7
+_TAYLOR_TERMS = 15
+
+
+def exp_and_phi1(matrix: Array) -> tuple[Array, Array]:
+    """e^X and φ₁(X) = Σ Xᵏ/(k + 1)! over leading axes, shape=[..., N, N].
+
+    Taylor series of X/2⁷ and doubling, φ₁(2X) = ½(e^X + 1) φ₁(X), on e^X − 1 so that nothing cancels. There are no
+    branches, so it may be differentiated in both modes; it is accurate for norms up to about 100.
+    """
+    one = jnp.eye(matrix.shape[-1])
+    X = matrix * 0.5**_DOUBLINGS
+    phi = one / math.factorial(_TAYLOR_TERMS)
+    for k in range(_TAYLOR_TERMS - 1, 0, -1):
+        phi = one / math.factorial(k) + X @ phi
+    small = X @ phi
+    for _ in range(_DOUBLINGS):
+        phi = phi + 0.5 * (small @ phi)
+        small = 2.0 * small + small @ small
+    return one + small, phi

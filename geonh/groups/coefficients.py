@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax import Array
 
-_TERMS = 14
+_TERMS = 11
 
 
 def _even_series(start: int, sign: float = 1.0) -> tuple[float, ...]:
@@ -37,10 +37,10 @@ _SERIES_C = _even_series(3)
 _SERIES_E = _even_series(5, -1.0)
 _SERIES_F = _even_series(4, -1.0)
 # |B₂ₖ|/(2k)! = 2 ζ(2k)/(2π)²ᵏ
-_SERIES_D = tuple(2 * _zeta(2 * k) / (2 * math.pi) ** (2 * k) for k in range(1, _TERMS + 3))
+_SERIES_D = tuple(2 * _zeta(2 * k) / (2 * math.pi) ** (2 * k) for k in range(1, 19))
 # asin(√s)/√s
 _SERIES_ASIN = tuple(
-    math.factorial(2 * k) / (4**k * math.factorial(k) ** 2 * (2 * k + 1)) for k in range(2 * _TERMS)
+    math.factorial(2 * k) / (4**k * math.factorial(k) ** 2 * (2 * k + 1)) for k in range(14)
 )
 
 
@@ -63,23 +63,23 @@ def _piecewise(
 
 def A(x: Array) -> Array:
     """sin θ/θ of x = θ²."""
-    return _piecewise(x, 1.0, _SERIES_A[:11], lambda t, x: jnp.sin(t) / t)
+    return _piecewise(x, 1.0, _SERIES_A[:9], lambda t, x: jnp.sin(t) / t)
 
 
 def B(x: Array) -> Array:
     """(1 − cos θ)/θ² of x = θ²."""
-    return _piecewise(x, 1.0, _SERIES_B[:11], lambda t, x: (1.0 - jnp.cos(t)) / x)
+    return _piecewise(x, 1.0, _SERIES_B[:9], lambda t, x: (1.0 - jnp.cos(t)) / x)
 
 
 def C(x: Array) -> Array:
     """(θ − sin θ)/θ³ of x = θ²."""
-    return _piecewise(x, 1.0, _SERIES_C[:11], lambda t, x: (t - jnp.sin(t)) / (t * x))
+    return _piecewise(x, 1.0, _SERIES_C[:9], lambda t, x: (t - jnp.sin(t)) / (t * x))
 
 
 def D(x: Array) -> Array:
     """(1 − (θ/2) cot(θ/2))/θ² of x = θ²; infinite at θ = 2π."""
     return _piecewise(
-        x, 1.0, _SERIES_D, lambda t, x: (1.0 - 0.5 * t * jnp.cos(0.5 * t) / jnp.sin(0.5 * t)) / x
+        x, 4.0, _SERIES_D, lambda t, x: (1.0 - 0.5 * t * jnp.cos(0.5 * t) / jnp.sin(0.5 * t)) / x
     )
 
 
@@ -95,10 +95,10 @@ def F(x: Array) -> Array:
 
 def angle_over_sine(s: Array, c: Array) -> Array:
     """atan2(√s, c)/√s, for s = sin², c = cos ≥ 0 of the same angle."""
-    small = s < 0.1
+    small = s < 0.05
     far = jnp.where(small, 0.5, s)
     sine = jnp.sqrt(far)
-    return jnp.where(small, horner(_SERIES_ASIN[:20], jnp.where(small, s, 0.0)), jnp.arctan2(sine, c) / sine)
+    return jnp.where(small, horner(_SERIES_ASIN, jnp.where(small, s, 0.0)), jnp.arctan2(sine, c) / sine)
 
 
 def safe_sqrt(x: Array) -> Array:

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, _expm
+from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
 
 _ROOTS = 4
@@ -150,7 +150,7 @@ class MatrixGroup(LieGroup):
         return transpose(g) if self.orthogonal else jnp.linalg.inv(g)
 
     def exp(self, xi: Array) -> Array:
-        return _expm(self.hat(xi))
+        return exp_and_phi1(self.hat(xi))[0]
 
     def log(self, g: Array) -> Array:
         return self.vee(_logm(g))
