@@ -208,12 +208,9 @@ class LieGroup(eqx.Module):
         ]
         leaves, treedef = jax.tree.flatten(args)
         depths = jax.tree.leaves(tuple(core))
-        batch = jnp.broadcast_shapes(
-            *[jnp.shape(a)[: jnp.ndim(a) - d] for a, d in zip(leaves, depths, strict=True)]
-        )
+        batch = jnp.broadcast_shapes(*[jnp.shape(a)[: jnp.ndim(a) - d] for a, d in zip(leaves, depths, strict=True)])
         leaves = [
-            jnp.broadcast_to(a, batch + jnp.shape(a)[jnp.ndim(a) - d :])
-            for a, d in zip(leaves, depths, strict=True)
+            jnp.broadcast_to(a, batch + jnp.shape(a)[jnp.ndim(a) - d :]) for a, d in zip(leaves, depths, strict=True)
         ]
         mapped = lambda *flat: function(*jax.tree.unflatten(treedef, flat))  # noqa: E731
         for _ in batch:

@@ -39,9 +39,7 @@ _SERIES_F = _even_series(4, -1.0)
 # |B₂ₖ|/(2k)! = 2 ζ(2k)/(2π)²ᵏ
 _SERIES_D = tuple(2 * _zeta(2 * k) / (2 * math.pi) ** (2 * k) for k in range(1, 19))
 # asin(√s)/√s
-_SERIES_ASIN = tuple(
-    math.factorial(2 * k) / (4**k * math.factorial(k) ** 2 * (2 * k + 1)) for k in range(14)
-)
+_SERIES_ASIN = tuple(math.factorial(2 * k) / (4**k * math.factorial(k) ** 2 * (2 * k + 1)) for k in range(14))
 
 
 def horner(coefficients: Sequence[float], x: Array) -> Array:
@@ -52,9 +50,7 @@ def horner(coefficients: Sequence[float], x: Array) -> Array:
     return value
 
 
-def _piecewise(
-    x: Array, threshold: float, series: Sequence[float], closed: Callable[[Array, Array], Array]
-) -> Array:
+def _piecewise(x: Array, threshold: float, series: Sequence[float], closed: Callable[[Array, Array], Array]) -> Array:
     """Series where x < threshold, else ``closed(θ, x)``."""
     small = x < threshold
     far = jnp.where(small, 1.0, x)
@@ -78,9 +74,7 @@ def C(x: Array) -> Array:
 
 def D(x: Array) -> Array:
     """(1 − (θ/2) cot(θ/2))/θ² of x = θ²; infinite at θ = 2π."""
-    return _piecewise(
-        x, 4.0, _SERIES_D, lambda t, x: (1.0 - 0.5 * t * jnp.cos(0.5 * t) / jnp.sin(0.5 * t)) / x
-    )
+    return _piecewise(x, 4.0, _SERIES_D, lambda t, x: (1.0 - 0.5 * t * jnp.cos(0.5 * t) / jnp.sin(0.5 * t)) / x)
 
 
 def E(x: Array) -> Array:

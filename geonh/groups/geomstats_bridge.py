@@ -96,7 +96,5 @@ def _describe(space: Any) -> str:
         return f"the class {space.__name__} (not an instance of it)"
     dim = getattr(space, "dim", None)
     return (
-        f"{type(space).__name__} of dimension {dim}"
-        if isinstance(dim, int)
-        else f"{space!r} ({type(space).__name__})"
+        f"{type(space).__name__} of dimension {dim}" if isinstance(dim, int) else f"{space!r} ({type(space).__name__})"
     )

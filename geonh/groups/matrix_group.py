@@ -256,7 +256,9 @@ def _check_basis(basis: np.ndarray) -> None:
     brackets = (products - np.swapaxes(products, 0, 1)).reshape(-1, flat.shape[1])
     residual = np.abs(brackets - brackets @ np.linalg.pinv(flat) @ flat).max()
     if residual > 1e-10 * max(1.0, np.abs(brackets).max()):
-        raise ValueError(f"the span of the basis is not closed under the bracket: a bracket leaves it by {residual:.3g}")
+        raise ValueError(
+            f"the span of the basis is not closed under the bracket: a bracket leaves it by {residual:.3g}"
+        )
 
 
 def _cayley_stays(basis: np.ndarray, dual: np.ndarray) -> bool:

@@ -47,9 +47,7 @@ class Product(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True)
 
-    def __init__(
-        self, factors: Sequence[LieGroup], names: Sequence[str] | None = None, *, point_ndim: int = 1
-    ):
+    def __init__(self, factors: Sequence[LieGroup], names: Sequence[str] | None = None, *, point_ndim: int = 1):
         factors = tuple(factors)
         if not factors:
             raise ValueError("a product needs at least one factor")
@@ -60,9 +58,7 @@ class Product(LieGroup):
                     "geonh.groups.as_group converts geomstats manifolds and lists of them"
                 )
         if names is not None and (isinstance(names, str) or len(names) != len(factors)):
-            raise ValueError(
-                f"names must have one entry for each of the {len(factors)} factors, got {names!r}"
-            )
+            raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {names!r}")
         given = (None,) * len(factors) if names is None else tuple(names)
         flat: list[tuple[str | None, LieGroup]] = []
         for name, factor in zip(given, factors, strict=True):
@@ -214,19 +210,14 @@ class Product(LieGroup):
         spaces: list[Any] = []
         for factor in self.factors:
             space = factor.space()
-            spaces += (
-                space.factors if isinstance(space, ProductManifold) and space.point_ndim == 1 else (space,)
-            )
+            spaces += space.factors if isinstance(space, ProductManifold) and space.point_ndim == 1 else (space,)
         return ProductManifold(spaces, point_ndim=self.point_ndim)
 
     def to_geomstats(self, g: tuple) -> np.ndarray:
         points = self._points("to_geomstats", g)
         if self.point_ndim > 1:
             return np.stack(np.broadcast_arrays(*points), axis=-self.point_ndim)
-        flat = [
-            p.reshape(*p.shape[: p.ndim - d], -1)
-            for p, d in zip(points, self._geomstats_ndims(), strict=True)
-        ]
+        flat = [p.reshape(*p.shape[: p.ndim - d], -1) for p, d in zip(points, self._geomstats_ndims(), strict=True)]
         return np.concatenate(flat, axis=-1)
 
     def from_geomstats(self, point: np.ndarray) -> tuple:
@@ -260,8 +251,7 @@ def _unique(names: Sequence[tuple[str, ...]], factor_names: Sequence[str | None]
     }
     twice = clashes(named)
     result = [
-        tuple(f"{name}_{i}" if name in twice else name for name in group)
-        for i, group in enumerate(named, start=1)
+        tuple(f"{name}_{i}" if name in twice else name for name in group) for i, group in enumerate(named, start=1)
     ]
     if clashes(result):
         result = [tuple(f"{name}_{i}" for name in group) for i, group in enumerate(named, start=1)]

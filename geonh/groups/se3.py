@@ -147,9 +147,7 @@ class SE3(LieGroup):
         w, v = xi[..., :3], xi[..., 3:]
         k = 1.0 / (1.0 + 0.25 * squared_norm(w))
         d = _ROTATIONS.dcay(w)
-        return _blocks(
-            d, jnp.zeros_like(d), 0.5 * matmul(hat(v), d), rotation_polynomial(w, 0.5 * k, 0.25 * k)
-        )
+        return _blocks(d, jnp.zeros_like(d), 0.5 * matmul(hat(v), d), rotation_polynomial(w, 0.5 * k, 0.25 * k))
 
     def dcay_inv(self, xi: Array) -> Array:
         w, v = xi[..., :3], xi[..., 3:]

@@ -155,9 +155,7 @@ class SO3(LieGroup):
     point_names: tuple[str, ...] = eqx.field(
         static=True, default=tuple(f"R{i}{j}" for i in (1, 2, 3) for j in (1, 2, 3)), init=False
     )
-    velocity_names: tuple[str, ...] = eqx.field(
-        static=True, default=("omega1", "omega2", "omega3"), init=False
-    )
+    velocity_names: tuple[str, ...] = eqx.field(static=True, default=("omega1", "omega2", "omega3"), init=False)
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True, default=((3, 3),), init=False)
     has_cayley: bool = eqx.field(static=True, default=True, init=False)
 

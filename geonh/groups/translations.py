@@ -149,11 +149,7 @@ class Torus(_Additive):
         from geomstats.geometry.product_manifold import ProductManifold
 
         circle = Hypersphere(1)
-        return (
-            circle
-            if self.dim == 1
-            else ProductManifold([Hypersphere(1) for _ in range(self.dim)], point_ndim=1)
-        )
+        return circle if self.dim == 1 else ProductManifold([Hypersphere(1) for _ in range(self.dim)], point_ndim=1)
 
     def to_geomstats(self, g: Array) -> np.ndarray:
         angle = np.asarray(g, dtype=np.float64)

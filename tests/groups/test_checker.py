@@ -149,6 +149,7 @@ class Affine(LieGroup):
         return jnp.stack([g[..., 0], g[..., 1] / self._ratio(g[..., 0])], axis=-1)
 
 
+@pytest.mark.slow
 def test_defaults_suffice():
     group = Affine()
     check_group(group)
