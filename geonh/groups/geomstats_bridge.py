@@ -1,4 +1,4 @@
-"""From geomstats manifolds, or lists of them, to groups. geomstats is imported only when one of its objects is given."""
+"""From geomstats manifolds, or lists of them, to groups; geomstats is imported only for one of its own objects."""
 
 from __future__ import annotations
 

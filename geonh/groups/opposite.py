@@ -1,9 +1,9 @@
 r"""The opposite group Gᵒᵖ: the same points with g ∗ h = h g, which turns spatial velocities into body velocities.
 
-ξ = g⁻¹ ∗ ġ = ġ g⁻¹ is the spatial velocity of G. exp, log, cay and their inverses are the same maps; the bracket changes
-its sign, and
+ξ = g⁻¹ ∗ ġ = ġ g⁻¹ is the spatial velocity of G. exp, log, cay and their inverses are the same maps; the bracket
+changes its sign, and
 
-    Ad^op_g = Ad_{g⁻¹}            ad^op = −ad            dτ^op_ξ = dτ_{−ξ}            left_tangent(g, ξ) = ξ̂ g = g Ad_{g⁻¹}ξ
+    Ad^op_g = Ad_{g⁻¹}        ad^op = −ad        dτ^op_ξ = dτ_{−ξ}        left_tangent(g, ξ) = ξ̂ g = g (Ad_{g⁻¹}ξ)^
 
 mathematics.md §1.
 """

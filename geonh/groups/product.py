@@ -24,8 +24,8 @@ class Product(LieGroup):
     factors : sequence of LieGroup
         The factors; a product among them is replaced by its own factors.
     names : sequence of str, optional
-        One name for each factor as given: the names of its components become ``name_component``. Without, components keep
-        their names, except that those occurring in more than one factor get the number of the factor, ``phi_2``.
+        One name for each factor as given: the names of its components become ``name_component``. Without, components
+        keep their names, except that those occurring in more than one factor get the factor's number, ``phi_2``.
     point_ndim : int, optional
         Number of axes of a point of the geomstats ``ProductManifold``: 1 (the factors' points flattened and
         concatenated), or more for factors of equal shapes, whose points are then stacked.

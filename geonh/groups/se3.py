@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import LieGroup
-from geonh.groups.coefficients import C, E, F, hat, matmul, matvec, cross, transpose
+from geonh.groups.coefficients import C, E, F, cross, hat, matmul, matvec, transpose
 from geonh.groups.so3 import SO3, rotation_polynomial, squared_norm
 
 _ROTATIONS = SO3()
