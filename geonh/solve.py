@@ -176,7 +176,7 @@ def solve(
         g = system.point(g0)
         _check_start(system, g, xi, step)
         state = jax.tree.map(np.asarray, _run_init(*split((system, method, clock)), g, xi))
-    trajectory = Trajectory.begin(system, method, clock, state, save_every)
+        trajectory = Trajectory.begin(system, method, clock, state, save_every)
     return _advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
@@ -212,7 +212,8 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(trajectory, system=system)
     _check_counts(n_steps, trajectory.save_every)
-    trajectory = trajectory.bind(system, method, controls)
+    with float64():
+        trajectory = trajectory.bind(system, method, controls)
     return _advance(trajectory, n_steps, throw, progress, checkpoint)
 
 

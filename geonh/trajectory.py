@@ -345,7 +345,8 @@ class Trajectory:
         if self.state is not None:
             for name in ("p_plus", "p_minus", "increment"):
                 dataset[f"state_{name}"] = (("component",), np.asarray(getattr(self.state, name)))
-            dataset["state_g"] = (("coordinate",), np.asarray(self._bound.group.to_vector(self.state.g)))
+            with float64():
+                dataset["state_g"] = (("coordinate",), np.asarray(self._bound.group.to_vector(self.state.g)))
             dataset["state_rows"] = (("row", "component"), np.asarray(self.state.rows))
             dataset["state_k"] = int(self.state.k)
         temporary = path.with_name(path.name + ".part")

@@ -6,7 +6,22 @@ from importlib import import_module
 
 from geonh.systems.entry import Entry, Start
 
-_MODULES = ("chaplygin_sleigh",)
+_MODULES = (
+    "nonholonomic_particle",
+    "snakeboard",
+    "chaplygin_sleigh",
+    "elroys_beanie",
+    "rolling_ball",
+    "chaplygin_sphere",
+    "suslov",
+    "knife_edge",
+    "vertical_disk",
+    "roller_racer",
+    "heisenberg_system",
+    "nonholonomic_oscillator",
+    "veselova",
+    "heavy_top",
+)
 
 catalogue: dict[str, Entry] = {}
 """Entries by name."""

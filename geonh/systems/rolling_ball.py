@@ -1,0 +1,135 @@
+r"""A homogeneous ball rolling without sliding on a table that turns, reduced with spatial angular velocity.
+
+(x, y) is the contact point, w the angular velocity in space; the table turns at the rate Ω about the origin. On
+R²×SO(3)ᵒᵖ, where w is the reduced velocity, with ℓ = ½m|v|² + ½I|w|²,
+
+    v = r w×e₃ + Ω e₃×x:   ẋ − r w₂ = −Ωy,   ẏ + r w₁ = Ωx.
+
+With z = x + iy and ν = IΩ/(I + mr²) the contact point moves on a circle about a fixed centre, ż = iν(z − z_c). GNI gives
+z_{k+1} = z_{k−1} + 2hiν(z_k − z_c), of frequency arcsin(hν)/h.
+
+Source: Martín de Diego (AIMS 2008), rolling ball on a rotating table; Neimark, Fufaev (1972).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.geometry.distribution import AffineDistribution
+from geonh.groups import SO3, Opposite, Product, Translations
+from geonh.mechanics.system import FirstIntegral, System
+from geonh.systems.entry import Entry, Start, body_axes, positive
+
+
+def _metric(x: Any, p: Any) -> Any:
+    return jnp.stack([p["m"], p["m"], p["I"], p["I"], p["I"]])
+
+
+def _forms(x: Any, p: Any) -> list:
+    r = p["r"]
+    return [[1.0, 0.0, 0.0, -r, 0.0], [0.0, 1.0, r, 0.0, 0.0]]
+
+
+def _rhs(x: Any, p: Any) -> list:
+    return [-p["table_rate"] * x[1], p["table_rate"] * x[0]]
+
+
+def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    x, y = g[0]
+    return 0.5 * p @ xi - parameters["table_rate"] * (x * p[1] - y * p[0] + p[4])
+
+
+def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    r = parameters["r"]
+    return jnp.stack([p[2] - r * p[1], p[3] + r * p[0], p[4]])
+
+
+def rolling_ball(
+    m: float = 1.0,
+    I: float = 0.4,  # noqa: E741
+    r: float = 1.0,
+    table_rate: float = 1.0,
+) -> System:
+    """Homogeneous ball on a turning table, on R²×SO(3)ᵒᵖ with base R².
+
+    Parameters
+    ----------
+    m : float
+        Mass, kg.
+    I : float
+        Moment of inertia about a diameter, kg m².
+    r : float
+        Radius, m.
+    table_rate : float
+        Ω, rad/s.
+    """
+    parameters = {**positive(m=m, I=I, r=r), "table_rate": np.asarray(table_rate, dtype=np.float64)}
+    return System(
+        Product((Translations(2), Opposite(SO3()))),
+        metric=_metric,
+        distribution=AffineDistribution(forms=_forms, rhs=_rhs),
+        parameters=parameters,
+        base=("x", "y"),
+        first_integrals={
+            "moving energy": FirstIntegral(_moving_energy, "at p⁻: rounding", momentum="minus"),
+            "K": FirstIntegral(_contact_momentum, "angular momentum about the contact: rounding"),
+        },
+        name="rolling-ball",
+    )
+
+
+def exact(system: System, start: Start, t: np.ndarray) -> tuple[None, np.ndarray]:
+    """Velocities in closed form (the attitude is not elementary)."""
+    position, velocity = contact_path(system, start, t)
+    r, rate = float(system.parameters["r"]), float(system.parameters["table_rate"])
+    x, y, vx, vy = position[:, 0], position[:, 1], velocity[:, 0], velocity[:, 1]
+    spin = np.full_like(vx, start.xi0[4])
+    return None, np.stack([vx, vy, (rate * x - vy) / r, (vx + rate * y) / r, spin], axis=1)
+
+
+def contact_path(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Contact point and its velocity, shape=[N, 2] each: the circle ż = iν(z − z_c)."""
+    m, inertia, r, rate = (float(system.parameters[name]) for name in ("m", "I", "r", "table_rate"))
+    nu = inertia * rate / (inertia + m * r**2)
+    z0 = complex(*(np.zeros(2) if start.g0 is None else start.g0[0]))
+    v0 = complex(start.xi0[0], start.xi0[1])
+    turned = np.exp(1j * nu * np.asarray(t))
+    z = z0 + v0 * np.asarray(t) if nu == 0 else z0 + v0 / (1j * nu) * (turned - 1)
+    v = v0 * turned
+    return np.stack([z.real, z.imag], axis=1), np.stack([v.real, v.imag], axis=1)
+
+
+def _start(system: System) -> Start:
+    g0 = (np.array([0.99, 1.0]), np.eye(3))
+    m_r, rate = float(system.parameters["r"]), float(system.parameters["table_rate"])
+    v = np.array([1.0, -1.0])
+    w = np.array([(rate * g0[0][0] - v[1]) / m_r, (v[0] + rate * g0[0][1]) / m_r, 0.5])
+    return Start(g0, np.concatenate([v, w]))
+
+
+def draw(system: System, g: Any) -> dict[str, np.ndarray]:
+    """The body's axes at the ball's centre."""
+    r = float(system.parameters["r"])
+    return body_axes(np.asarray(g[1]), np.array([*np.asarray(g[0]), r]), r)
+
+
+ENTRY = Entry(
+    name="rolling-ball",
+    build=rolling_ball,
+    title="homogeneous ball on a turning table, reduced (spatial angular velocity)",
+    parameters={"m": "kg", "I": "kg m²", "r": "m, radius", "table_rate": "rad/s, the table's rate Ω"},
+    constraints="v = r w×e₃ + Ω e₃×x (affine)",
+    conserved={
+        "moving energy": "E − Ω[m(xẏ − yẋ) + I w₃]; GNI: at p⁻ to rounding",
+        "K": "angular momentum about the contact point, 3 numbers; GNI: to rounding",
+    },
+    source="Martín de Diego 2008 (AIMS slides)",
+    start=_start,
+    dt=0.01,
+    n_steps=2000,
+    exact=exact,
+    draw=draw,
+)

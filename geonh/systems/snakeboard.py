@@ -1,0 +1,220 @@
+r"""The snakeboard: a board on two steerable wheel axles, with a rotor (the rider) on top.
+
+(x, y) is the board's centre and centre of mass, θ its heading; the axles, at distance r before and behind the centre,
+turn by φ and −φ; the rotor's angle is ψ. As the papers have it,
+
+    L = ½m(ẋ² + ẏ²) + ½(J + 2J₁)θ̇² + ½J₀ψ̇² + J₁φ̇²,
+
+and the wheels do not slide sideways:
+
+    ẋ sin(θ+φ) − ẏ cos(θ+φ) + rθ̇ cos φ = 0,   ẋ sin(θ−φ) − ẏ cos(θ−φ) − rθ̇ cos φ = 0      (angles relative to the board)
+    −ẋ sin φ + ẏ cos φ − rθ̇ cos(θ−φ) = 0,   −ẋ sin(2θ−φ) + ẏ cos(2θ−φ) + rθ̇ cos(θ−φ) = 0   (front angle absolute).
+
+At φ = ±π/2 (relative) the two constraints become dependent, and a run stops there. The driven board has the torque u₀
+on the rotor with its reaction −u₀ on the board, and u₁ on the axles.
+
+Source: Ferraro, Iglesias, Martín de Diego (2008), example 2, and its first version (2007) for the absolute angle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.geometry.distribution import Distribution
+from geonh.groups import SE2, Product, Torus, Translations
+from geonh.mechanics.system import FirstIntegral, System
+from geonh.systems.entry import Entry, Start, box, planar, positive
+
+
+def _metric(x: Any, p: Any) -> Any:
+    return jnp.stack([p["J"] + 2 * p["J1"], p["m"], p["m"], p["J0"], 2 * p["J1"]])
+
+
+def _metric_abelian(x: Any, p: Any) -> Any:
+    return jnp.stack([p["m"], p["m"], p["J"] + 2 * p["J1"], p["J0"], 2 * p["J1"]])
+
+
+def _wheels(phi: Any, r: Any) -> list:
+    """Constraints in the body frame, ξ = (ω, v_x, v_y, ψ̇, φ̇), for the axle angle φ relative to the board."""
+    s, c = jnp.sin(phi), jnp.cos(phi)
+    return [[r * c, s, -c, 0.0, 0.0], [-r * c, -s, -c, 0.0, 0.0]]
+
+
+def _forms(x: Any, p: Any) -> list:
+    return _wheels(x[0], p["r"])
+
+
+def _forms_absolute(x: Any, p: Any) -> list:
+    (theta, _, _), (_, phi) = x
+    return _wheels(phi - theta, p["r"])
+
+
+def _forms_abelian(x: Any, p: Any) -> list:
+    theta, phi = x
+    front, back, arm = theta + phi, theta - phi, p["r"] * jnp.cos(phi)
+    return [[jnp.sin(front), -jnp.cos(front), arm, 0.0, 0.0], [jnp.sin(back), -jnp.cos(back), -arm, 0.0, 0.0]]
+
+
+def _torques(t: Any, x: Any, xi: Any, u: Any) -> Any:
+    return jnp.stack([-u[0], 0.0 * u[0], 0.0 * u[0], u[0], u[1]])
+
+
+def _rotor(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    return p[3]
+
+
+def _axles(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    return p[4]
+
+
+_CYCLIC = {
+    "rotor momentum": FirstIntegral(_rotor, "momentum map of a horizontal symmetry: rounding"),
+    "axle momentum": FirstIntegral(_axles, "φ does not enter ℓ and ∂_φ lies in D: rounding"),
+}
+
+
+def snakeboard(
+    m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5, structure: str = "SE(2)"
+) -> System:
+    """Snakeboard with wheel angles relative to the board.
+
+    Parameters
+    ----------
+    m : float
+        Total mass, kg.
+    J, J0, J1 : float
+        Moments of inertia of board, rotor and one axle, kg m².
+    r : float
+        Centre to axle, m.
+    structure : str
+        Group structure of the configuration space: "SE(2)" for SE(2)×T², base φ, or "abelian" for R²×T³, base (θ, φ),
+        whose metric is bi-invariant, so that GNI keeps the energy at p⁻ (2008 paper, example 2).
+    """
+    parameters = positive(m=m, J=J, J0=J0, J1=J1, r=r)
+    if structure == "SE(2)":
+        group, metric, forms, base = Product((SE2(), Torus(2, ("psi", "phi")))), _metric, _forms, ("phi",)
+    elif structure == "abelian":
+        group = Product((Translations(2), Torus(3, ("theta", "psi", "phi"))))
+        metric, forms, base = _metric_abelian, _forms_abelian, ("theta", "phi")
+    else:
+        raise ValueError(f"structure must be 'SE(2)' or 'abelian', got {structure!r}")
+    return System(
+        group,
+        metric=metric,
+        distribution=Distribution(forms=forms),
+        parameters=parameters,
+        base=base,
+        first_integrals=_CYCLIC,
+        name="snakeboard",
+    )
+
+
+def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
+    """Snakeboard with the front wheel angle measured from the x axis; parameters of ``snakeboard``."""
+    return System(
+        Product((SE2(), Torus(2, ("psi", "phi")))),
+        metric=_metric,
+        distribution=Distribution(forms=_forms_absolute),
+        parameters=positive(m=m, J=J, J0=J0, J1=J1, r=r),
+        first_integrals=_CYCLIC,
+        name="snakeboard-absolute",
+    )
+
+
+def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
+    """Snakeboard driven by u = (torque on the rotor, torque on the axles), N m; parameters of ``snakeboard``."""
+    return System(
+        Product((SE2(), Torus(2, ("psi", "phi")))),
+        metric=_metric,
+        distribution=Distribution(forms=_forms),
+        forces=_torques,
+        parameters=positive(m=m, J=J, J0=J0, J1=J1, r=r),
+        base=("phi",),
+        name="controlled-snakeboard",
+    )
+
+
+def sinusoidal_torques(t: Any) -> Any:
+    """Opposite torques on rotor and axles, same phase and frequency (2008 paper, fig. 4): u of shape=[2], N m."""
+    return jnp.stack([0.5 * jnp.cos(2.0 * t), -0.5 * jnp.cos(2.0 * t)])
+
+
+def _start(system: System) -> Start:
+    g0 = (np.zeros(3), np.array([0.0, 0.3]))
+    return Start(g0, system.project(g0, np.array([0.2, 1.0, 0.0, 0.7, 0.1])))
+
+
+def draw(system: System, g: Any) -> dict[str, np.ndarray]:
+    """Board, two axles and rotor in the plane."""
+    (theta, x, y), (psi, phi) = (np.asarray(part) for part in g)
+    steer = phi - theta if system.name == "snakeboard-absolute" else phi
+    r = float(system.parameters["r"])
+    axle = np.array([[0.0, -0.3], [0.0, 0.3]]) * r
+    parts = {
+        "board": box(2 * r, 0.2 * r),
+        "front axle": planar(axle, steer, r, 0.0),
+        "rear axle": planar(axle, -steer, -r, 0.0),
+        "rotor": planar(np.array([[-0.5, 0.0], [0.5, 0.0]]) * r, psi, 0.0, 0.0),
+    }
+    return {name: planar(part, theta, x, y) for name, part in parts.items()}
+
+
+_PARAMETERS = {
+    "m": "kg, total mass",
+    "J": "kg m², board's moment of inertia",
+    "J0": "kg m², rotor's moment of inertia",
+    "J1": "kg m², one axle's moment of inertia",
+    "r": "m, centre to axle",
+}
+_CONSERVED = {
+    "energy": "GNI: at p⁻ to rounding on R²×T³; oscillates at O(h²) on SE(2)×T²",
+    "rotor momentum": "GNI: to rounding",
+    "axle momentum": "GNI: to rounding",
+}
+_SOURCE = "Ferraro, Iglesias, Martín de Diego 2008, example 2"
+
+ENTRIES = (
+    Entry(
+        name="snakeboard",
+        build=snakeboard,
+        title="snakeboard, wheel angles relative to the board",
+        parameters={**_PARAMETERS, "structure": "'SE(2)' or 'abelian', the group structure"},
+        constraints="ẋ sin(θ±φ) − ẏ cos(θ±φ) ± rθ̇ cos φ = 0",
+        conserved=_CONSERVED,
+        source=_SOURCE,
+        start=_start,
+        dt=0.02,
+        n_steps=500,
+        draw=draw,
+    ),
+    Entry(
+        name="snakeboard-absolute",
+        build=snakeboard_absolute,
+        title="snakeboard, front wheel angle from the x axis",
+        parameters=_PARAMETERS,
+        constraints="−ẋ sin φ + ẏ cos φ − rθ̇ cos(θ−φ) = 0 and −ẋ sin(2θ−φ) + ẏ cos(2θ−φ) + rθ̇ cos(θ−φ) = 0",
+        conserved=_CONSERVED,
+        source="Ferraro, Iglesias, Martín de Diego 2007 (first version), example 2",
+        start=_start,
+        dt=0.01,
+        n_steps=150,
+        draw=draw,
+    ),
+    Entry(
+        name="controlled-snakeboard",
+        build=controlled_snakeboard,
+        title="snakeboard driven from rest by opposite torques on rotor and axles",
+        parameters=_PARAMETERS,
+        constraints="ẋ sin(θ±φ) − ẏ cos(θ±φ) ± rθ̇ cos φ = 0",
+        conserved={},
+        source="Ferraro, Iglesias, Martín de Diego 2008, figure 4",
+        start=lambda system: Start((np.zeros(3), np.zeros(2)), np.zeros(5)),
+        dt=0.02,
+        n_steps=1000,
+        controls=sinusoidal_torques,
+        draw=draw,
+    ),
+)
