@@ -167,7 +167,7 @@ class _Check:
         for name, value in (("exp", point), ("identity", identity)):
             got = tuple(np.shape(leaf) for leaf in jax.tree.leaves(value))
             self.require(got == shapes, f"{name} gives arrays of shapes {got}, point_shapes says {shapes}")
-        same = jax.tree.structure(identity) == jax.tree.structure(point)
+        same = bool(jax.tree.structure(identity) == jax.tree.structure(point))  # type: ignore[operator]
         self.require(same, "identity and exp give points of different structure")
         length = sum(int(np.prod(shape)) for shape in shapes)
         for name, expected in (("velocity_names", n), ("point_names", length)):
@@ -199,9 +199,9 @@ class _Check:
                 wanted |= {"cay": ((xi,), g), "cay_inv": ((g,), xi)}
             for name, (arguments, expected) in wanted.items():
                 value = jax.eval_shape(getattr(group, name), *arguments)
-                got = [leaf.shape for leaf in jax.tree.leaves(value)]
+                found = [leaf.shape for leaf in jax.tree.leaves(value)]
                 want = [leaf.shape for leaf in jax.tree.leaves(expected)]
-                self.require(got == want, f"{name} over leading axes {batch} has shapes {got}, not {want}")
+                self.require(found == want, f"{name} over leading axes {batch} has shapes {found}, not {want}")
                 types = {str(leaf.dtype) for leaf in jax.tree.leaves(value)}
                 self.require(types == {"float64"}, f"{name} gives {sorted(types)}, not float64")
 

@@ -230,7 +230,7 @@ class LieGroup(eqx.Module):
 def _structure_constants(group: LieGroup) -> np.ndarray:
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         if type(group).ad is not LieGroup.ad:
-            return np.transpose(np.asarray(group.ad(np.eye(group.dim))), (1, 0, 2))
+            return np.transpose(np.asarray(group.ad(jnp.eye(group.dim))), (1, 0, 2))
         adjoint = lambda xi: LieGroup.Ad(group, group.exp(xi))  # noqa: E731
         return np.transpose(np.asarray(jax.jit(jax.jacfwd(adjoint))(np.zeros(group.dim))), (0, 2, 1))
 

@@ -92,7 +92,7 @@ class MatrixGroup(LieGroup):
         is_manifold = hasattr(space, "belongs")
         if is_manifold and (algebra is None or not hasattr(algebra, "basis")):
             raise TypeError(f"{type(space).__name__} has no lie_algebra with a basis; give the basis, shape=[n, N, N]")
-        basis = np.asarray(algebra.basis if is_manifold else space)
+        basis = np.asarray(getattr(algebra, "basis", space))
         _check_basis(basis)
         basis = basis.astype(np.float64)
         n, N, _ = basis.shape

@@ -20,7 +20,7 @@ from geonh.groups.base import LieGroup, Point
 from geonh.groups.coefficients import matvec, transpose
 
 
-class _Involution(type(LieGroup)):
+class _Involution(type(LieGroup)):  # type: ignore[misc]
     """Makes the opposite of an opposite the group itself."""
 
     def __call__(cls, group: LieGroup) -> LieGroup:

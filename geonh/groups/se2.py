@@ -147,11 +147,13 @@ class SE2(LieGroup):
         return SpecialEuclidean(2)
 
     def to_geomstats(self, g: Array) -> np.ndarray:
-        g = np.asarray(g, dtype=np.float64)
-        c, s = np.cos(g[..., 0]), np.sin(g[..., 0])
-        zero, one = np.zeros_like(c), np.ones_like(c)
-        rows = [[c, -s, g[..., 1]], [s, c, g[..., 2]], [zero, zero, one]]
-        return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+        theta, x, y = np.moveaxis(np.asarray(g, dtype=np.float64), -1, 0)
+        matrix = np.zeros((*theta.shape, 3, 3))
+        matrix[..., 0, 0] = matrix[..., 1, 1] = np.cos(theta)
+        matrix[..., 1, 0] = np.sin(theta)
+        matrix[..., 0, 1] = -matrix[..., 1, 0]
+        matrix[..., 0, 2], matrix[..., 1, 2], matrix[..., 2, 2] = x, y, 1.0
+        return matrix
 
     def from_geomstats(self, point: np.ndarray) -> Any:
         point = np.asarray(point, dtype=np.float64)

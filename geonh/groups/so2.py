@@ -60,7 +60,7 @@ class SO2(LieGroup):
     def _one(self, xi: Array) -> Array:
         return jnp.ones_like(xi)[..., None]
 
-    dexp = dexp_inv = Ad = _one
+    dexp = dexp_inv = Ad = _one  # type: ignore[assignment]
 
     def ad(self, xi: Array) -> Array:
         return jnp.zeros_like(xi)[..., None]

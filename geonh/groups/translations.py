@@ -48,7 +48,7 @@ class _Additive(LieGroup):
     def _one(self, xi: Array) -> Array:
         return jnp.broadcast_to(jnp.eye(self.dim), (*jnp.shape(xi)[:-1], self.dim, self.dim))
 
-    dexp = dexp_inv = dcay = dcay_inv = Ad = _one
+    dexp = dexp_inv = dcay = dcay_inv = Ad = _one  # type: ignore[assignment]
 
     def ad(self, xi: Array) -> Array:
         return jnp.zeros((*jnp.shape(xi)[:-1], self.dim, self.dim))
@@ -109,7 +109,7 @@ class Translations(_Additive):
     def to_geomstats(self, g: Array) -> np.ndarray:
         return np.array(g, dtype=np.float64)
 
-    def from_geomstats(self, point: np.ndarray) -> Array:
+    def from_geomstats(self, point: np.ndarray) -> Any:
         return np.asarray(point, dtype=np.float64)
 
 
@@ -155,6 +155,6 @@ class Torus(_Additive):
         angle = np.asarray(g, dtype=np.float64)
         return np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(*angle.shape[:-1], 2 * self.dim)
 
-    def from_geomstats(self, point: np.ndarray) -> Array:
+    def from_geomstats(self, point: np.ndarray) -> Any:
         pairs = np.asarray(point, dtype=np.float64).reshape(*np.shape(point)[:-1], self.dim, 2)
         return np.arctan2(pairs[..., 1], pairs[..., 0])

@@ -34,11 +34,14 @@ CLOSED_FORMS = {
 COMPOSED = {
     "SE2xT2": Product([SE2(), Torus(2)]),
     "R2xSO3": Product([Translations(2), SO3()]),
-    "R2xSO3op": Product([Translations(2), Opposite(SO3())]),
     "SE2op": Opposite(SE2()),
-    "(SE2xS1)op": Opposite(Product([SE2(), Torus(1)])),
+    "SO3xSE3": Product([SO3(), SE3()]),
 }
-LARGE = {"SO3xSE3": Product([SO3(), SE3()]), "SE3op": Opposite(SE3())}
+SLOW = {
+    "R2xSO3op": Product([Translations(2), Opposite(SO3())]),
+    "(SE2xS1)op": Opposite(Product([SE2(), Torus(1)])),
+    "SE3op": Opposite(SE3()),
+}
 MATRIX = {"SL2": MatrixGroup(SL2, name="SL(2)")}
 LARGE_MATRIX = {
     "SU2": MatrixGroup(su2_basis(), name="SU(2)"),
@@ -46,4 +49,3 @@ LARGE_MATRIX = {
     "GL2": MatrixGroup(GeneralLinear(2, positive_det=True)),
     "SL3": MatrixGroup(special_linear_basis(3), name="SL(3)"),
 }
-ALL = CLOSED_FORMS | COMPOSED | LARGE | MATRIX | LARGE_MATRIX

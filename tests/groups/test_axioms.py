@@ -2,14 +2,20 @@
 
 import jax
 import pytest
-from catalogue import CLOSED_FORMS, COMPOSED, LARGE, LARGE_MATRIX, MATRIX
+from catalogue import CLOSED_FORMS, COMPOSED, LARGE_MATRIX, MATRIX, SLOW
 
 from geonh.testing import check_group
 
 
-@pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED, *LARGE])
+@pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED])
 def test_group(name):
-    check_group((CLOSED_FORMS | COMPOSED | LARGE)[name], tol=1e-12)
+    check_group((CLOSED_FORMS | COMPOSED)[name], tol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_more_composed_groups(name):
+    check_group(SLOW[name], tol=1e-12)
 
 
 @pytest.mark.parametrize("name", MATRIX)
