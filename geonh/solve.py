@@ -23,9 +23,9 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, Result, State
 from geonh.integrators.gni import GNI
 from geonh.mechanics.system import System
+from geonh.numerics.engine import compiled_loop
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
-from geonh.numerics.scalarize import one_kernel, scalarize
 from geonh.trajectory import Trajectory
 
 CHUNK = 10_000
@@ -251,7 +251,7 @@ def _run_chunk(
     """Up to ``n_nodes`` ≤ ``capacity`` saved nodes from ``state``, one every ``stride`` steps; stops at a failure.
 
     Returns the last good state, the status, the number of saved nodes, and the buffer of (k, g, p⁺, p⁻) rows. The
-    whole loop is evaluated on scalars and compiled to one kernel, where the step allows it.
+    whole loop is evaluated on scalars where the engine allows it.
     """
 
     def chunk(arrays: list, state: State, n_nodes: Array, stride: Array) -> tuple:
@@ -282,7 +282,7 @@ def _run_chunk(
         n_saved, state, status, buffer = lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, first)
         return state, status, n_saved, buffer
 
-    return one_kernel(scalarize(chunk))(arrays, state, n_nodes, stride)
+    return compiled_loop(chunk)(arrays, state, n_nodes, stride)
 
 
 def _choose(condition: Array, first: Any, second: Any) -> Any:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 BLOCK = 10_000
 """Nodes per call when observables are computed."""
 
+
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """A trajectory of a system.

@@ -1,9 +1,16 @@
+import contextlib
+
 import jax
 import pytest
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "user_precision: run with the precision of JAX as a user has it, float32")
+
+
 @pytest.fixture(autouse=True)
-def double_precision():
-    """Tests compute in float64, without touching the configuration of JAX."""
-    with jax.enable_x64(True):
+def double_precision(request):
+    """Tests compute in float64, without touching the configuration of JAX, unless marked ``user_precision``."""
+    as_is = request.node.get_closest_marker("user_precision")
+    with contextlib.nullcontext() if as_is else jax.enable_x64(True):
         yield

@@ -65,9 +65,7 @@ class Action(eqx.Module):
         return self.act(*arrow), self.group.inverse(arrow[1])
 
     # --- the algebroid -------------------------------------------------------------------------------------
-    def bracket(
-        self, X: Callable[[BasePoint], Array], Y: Callable[[BasePoint], Array]
-    ) -> Callable[[BasePoint], Array]:
+    def bracket(self, X: Callable[[BasePoint], Array], Y: Callable[[BasePoint], Array]) -> Callable[[BasePoint], Array]:
         """Algebroid bracket of two sections x ↦ X(x) ∈ g: [[X, Y]] = [X, Y]_g + ρ_X·Y − ρ_Y·X."""
 
         def section(x: BasePoint) -> Array:

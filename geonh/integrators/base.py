@@ -89,7 +89,7 @@ class Integrator(eqx.Module):
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         """Largest residual of the implicit equations of the step from ``state`` to ``new``, for error messages."""
 
-    def refuse(self, system: System) -> None:  # noqa: B027 - most methods run on every system
+    def refuse(self, system: System) -> None:
         """Raise ValueError, saying why, if the method does not apply to the system."""
 
     @property

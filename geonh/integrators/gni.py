@@ -164,7 +164,9 @@ class GNI(_DiscreteFlow):
 
         def mismatch(xi: Array) -> Array:
             free = p_plus + h / 2 * system.force(t, x, xi, u) - system.momentum(x, xi)
-            tangential = free if system.distribution is None else system.distribution.P_star(M, x, system.parameters) @ free
+            tangential = (
+                free if system.distribution is None else system.distribution.P_star(M, x, system.parameters) @ free
+            )
             return system.normal_momentum(x, M @ xi, M) - tangential
 
         guess = solve(M, p_plus - system.momentum(x, jnp.zeros_like(p_plus)))

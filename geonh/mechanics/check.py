@@ -108,7 +108,9 @@ def _evaluate(system: System, g: Any, v: Any) -> dict[str, Any]:
     if system.distribution is not None:
         out["mu"] = system.distribution.annihilator(x, system.parameters)
         out["rows"] = system.distribution.degeneracy_rows(x, system.parameters)
-    xi_dot, lam = accelerations(system, zero_time, g, xi) if system.forces is None else (jnp.zeros_like(v), jnp.zeros(0))
+    xi_dot, lam = (
+        accelerations(system, zero_time, g, xi) if system.forces is None else (jnp.zeros_like(v), jnp.zeros(0))
+    )
     out["accelerations"], out["multipliers"] = xi_dot, lam
     if system.forces is None:
         g_dot = system.group.left_tangent(g, xi)
@@ -128,7 +130,9 @@ def _test_mass(values: dict[str, Any]) -> str:
     if not np.allclose(M, M.T, atol=1e-10 * (1 + np.abs(M).max())):
         return "the mass matrix is not symmetric"
     smallest = np.linalg.eigvalsh(M)[0] if np.all(np.isfinite(M)) else np.nan
-    return "" if smallest > 0 else f"the mass matrix is not positive definite: its smallest eigenvalue is {smallest:.3g}"
+    return (
+        "" if smallest > 0 else f"the mass matrix is not positive definite: its smallest eigenvalue is {smallest:.3g}"
+    )
 
 
 def _test_rank(values: dict[str, Any]) -> str:

@@ -73,9 +73,7 @@ class FreeMotions:
             xi[i] = self._continue(start[i : i + 1], direction[i : i + 1])
         return xi
 
-    def _shoot(
-        self, start: np.ndarray, direction: np.ndarray, guess: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _shoot(self, start: np.ndarray, direction: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Velocities, shape=[b, n], with which start reaches start·exp(direction), and which were found."""
         xi, size = guess.copy(), np.full(len(guess), np.inf)
         step = np.zeros_like(xi)
@@ -101,9 +99,7 @@ class FreeMotions:
                 break
         return xi, size < LOG_TOL
 
-    def _attempt(
-        self, start: np.ndarray, direction: np.ndarray, xi: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _attempt(self, start: np.ndarray, direction: np.ndarray, xi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How far each end is from its target, shape=[b, n], and the slope; infinite where a motion fails."""
         try:
             end, slope = self._flow(start, xi, sensitive=True)
@@ -134,9 +130,7 @@ class FreeMotions:
                 )
         return xi[0]
 
-    def _flow(
-        self, start: np.ndarray, xi: np.ndarray, sensitive: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _flow(self, start: np.ndarray, xi: np.ndarray, sensitive: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """End points, shape=[b, N], and, if asked, their derivatives by the velocities, shape=[b, N, n]."""
         b, N, n = len(start), start.shape[1], self.group.dim
         state = np.concatenate([start, xi], axis=1)
@@ -149,9 +143,7 @@ class FreeMotions:
         padded, evaluations = _padded(len(state)), count()
 
         def slope(_: float, y: np.ndarray) -> np.ndarray:
-            rows = np.concatenate(
-                [y.reshape(state.shape), np.broadcast_to(state[:1], (padded - b, state.shape[1]))]
-            )
+            rows = np.concatenate([y.reshape(state.shape), np.broadcast_to(state[:1], (padded - b, state.shape[1]))])
             if sensitive and next(evaluations) >= SHOOTING_BUDGET:
                 raise RuntimeError(f"shooting left the neighbourhood of the geodesic of {self.system.name}")
             result = np.asarray(_mapped(rate, static, arrays, rows))[:b].ravel()
@@ -162,9 +154,7 @@ class FreeMotions:
         with float64():
             solution = solve_ivp(slope, (0.0, 1.0), state.ravel(), method="DOP853", rtol=RTOL, atol=ATOL)
         if not solution.success:
-            raise RuntimeError(
-                f"the free motion of {self.system.name} could not be integrated: {solution.message}"
-            )
+            raise RuntimeError(f"the free motion of {self.system.name} could not be integrated: {solution.message}")
         end = solution.y[:, -1].reshape(state.shape)
         return end[:, :N], np.swapaxes(end[:, N + n :].reshape(b, -1, N + n)[:, :, :N], 1, 2)
 

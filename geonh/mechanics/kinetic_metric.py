@@ -53,9 +53,7 @@ class KineticMetric(RiemannianMetric):
 
     def __init__(self, space: Any, system: System):
         if system.metric is None:
-            raise ValueError(
-                f"{system.name} is given by a Lagrangian, not by metric=; it has no kinetic metric"
-            )
+            raise ValueError(f"{system.name} is given by a Lagrangian, not by metric=; it has no kinetic metric")
         super().__init__(space)
         self.system = system
         self._free = System(
@@ -151,9 +149,7 @@ class KineticMetric(RiemannianMetric):
         batch, (a, b, point) = self._flatten(tangent_vec_a, tangent_vec_b, base_point)
         vectors = self._group_vector(point)
         basis = self._basis(vectors)
-        product = np.einsum(
-            "bi,bij,bj->b", self._velocity(a, basis), self._mass(vectors), self._velocity(b, basis)
-        )
+        product = np.einsum("bi,bij,bj->b", self._velocity(a, basis), self._mass(vectors), self._velocity(b, basis))
         return product.reshape(batch)[()]
 
     def random_unit_tangent_vec(self, base_point: Any = None, n_vectors: int = 1) -> np.ndarray:
@@ -237,9 +233,7 @@ class KineticMetric(RiemannianMetric):
     def _ambient(self, value: Any, name: str) -> np.ndarray:
         array, shape = as_float64(value, name), self._space.shape
         if array.shape[max(0, array.ndim - len(shape)) :] != shape:
-            raise ValueError(
-                f"{name} must have shape [..., {', '.join(map(str, shape))}], got {list(array.shape)}"
-            )
+            raise ValueError(f"{name} must have shape [..., {', '.join(map(str, shape))}], got {list(array.shape)}")
         return array
 
     def _flatten(self, *arrays: Any) -> tuple[tuple[int, ...], list[np.ndarray]]:

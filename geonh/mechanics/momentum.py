@@ -77,9 +77,7 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
 
 
 @in_float64
-def momentum_map(
-    system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None
-) -> Array:
+def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None) -> Array:
     """Momentum map ⟨p, X(g)ᵀη⟩ of a symmetry; for left translations ⟨p, Ad_{g⁻¹}η⟩.
 
     Parameters
@@ -133,9 +131,7 @@ def nonholonomic_momentum(
 
 
 @in_float64
-def horizontality(
-    system: System, g: Point, section: Section, *, generators: Generators | None = None
-) -> Array:
+def horizontality(system: System, g: Point, section: Section, *, generators: Generators | None = None) -> Array:
     """Residual μ(x)X(g)ᵀη(g) of a section: zero where the section lies in g^D.
 
     Parameters
@@ -273,9 +269,7 @@ def symmetries(
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
-        return jnp.concatenate(
-            [_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)]
-        )
+        return jnp.concatenate([_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
 
     X = _generators(system, generators)
     return _null_space(system, change, samples, seed, tol)
@@ -326,9 +320,7 @@ def _change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) ->
     def along(field: Callable[[Point], Array]) -> Array:
         moved_g = system.group.left_tangent(g, field(g))
         moved_xi = _derivative(system, field, g, xi) + system.group.bracket(xi, field(g))
-        return jax.jvp(
-            lambda g, xi: system.lagrangian(system.action.at(g), xi), (g, xi), (moved_g, moved_xi)
-        )[1]
+        return jax.jvp(lambda g, xi: system.lagrangian(system.action.at(g), xi), (g, xi), (moved_g, moved_xi))[1]
 
     return _each(X, g, along)[None]
 
@@ -351,9 +343,7 @@ def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
     size = jnp.sqrt(1.0 + jnp.sum(Y * Y))
 
     def along(field: Callable[[Point], Array]) -> Array:
-        A = jax.vmap(lambda v: _derivative(system, field, g, v) + system.group.bracket(v, field(g)))(
-            jnp.eye(n)
-        ).T
+        A = jax.vmap(lambda v: _derivative(system, field, g, v) + system.group.bracket(v, field(g)))(jnp.eye(n)).T
         turned_P = _derivative(system, projector, g, field(g)) + P @ A - A @ P
         turned_Y = _derivative(system, drift, g, field(g)) - A @ Y
         return jnp.concatenate([turned_P.ravel(), turned_Y / size])
@@ -381,9 +371,7 @@ def _generators(system: System, generators: Generators | None) -> Generators:
 def _along(system: System, section: Section, generators: Generators | None, g: Point, p: Array) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
     X = _generators(system, generators)
-    return system.group.batched(
-        lambda g, p: p @ (X(g).T @ jnp.asarray(section(g))), g, jnp.asarray(p), ndims=(None, 1)
-    )
+    return system.group.batched(lambda g, p: p @ (X(g).T @ jnp.asarray(section(g))), g, jnp.asarray(p), ndims=(None, 1))
 
 
 def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
@@ -402,9 +390,7 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     rows = np.asarray(changes(rng.uniform(-1.0, 1.0, (samples, n)), rng.uniform(-1.0, 1.0, (samples, n))))
     rows = rows.reshape(-1, rows.shape[-1])
     if not np.all(np.isfinite(rows)):
-        raise ValueError(
-            f"{system.name} is not finite at some of the random points; another seed may avoid them"
-        )
+        raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
     _, singular, directions = np.linalg.svd(rows)
     rank = int(np.sum(singular > tol * max(1.0, singular[0])))
     return jnp.asarray(_echelon(directions[rank:]))

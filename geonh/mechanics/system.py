@@ -20,10 +20,10 @@ from jax import Array
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
 from geonh.geometry.field import Field, takes_parameters
-from geonh.numerics.linear import solve
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup, as_group
 from geonh.groups.base import Point
+from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import as_float64, float64, in_float64, is_traced
 
@@ -274,7 +274,9 @@ class System(eqx.Module):
                 try:
                     closed = jax.make_jaxpr(function)(*args)
                 except Exception as error:
-                    raise ValueError(f"{name} could not be evaluated at the identity of {self.group}: {error}") from error
+                    raise ValueError(
+                        f"{name} could not be evaluated at the identity of {self.group}: {error}"
+                    ) from error
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
                 wanted = " or ".join(str(tuple("k" if b is None else b for b in s)) for s in shapes)

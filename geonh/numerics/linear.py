@@ -55,7 +55,10 @@ def det(A: Array) -> Array:
     for row in reversed(range(n)):
         minors = {
             columns: sum(
-                ((-1.0) ** i * A[row, column] * minors[columns[:i] + columns[i + 1 :]] for i, column in enumerate(columns)),
+                (
+                    (-1.0) ** i * A[row, column] * minors[columns[:i] + columns[i + 1 :]]
+                    for i, column in enumerate(columns)
+                ),
                 start=jnp.zeros((), A.dtype),
             )
             for columns in combinations(range(n), n - row)
@@ -79,9 +82,7 @@ def _solve(A: Array, b: Array, symmetric: bool) -> Array:
     return jnp.stack(x)
 
 
-def _eliminate(
-    A: Array, b: list[Array], symmetric: bool
-) -> tuple[list[list[Array]], list[Array], list[Array]]:
+def _eliminate(A: Array, b: list[Array], symmetric: bool) -> tuple[list[list[Array]], list[Array], list[Array]]:
     """Upper triangular system, right-hand sides, inverse pivots; below the diagonal nothing has a meaning."""
     n = A.shape[0]
     rows = [[A[min(i, j), max(i, j)] if symmetric else A[i, j] for j in range(n)] for i in range(n)]

@@ -38,7 +38,9 @@ class Newton(eqx.Module):
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations}")
 
-    def solve(self, residual: Callable[[Array], Array], guess: Array, floor: float | Array = 1e-14) -> tuple[Array, Array]:
+    def solve(
+        self, residual: Callable[[Array], Array], guess: Array, floor: float | Array = 1e-14
+    ) -> tuple[Array, Array]:
         """Root of ``residual`` near ``guess``.
 
         Parameters

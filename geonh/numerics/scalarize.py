@@ -18,15 +18,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 from jax import lax
-from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Literal
 from jax.extend.core.primitives import (
     add_p,
     and_p,
@@ -101,64 +100,12 @@ def scalarize(fn: Callable, max_ops: int = 4000) -> Callable:
     return wrapped
 
 
-def one_kernel(fn: Callable) -> Callable:
-    """The same function, compiled by XLA:CPU into one function of machine code, loops included.
-
-    By default XLA:CPU runs a ``while_loop`` as a sequence of small kernels and dispatches each of them in
-    every iteration, which costs a scalar stepping loop twenty times its arithmetic. A call marked as here is
-    emitted as one kernel. The mark is set only if ``fn`` consists of operations that such a kernel can hold
-    (elementwise, slices, concatenations, updates of buffers, loops, conditionals), as ``scalarize`` leaves
-    them, and only on a CPU; otherwise ``fn`` is evaluated as it is. A marked function runs on one thread.
-
-    Parameters
-    ----------
-    fn : callable
-        A whole stepping loop, with ``scalarize`` around it or around its step.
-
-    Returns
-    -------
-    callable
-        Same signature and results. To be called inside ``jit``.
-    """
-
-    @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        closed, struct, static = eqx.filter_make_jaxpr(fn)(*args, **kwargs)
-        values = [*closed.consts, *jax.tree.leaves(eqx.filter((args, kwargs), eqx.is_array))]
-        if closed.effects or jax.default_backend() != "cpu" or not _fits_kernel(closed.jaxpr):
-            return fn(*args, **kwargs)
-        n = len(closed.consts)
-
-        def run(*inputs: Any) -> list:
-            with set_xla_metadata(**dict.fromkeys(_KERNEL_MARK)):  # the mark belongs to the call alone
-                return jax.core.eval_jaxpr(closed.jaxpr, inputs[:n], *inputs[n:])
-
-        with set_xla_metadata(**_KERNEL_MARK):
-            flat = jax.jit(run)(*values)
-        return eqx.combine(jax.tree.unflatten(jax.tree.structure(struct), flat), static)
-
-    return wrapped
-
-
-_KERNEL_MARK = {"xla_cpu_small_call": "true", "inlineable": "false"}
-
-
-def _fits_kernel(jaxpr: Any) -> bool:
-    return all(
-        all(map(_fits_kernel, inner))
-        if (inner := list(_inner_jaxprs(eqn.params)))
-        else eqn.primitive.name in _KERNEL_OPS
-        for eqn in jaxpr.eqns
-    )
-
-
-def _inner_jaxprs(params: dict) -> Iterator:
-    for value in params.values():
-        for item in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(item, ClosedJaxpr):
-                yield item.jaxpr
-            elif isinstance(item, Jaxpr):
-                yield item
+def _bind(eqn: Any, inputs: Sequence) -> list:
+    """Bind the primitive of an equation to inputs."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    functions, params = params if isinstance(params, tuple) else ((), params)  # JAX before 0.10
+    outs = eqn.primitive.bind(*functions, *inputs, **params)
+    return list(outs) if eqn.primitive.multiple_results else [outs]
 
 
 class _TooManyOps(Exception):
@@ -235,12 +182,9 @@ class _Evaluator:
     def on_arrays(self, eqn: Any, inputs: list) -> list:
         """Any primitive at all, on stacked arrays; at trace time when all is known."""
         arrays = [_array(x, var.aval) for x, var in zip(inputs, eqn.invars, strict=True)]
-        params = eqn.primitive.get_bind_params(eqn.params)
-        functions, params = params if isinstance(params, tuple) else ((), params)  # JAX before 0.10
         known = all(isinstance(a, np.ndarray) for a in arrays) and not eqn.effects
         with jax.ensure_compile_time_eval() if known else contextlib.nullcontext():
-            outs = eqn.primitive.bind(*functions, *arrays, **params)
-        outs = outs if eqn.primitive.multiple_results else [outs]
+            outs = _bind(eqn, arrays)
         if not known:
             self.spend(sum(var.aval.size for var in (*eqn.invars, *eqn.outvars) if not _is_whole(var.aval)))
         return [_entries(out) for out in outs]
@@ -308,9 +252,7 @@ def _flatten(values: Sequence, avals: Sequence) -> tuple:
 def _unflatten(flat: Sequence, avals: Sequence) -> list:
     flat, values = iter(flat), []
     for aval in avals:
-        values.append(
-            next(flat) if _is_whole(aval) else _pack([next(flat) for _ in range(aval.size)], aval.shape)
-        )
+        values.append(next(flat) if _is_whole(aval) else _pack([next(flat) for _ in range(aval.size)], aval.shape))
     return values
 
 
@@ -416,10 +358,7 @@ def _slice(xs: list, params: dict, shape: tuple) -> np.ndarray:
 def _pad(xs: list, params: dict, shape: tuple) -> np.ndarray:
     x, filler = xs
     out = _pack([filler[()]] * int(np.prod(shape)), shape)
-    targets = [
-        lo + np.arange(n) * (1 + gap)
-        for n, (lo, _, gap) in zip(x.shape, params["padding_config"], strict=True)
-    ]
+    targets = [lo + np.arange(n) * (1 + gap) for n, (lo, _, gap) in zip(x.shape, params["padding_config"], strict=True)]
     inside = [np.flatnonzero((t >= 0) & (t < m)) for t, m in zip(targets, shape, strict=True)]
     if shape:
         out[np.ix_(*[t[i] for t, i in zip(targets, inside, strict=True)])] = x[np.ix_(*inside)]
@@ -549,9 +488,7 @@ def _scatter(combine: Any) -> Callable:
         out = list(x.ravel())
         for i, update in zip(where.ravel(), updates.ravel(), strict=True):
             if i >= 0:
-                out[i] = (
-                    update if combine is None else ev.op(combine, (out[i], update), eqn.outvars[0].aval.dtype)
-                )
+                out[i] = update if combine is None else ev.op(combine, (out[i], update), eqn.outvars[0].aval.dtype)
         return [_pack(out, x.shape)]
 
     return rule
@@ -573,9 +510,7 @@ def _dot_general(ev: _Evaluator, eqn: Any, xs: list) -> list:
         rows.append(x.transpose([*batch, *free, *contract]).reshape(sizes))
     x, y = rows
     out = [
-        ev.total(
-            add_p, [ev.op(mul_p, pair, dtype) for pair in zip(u, v, strict=True)] or [dtype.type(0)], dtype
-        )
+        ev.total(add_p, [ev.op(mul_p, pair, dtype) for pair in zip(u, v, strict=True)] or [dtype.type(0)], dtype)
         for b in range(x.shape[0])
         for u in x[b]
         for v in y[b]
@@ -623,11 +558,7 @@ def _linear_solve(ev: _Evaluator, eqn: Any, xs: list) -> list:
 
 def _platform_index(ev: _Evaluator, eqn: Any, xs: list) -> list | None:
     platforms = eqn.params["platforms"]  # the branch for every platform, where there is one
-    return (
-        [_entries(np.asarray(platforms.index(None), eqn.outvars[0].aval.dtype))]
-        if None in platforms
-        else None
-    )
+    return [_entries(np.asarray(platforms.index(None), eqn.outvars[0].aval.dtype))] if None in platforms else None
 
 
 def _carried(jaxpr: Any, n_consts: int, values: list) -> tuple[list[int], list, Callable]:
@@ -693,17 +624,13 @@ def _cond(ev: _Evaluator, eqn: Any, xs: list) -> list:
             ev.elementwise(select_n_p, [_pack([index], ()), *outs], aval)
             for *outs, aval in zip(*cases, avals, strict=True)
         ]
-    functions = [
-        lambda b=branch: _flatten(_Evaluator(ev.budget).closed(b, args), avals) for branch in branches
-    ]
+    functions = [lambda b=branch: _flatten(_Evaluator(ev.budget).closed(b, args), avals) for branch in branches]
     return _unflatten(lax.switch(index, functions), avals)
 
 
 def _is_cheap(branch: ClosedJaxpr) -> bool:
     cost = sum(var.aval.size for eqn in branch.jaxpr.eqns for var in eqn.outvars if hasattr(var.aval, "size"))
-    simple = all(
-        eqn.primitive.name in _ELEMENTWISE or eqn.primitive.name in _RULES for eqn in branch.jaxpr.eqns
-    )
+    simple = all(eqn.primitive.name in _ELEMENTWISE or eqn.primitive.name in _RULES for eqn in branch.jaxpr.eqns)
     return simple and cost <= BRANCH_OPS
 
 
@@ -722,9 +649,7 @@ _CONTROL: dict[str, Callable] = {
 }
 
 _RULES: dict[str, Callable] = {
-    **dict.fromkeys(
-        ("reshape", "squeeze", "expand_dims"), _moves(lambda xs, params, shape: xs[0].reshape(shape))
-    ),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _moves(lambda xs, params, shape: xs[0].reshape(shape))),
     "broadcast_in_dim": _moves(_broadcast),
     "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
     "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),
@@ -756,20 +681,3 @@ _RULES: dict[str, Callable] = {
     "cummax": _cumulate(max_p),
     "cummin": _cumulate(min_p),
 }
-
-_KERNEL_OPS = (
-    _ELEMENTWISE
-    | {
-        "reshape",
-        "squeeze",
-        "expand_dims",
-        "broadcast_in_dim",
-        "transpose",
-        "rev",
-        "concatenate",
-        "stack",
-        "unstack",
-    }
-    | {"pad", "slice", "split", "iota", "dynamic_slice", "dynamic_update_slice", "empty", "empty2"}
-    | {f"reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or")}
-)

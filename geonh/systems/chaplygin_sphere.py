@@ -49,9 +49,7 @@ def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return 0.5 * p @ xi - parameters["table_rate"] * (x * p[1] - y * p[0] + g[1][2] @ p[2:])
 
 
-def chaplygin_sphere(
-    m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), table_rate: float = 0.3
-) -> System:
+def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), table_rate: float = 0.3) -> System:
     """Ball with any moments of inertia on a fixed or turning table, on R²×SO(3).
 
     Parameters

@@ -82,9 +82,7 @@ ENTRY = Entry(
     constraints="ẋ = Rψ̇ cos θ, ẏ = Rψ̇ sin θ",
     conserved={"energy": "constant rates", "turning and rolling rates": "constant"},
     source="Chang, Perlmutter 2018, §3.4",
-    start=lambda system: Start(
-        None, np.array([0.5, float(system.parameters["R"]) * 1.0, 0.0, 1.0])
-    ),
+    start=lambda system: Start(None, np.array([0.5, float(system.parameters["R"]) * 1.0, 0.0, 1.0])),
     dt=0.05,
     n_steps=250,
     exact=exact,

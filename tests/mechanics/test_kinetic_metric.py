@@ -35,9 +35,7 @@ def half_plane():
 SYSTEMS = {
     "SO3": lambda: gn.System(SO3(), metric=inertia(3), base="point"),
     "SE2": lambda: gn.System(SE2(), metric=inertia(3), base="point"),
-    "SE2-varying": lambda: gn.System(
-        SE2(), metric=lambda g: jnp.exp(0.3 * jnp.sin(g[1] - g[0])) * inertia(3)
-    ),
+    "SE2-varying": lambda: gn.System(SE2(), metric=lambda g: jnp.exp(0.3 * jnp.sin(g[1] - g[0])) * inertia(3)),
     "R2×SO3-coupled": lambda: gn.System([Translations(2), SO3()], metric=inertia(5), base="point"),
     "R2×SO3-varying": lambda: gn.System([Translations(2), SO3()], metric=varying),
     "SE2×T1": lambda: gn.System([SE2(), Torus(1)], metric=inertia(4), base="point"),
@@ -71,9 +69,7 @@ def test_tangent_vectors_convert_and_are_geomstats_own(name):
     np.testing.assert_allclose(space.to_tangent(vectors, points), vectors, atol=1e-13)
     np.testing.assert_allclose(metric.tangent_vec(xi[1], points[1]), vectors[1], atol=1e-14)
     own = space.random_tangent_vec(points[0])
-    np.testing.assert_allclose(
-        metric.tangent_vec(metric.velocity(own, points[0]), points[0]), own, atol=1e-12
-    )
+    np.testing.assert_allclose(metric.tangent_vec(metric.velocity(own, points[0]), points[0]), own, atol=1e-12)
 
 
 def test_tangent_vectors_of_matrix_groups_are_products_of_matrices():
@@ -81,9 +77,7 @@ def test_tangent_vectors_of_matrix_groups_are_products_of_matrices():
     point = system.group.to_geomstats(np.array([0.4, 2.0, -1.0]))
     omega, u, v = 0.7, -0.2, 1.5
     algebra = np.array([[0, -omega, u], [omega, 0, v], [0, 0, 0]])
-    np.testing.assert_allclose(
-        system.space.metric.tangent_vec([omega, u, v], point), point @ algebra, atol=2e-14
-    )
+    np.testing.assert_allclose(system.space.metric.tangent_vec([omega, u, v], point), point @ algebra, atol=2e-14)
 
 
 @systems
@@ -101,9 +95,7 @@ def test_inner_product_is_the_kinetic_energy_matrix(name):
     np.testing.assert_allclose(metric.inner_product(a[0], b[0], points[0]), expected[0], atol=1e-12)
     np.testing.assert_allclose(metric.metric_matrix(points), M, atol=1e-13)
     np.testing.assert_allclose(metric.norm(a, points) ** 2, metric.squared_norm(a, points), rtol=1e-14)
-    np.testing.assert_allclose(
-        metric.norm(metric.random_unit_tangent_vec(points[0], 3), points[0]), 1, atol=1e-13
-    )
+    np.testing.assert_allclose(metric.norm(metric.random_unit_tangent_vec(points[0], 3), points[0]), 1, atol=1e-13)
 
 
 def test_vectors_that_are_not_tangent_and_wrong_shapes_raise():
@@ -174,9 +166,7 @@ def test_log_inverts_exp_and_distances_are_those_of_a_metric(name):
     d[[0, 0, 0, 1, 1, 2], [1, 2, 3, 2, 3, 3]] = there
     d = d + d.T
     assert np.all(d[:, None, :] <= d[:, :, None] + d[None, :, :] + 1e-10)
-    np.testing.assert_allclose(
-        metric.squared_dist(points[0], points), metric.norm(logs, points[0]) ** 2, rtol=1e-9
-    )
+    np.testing.assert_allclose(metric.squared_dist(points[0], points), metric.norm(logs, points[0]) ** 2, rtol=1e-9)
 
 
 def test_distance_along_a_geodesic_is_the_time_times_the_speed():
@@ -186,9 +176,7 @@ def test_distance_along_a_geodesic_is_the_time_times_the_speed():
     path = metric.geodesic(start, end_point=end)(np.array([0.0, 0.25, 0.75, 1.0]))
     np.testing.assert_allclose(path[[0, 3]], [start, end], atol=1e-11)
     whole = metric.dist(start, end)
-    np.testing.assert_allclose(
-        metric.dist(path[[0, 1, 2]], path[[1, 2, 3]]), whole * np.array([0.25, 0.5, 0.25])
-    )
+    np.testing.assert_allclose(metric.dist(path[[0, 1, 2]], path[[1, 2, 3]]), whole * np.array([0.25, 0.5, 0.25]))
 
 
 def test_half_plane_has_its_distance_in_closed_form():
@@ -269,9 +257,7 @@ def test_space_is_equipped_both_ways():
     space.equip_with_metric(KineticMetric, system=system)
     point = system.group.to_geomstats(one(some_points(system, 1), 0))
     vector = space.metric.tangent_vec(np.arange(5.0), point)
-    assert space.metric.norm(vector, point) == pytest.approx(
-        system.space.metric.norm(vector, point), rel=1e-14
-    )
+    assert space.metric.norm(vector, point) == pytest.approx(system.space.metric.norm(vector, point), rel=1e-14)
     pairs = system.group.to_geomstats(some_points(system, 3))
     distances = system.space.metric.dist_pairwise(pairs)
     np.testing.assert_allclose(distances, distances.T)

@@ -238,9 +238,7 @@ def test_gni_satisfies_the_discrete_momentum_equation(group, method):
         distribution=gn.Distribution(rng.uniform(-1, 1, (1, group.dim))),
     )
     section = horizontal_section(system, rng)
-    run = gn.solve(
-        system, method, xi0=system.project(None, rng.uniform(-1, 1, group.dim)), dt=0.05, n_steps=100
-    )
+    run = gn.solve(system, method, xi0=system.project(None, rng.uniform(-1, 1, group.dim)), dt=0.05, n_steps=100)
     assert np.abs(horizontality(system, run.g, section)).max() < 1e-12
     residual = momentum_equation_residual(system, run, section)
     assert residual.shape == (100,)

@@ -37,9 +37,7 @@ def test_agrees_with_lapack(n, seed, columns):
             assert x.shape == b.shape
             assert x.dtype == np.float64
             np.testing.assert_allclose(a @ x, b, rtol=0, atol=1e-12 * max(1, np.abs(b).max()))
-        np.testing.assert_allclose(
-            det(jnp.asarray(skewed(n, seed))), np.linalg.det(skewed(n, seed)), rtol=1e-12
-        )
+        np.testing.assert_allclose(det(jnp.asarray(skewed(n, seed))), np.linalg.det(skewed(n, seed)), rtol=1e-12)
 
 
 def test_lapack_takes_over_above_the_limit():
@@ -83,6 +81,4 @@ def test_derivatives_and_vmap():
     np.testing.assert_allclose(jax.jacrev(solve)(a, b), jax.jacrev(jnp.linalg.solve)(a, b), atol=1e-13)
     np.testing.assert_allclose(jax.grad(det)(a), det(a) * jnp.linalg.inv(a).T, rtol=1e-11)
     batch = jnp.stack([jnp.asarray(skewed(4, seed)) for seed in range(5)])
-    np.testing.assert_allclose(
-        jax.vmap(solve, (0, None))(batch, b), [np.linalg.solve(m, b) for m in batch], rtol=1e-12
-    )
+    np.testing.assert_allclose(jax.vmap(solve, (0, None))(batch, b), [np.linalg.solve(m, b) for m in batch], rtol=1e-12)

@@ -11,7 +11,7 @@ from jax import lax
 from jax.extend.core import jaxprs_in_params
 
 from geonh.numerics.linear import solve
-from geonh.numerics.scalarize import WHOLE, one_kernel, scalarize
+from geonh.numerics.scalarize import WHOLE, scalarize
 
 
 @pytest.fixture(autouse=True)
@@ -219,9 +219,7 @@ VECTOR_MATRIX = {
     "nested": lambda x, a: jax.jit(jax.checkpoint(lambda y: jax.nn.softplus(jax.nn.relu(a @ y))))(x),
     "random": lambda x, a: x + jax.random.normal(jax.random.key(3), (3,)),
     "cond": lambda x, a: lax.cond(x[0] > 0, lambda y: y @ a, lambda y: 2 * y, x),
-    "cond_large": lambda x, a: lax.cond(
-        x[0] > 0, lambda y: jnp.kron(a, a) @ jnp.tile(y, 3), lambda y: jnp.ones(9), x
-    ),
+    "cond_large": lambda x, a: lax.cond(x[0] > 0, lambda y: jnp.kron(a, a) @ jnp.tile(y, 3), lambda y: jnp.ones(9), x),
     "switch": lambda x, a: (
         lax.switch((9 * x[0]).astype(int), [jnp.sin, jnp.cos, jnp.tan], x),
         lax.switch(1, [jnp.sin, jnp.cos], x),
@@ -265,10 +263,7 @@ def test_zeros_ones_and_constants_disappear():
     x = random(0, 3)
     assert set(primitives(scalarize(lambda x: x @ jnp.eye(3) + 0), x)) <= moves
     assert set(primitives(scalarize(lambda x: (x * 1 - 0) / 1), x)) <= moves
-    assert (
-        set(primitives(scalarize(lambda x: (0 * x) / x + jnp.sin(0.0) + jnp.where(True, x, x[::-1])), x))
-        <= moves
-    )
+    assert set(primitives(scalarize(lambda x: (0 * x) / x + jnp.sin(0.0) + jnp.where(True, x, x[::-1])), x)) <= moves
     assert primitives(scalarize(lambda x: -1 * x[0] + 0.0), x).count("neg") == 1
     jacobian = scalarize(jax.jacfwd(lambda x: jnp.stack([x[0] ** 2, x[1], x[2] * 3.0])))
     assert primitives(jacobian, x).count("mul") <= 1
@@ -412,9 +407,7 @@ def test_too_many_operations_leave_the_arrays():
 
 def test_side_effects_leave_the_arrays():
     seen = []
-    out = scalarize(lambda x: (jax.debug.callback(lambda v: seen.append(float(v)), x[0]), 2 * x)[1])(
-        jnp.ones(2)
-    )
+    out = scalarize(lambda x: (jax.debug.callback(lambda v: seen.append(float(v)), x[0]), 2 * x)[1])(jnp.ones(2))
     jax.block_until_ready(out)
     jax.effects_barrier()
     assert seen == [1.0]
@@ -435,29 +428,3 @@ def test_whole_stepping_loop():
     x = jnp.array([1.0, 2.0, 3.0])
     check(loop, x, 20, rtol=1e-13)
     assert primitives(scalarize(loop), x, 20).count("dynamic_update_slice") == 1
-
-
-def test_one_kernel():
-    x = jnp.array([1.0, 2.0, 3.0])
-    expected = jax.jit(loop)(x, 20)
-    for fn in (one_kernel(scalarize(loop)), one_kernel(loop)):
-        assert_same(jax.jit(fn)(x, 20), expected, 1e-13)
-    marked = "xla_cpu_small_call"
-    if jax.default_backend() == "cpu":
-        assert jax.jit(one_kernel(scalarize(loop))).lower(x, 20).as_text().count(marked) == 1
-    xs = jnp.stack([x, x + 1, x + 2])
-    assert_same(
-        jax.jit(jax.vmap(one_kernel(scalarize(loop)), (0, None)))(xs, 20),
-        jax.vmap(loop, (0, None))(xs, 20),
-        1e-13,
-    )
-
-
-def test_one_kernel_leaves_what_a_kernel_cannot_hold():
-    def fn(x):
-        return lax.fori_loop(0, 3, lambda i, y: jnp.linalg.solve(jnp.diag(jnp.sort(y)), y), x)
-
-    x = jnp.array([3.0, 1.0, 2.0])
-    text = jax.jit(one_kernel(fn)).lower(x).as_text()
-    assert "xla_cpu_small_call" not in text
-    assert_same(jax.jit(one_kernel(scalarize(fn)))(x), fn(x), 1e-14)
