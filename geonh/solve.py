@@ -300,6 +300,7 @@ def _advance(
     """Append chunks until ``n_steps`` more steps are done, a step fails, or the user interrupts."""
     stride = trajectory.save_every
     arrays, static = split((trajectory.system, trajectory.method, trajectory.clock))
+    assert trajectory.state is not None
     state, done, status = trajectory.state, 0, Result.SUCCESS
     report, close = _reporter(progress, n_steps)
     rows: list[np.ndarray] = []

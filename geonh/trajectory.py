@@ -137,7 +137,7 @@ class Trajectory:
         if controls is None and self.clock is not None:
             controls = self.clock.controls
         clock = Clock(np.float64(self.t0), np.float64(self.dt), controls)
-        state = self.state._replace(g=system.group.from_vector(np.asarray(system.group.to_vector(self.state.g))))
+        state = self.state._replace(g=system.point(self.state.g))
         return replace(self, system=system, method=method, clock=clock, state=state)
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -154,6 +154,7 @@ class Trajectory:
         step = int(self.state.k) + 1
         text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self.status.message}"
         if self.system is not None and self.method is not None:
+            assert self.clock is not None
             with float64():
                 new = self.method.step(self.system, self.clock, self.state)
                 residual = float(self.method.residual(self.system, self.clock, self.state, new))
@@ -351,7 +352,7 @@ class Trajectory:
             dataset["state_rows"] = (("row", "component"), np.asarray(self.state.rows))
             dataset["state_k"] = int(self.state.k)
         temporary = path.with_name(path.name + ".part")
-        dataset.to_netcdf(temporary, engine="h5netcdf", invalid_netcdf=False)
+        dataset.to_netcdf(temporary, engine="netcdf4")
         os.replace(temporary, path)
         return path
 
@@ -373,7 +374,7 @@ class Trajectory:
         """
         import xarray as xr
 
-        with xr.open_dataset(path, engine="h5netcdf", decode_times=False) as opened:
+        with xr.open_dataset(path, engine="netcdf4", decode_times=False) as opened:
             data = opened.load()
         if "geonh_version" not in data.attrs:
             raise ValueError(f"{path} is not a trajectory saved by geonh")
@@ -399,11 +400,13 @@ class Trajectory:
             g = partial(_unflatten, shapes=attributes["point_shapes"], is_tuple=attributes["point_is_tuple"])
             rows = data["state_rows"].values if "state_rows" in data else np.zeros((0, data.sizes["component"]))
             state = State(
-                np.int64(data["state_k"].values),
-                g(data["state_g"].values),
-                *(data[f"state_{name}"].values for name in ("p_plus", "p_minus", "increment")),
-                rows,
-                np.int32(0),
+                k=np.int64(data["state_k"].values),
+                g=g(data["state_g"].values),
+                p_plus=data["state_p_plus"].values,
+                p_minus=data["state_p_minus"].values,
+                increment=data["state_increment"].values,
+                rows=rows,
+                status=np.int32(0),
             )
         trajectory = cls(
             k=data["step"].values,

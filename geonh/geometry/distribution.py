@@ -203,7 +203,7 @@ def _annihilator_of(frame: Array) -> Array:
 
 def _basis_of_projector(P: Array) -> Array:
     """Rows that span the range of a projector, by the singular value decomposition."""
-    rank = int(round(float(jnp.trace(P))))
+    rank = round(float(jnp.trace(P)))
     return jnp.linalg.svd(P)[0][:, :rank].T
 
 

@@ -20,7 +20,7 @@ def local_frame(distribution: Distribution, x: Any, dim: int, parameters: Any = 
     """Sections of D that are a basis of it at x: constant vectors projected onto D."""
     identity = jnp.eye(dim)
     at_x = np.asarray(distribution.P(identity, x, parameters))
-    rank = int(round(np.trace(at_x)))
+    rank = round(float(np.trace(at_x)))
     basis = np.linalg.svd(at_x)[0][:, :rank].T
 
     def section(row: np.ndarray) -> Section:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +13,10 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
+
+
+ArrayLike: TypeAlias = Any
+"""A JAX array in a trace, a NumPy array outside."""
 
 
 class Result(IntEnum):
@@ -47,27 +51,27 @@ class State(NamedTuple):
     ``rows`` are the constraint rows at the node, kept for the rank test; ``status`` is a ``Result``.
     """
 
-    k: Array
+    k: ArrayLike
     g: Point
-    p_plus: Array
-    p_minus: Array
-    increment: Array
-    rows: Array
-    status: Array
+    p_plus: ArrayLike
+    p_minus: ArrayLike
+    increment: ArrayLike
+    rows: ArrayLike
+    status: ArrayLike
 
 
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``."""
 
-    t0: Array
-    dt: Array
+    t0: ArrayLike
+    dt: ArrayLike
     controls: Any = None
 
-    def time(self, k: Array) -> Array:
+    def time(self, k: ArrayLike) -> Array:
         """t_k in seconds."""
-        return self.t0 + k * self.dt
+        return jnp.asarray(self.t0 + k * self.dt)
 
-    def control(self, k: Array) -> Any:
+    def control(self, k: ArrayLike) -> Any:
         """u_k, or None."""
         if self.controls is None or callable(self.controls):
             return None if self.controls is None else self.controls(self.time(k))

@@ -153,5 +153,6 @@ def _test_finite(values: dict[str, Any]) -> str:
 def _test_integrals(values: dict[str, Any]) -> str:
     for name, rate in values.items():
         if name.startswith("integral:") and not np.max(np.abs(rate)) < 1e-9:
-            return f"first integral {name.removeprefix('integral:')!r} changes along the motion, at rate {np.max(np.abs(rate)):.2g}"
+            label, size = name.removeprefix("integral:"), np.max(np.abs(rate))
+            return f"first integral {label!r} changes along the motion, at rate {size:.2g}"
     return ""

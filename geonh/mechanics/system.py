@@ -253,7 +253,7 @@ class System(eqx.Module):
                     float(np.max(np.abs(np.asarray(a) - b)))
                     for a, b in zip(jax.tree.leaves(nearest), leaves, strict=True)
                 )
-            if gap > 1e-9:
+            if not gap <= 1e-9:
                 raise ValueError(f"g0 does not lie on {self.group}: it is {gap:.2g} away; pass a point of the group")
         return point
 
@@ -287,9 +287,10 @@ class System(eqx.Module):
         with float64():
             x = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, np.float64), x)
         if self.metric is not None:
-            expect("metric", lambda x: self.metric.field(x, self.parameters), (x,), (n, n), (n,))
-            if self.potential is not None:
-                expect("potential", lambda x: self.potential(x, self.parameters), (x,), ())
+            metric, potential = self.metric, self.potential
+            expect("metric", lambda x: metric.field(x, self.parameters), (x,), (n, n), (n,))
+            if potential is not None:
+                expect("potential", lambda x: potential(x, self.parameters), (x,), ())
         else:
             expect("lagrangian", self.lagrangian, (x, vector), ())
         if self.distribution is not None:

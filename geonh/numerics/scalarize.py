@@ -156,10 +156,8 @@ class _Evaluator:
     def elementwise(
         self, primitive: Any, inputs: Sequence[np.ndarray], aval: Any, params: dict | None = None
     ) -> np.ndarray:
-        if len(inputs) == 1:
-            columns = [inputs[0].ravel()]
-        else:
-            columns = [np.broadcast_to(x, aval.shape).ravel() for x in inputs]
+        single = len(inputs) == 1
+        columns = [(x if single else np.broadcast_to(x, aval.shape)).ravel() for x in inputs]
         entries = [self.op(primitive, row, aval.dtype, params) for row in zip(*columns, strict=True)]
         return _pack(entries, aval.shape)
 
@@ -250,9 +248,10 @@ def _flatten(values: Sequence, avals: Sequence) -> tuple:
 
 
 def _unflatten(flat: Sequence, avals: Sequence) -> list:
-    flat, values = iter(flat), []
+    entries, values = iter(flat), []
     for aval in avals:
-        values.append(next(flat) if _is_whole(aval) else _pack([next(flat) for _ in range(aval.size)], aval.shape))
+        whole = _is_whole(aval)
+        values.append(next(entries) if whole else _pack([next(entries) for _ in range(aval.size)], aval.shape))
     return values
 
 
@@ -600,9 +599,9 @@ def _scan(ev: _Evaluator, eqn: Any, xs: list) -> list:
     changing, avals, together = _carried(body, n, first)
     rows = [_array(x, var.aval) for x, var in zip(xs[n + m :], eqn.invars[n + m :], strict=True)]
 
-    def step(flat: tuple, slices: list) -> tuple:
+    def step(flat: tuple, slices: list) -> tuple[tuple, list]:
         outs = _Evaluator(ev.budget).closed(body, [*consts, *together(flat), *map(_entries, slices)])
-        kept = [_array(out, var.aval) for out, var in zip(outs[m:], body.jaxpr.outvars[m:], strict=True)]
+        kept: list = [_array(out, var.aval) for out, var in zip(outs[m:], body.jaxpr.outvars[m:], strict=True)]
         return _flatten([outs[i] for i in changing], avals), kept
 
     start = _flatten([first[i] for i in changing], avals)

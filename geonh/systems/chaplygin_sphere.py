@@ -1,7 +1,7 @@
 r"""The Chaplygin sphere: a balanced ball with any moments of inertia, rolling on a table that may turn.
 
-(x, y) is the contact point, R the attitude, W the body angular velocity, w = RW the spatial one; the centre of mass is the
-ball's centre. On Q = R²×SO(3) with ℓ = ½m|v|² + ½WᵀJW,
+(x, y) is the contact point, R the attitude, W the body angular velocity, w = RW the spatial one; the centre of mass is
+the ball's centre. On Q = R²×SO(3) with ℓ = ½m|v|² + ½WᵀJW,
 
     v = r w×e₃ + Ω e₃×x:   μ¹ = (1, 0; −rRᵀe₂),  μ² = (0, 1; rRᵀe₁),  b = Ω(−y, x),
 

@@ -4,7 +4,8 @@ r"""The knife edge on an inclined plane.
 
     L = ½m(ẋ² + ẏ²) + ½Jφ̇² + m g x sin α,   ẋ sin φ − ẏ cos φ = 0.
 
-φ turns at a constant rate w, and with c = (g sin α)/w and the speed u = u₀ + c(sin φ − sin φ₀) along the edge, k = u₀ − c sin φ₀,
+φ turns at a constant rate w. The speed along the edge is u = u₀ + c(sin φ − sin φ₀) with c = (g sin α)/w, and with
+k = u₀ − c sin φ₀
 
     x = x₀ + (k/w)(sin φ − sin φ₀) + (c/2w)(sin²φ − sin²φ₀)
     y = y₀ − (k/w)(cos φ − cos φ₀) + (c/w)[(φ − φ₀)/2 − (sin 2φ − sin 2φ₀)/4]:

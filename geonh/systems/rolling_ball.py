@@ -5,8 +5,8 @@ R²×SO(3)ᵒᵖ, where w is the reduced velocity, with ℓ = ½m|v|² + ½I|w|�
 
     v = r w×e₃ + Ω e₃×x:   ẋ − r w₂ = −Ωy,   ẏ + r w₁ = Ωx.
 
-With z = x + iy and ν = IΩ/(I + mr²) the contact point moves on a circle about a fixed centre, ż = iν(z − z_c). GNI gives
-z_{k+1} = z_{k−1} + 2hiν(z_k − z_c), of frequency arcsin(hν)/h.
+With z = x + iy and ν = IΩ/(I + mr²) the contact point moves on a circle about a fixed centre, ż = iν(z − z_c). GNI
+gives z_{k+1} = z_{k−1} + 2hiν(z_k − z_c), of frequency arcsin(hν)/h.
 
 Source: Martín de Diego (AIMS 2008), rolling ball on a rotating table; Neimark, Fufaev (1972).
 """

@@ -94,6 +94,7 @@ def snakeboard(
         whose metric is bi-invariant, so that GNI keeps the energy at p⁻ (2008 paper, example 2).
     """
     parameters = positive(m=m, J=J, J0=J0, J1=J1, r=r)
+    base: tuple[str, ...]
     if structure == "SE(2)":
         group, metric, forms, base = Product((SE2(), Torus(2, ("psi", "phi")))), _metric, _forms, ("phi",)
     elif structure == "abelian":

@@ -1,0 +1,105 @@
+"""What a run should keep, and how far it strayed: numbers for the table of a run and the figure of its errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from geonh.geometry.distribution import AffineDistribution
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity along a run.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    start, end : ndarray
+        Value at the first and at the last node; scalar or shape=[k].
+    error : ndarray, shape=[N]
+        Largest change of a component since the start (for the constraints: the residual itself).
+    scale : float
+        Largest size of the quantity along the run; 1 for the constraints.
+    note : str
+        What is known of its conservation; "" if nothing.
+    conserved : bool
+        False if the motion is known not to keep it.
+    """
+
+    name: str
+    start: np.ndarray
+    end: np.ndarray
+    error: np.ndarray
+    scale: float
+    note: str
+    conserved: bool
+
+    @property
+    def relative(self) -> np.ndarray:
+        """``error`` divided by ``scale``."""
+        return self.error / self.scale if self.scale > 0 else self.error
+
+
+def invariants(trajectory: Any) -> list[Quantity]:
+    """Energy at p⁻ and at p̃, each first integral, and the constraint residual of a trajectory.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The run, computed or loaded.
+
+    Returns
+    -------
+    list of Quantity
+    """
+    known = catalogue_entry(trajectory)
+    notes = dict(known.conserved) if known is not None else {}
+    energy_note, energy_kept = notes.get("energy", ""), "energy" in notes
+    if known is None:
+        energy_note, energy_kept = _what_moves_the_energy(trajectory.system)
+    elif not energy_kept:
+        energy_note = "not kept by this system"
+    found = [
+        _quantity("energy at p⁻", trajectory.energy_minus, energy_note, energy_kept),
+        _quantity("energy at p̃", trajectory.energy, "" if energy_kept else energy_note, energy_kept),
+    ]
+    for name, values in trajectory.integrals.items():
+        found.append(_quantity(name, values, _note_of(trajectory, name, notes), True))
+    residual = trajectory.constraint_residual
+    if residual.shape[1]:
+        size = np.abs(residual).max(axis=1)
+        found.append(Quantity("constraint residual", size[0], size[-1], size, 1.0, "GNI: at p̃ to rounding", True))
+    return found
+
+
+def catalogue_entry(trajectory: Any) -> Any:
+    """Entry of the catalogue that the trajectory's system is named after, or None."""
+    from geonh.systems import catalogue
+
+    return catalogue.get(trajectory.attributes["system"])
+
+
+def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quantity:
+    rows = values.reshape(len(values), -1)
+    error = np.abs(rows - rows[0]).max(axis=1)
+    return Quantity(name, values[0], values[-1], error, float(np.abs(rows).max()), note, conserved)
+
+
+def _what_moves_the_energy(system: Any) -> tuple[str, bool]:
+    """Note, and whether nothing is known to change the energy."""
+    if system is not None and system.forces is not None:
+        return "not kept: forces do work", False
+    if system is not None and isinstance(system.distribution, AffineDistribution):
+        return "not kept in general: affine constraints do work", False
+    return "", True
+
+
+def _note_of(trajectory: Any, name: str, notes: dict[str, str]) -> str:
+    if name in notes:
+        return notes[name]
+    system = trajectory.system
+    return system.first_integrals[name].note if system is not None and name in system.first_integrals else ""

@@ -1,0 +1,76 @@
+"""Names of components as a reader sees them: symbols, units, and a method in a few words.
+
+A trajectory that comes from a file has names only, so everything here is read from names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+GREEK = {
+    "theta": r"\theta",
+    "phi": r"\varphi",
+    "psi": r"\psi",
+    "omega": r"\omega",
+    "alpha": r"\alpha",
+    "beta": r"\beta",
+    "gamma": r"\gamma",
+}
+_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz])|_?(\d+))?(_dot)?(?:_(\d+))?$")
+_RULES = {
+    "LeftRectangle": "left rectangle rule",
+    "RightRectangle": "right rectangle rule",
+    "Trapezoid": "trapezoid rule",
+    "Midpoint": "midpoint rule",
+    "UserDiscreteLagrangian": "a discrete Lagrangian of the user",
+}
+
+
+def symbol(name: str) -> str:
+    """A component's name in mathtext where it is a known one, else as it is."""
+    match = _NAME.match(name)
+    if not match:
+        return name
+    letter, axis, index, dot, factor = match.groups()
+    text = GREEK.get(letter, letter)
+    text = rf"\dot{{{text}}}" if dot else text
+    subscript = "".join(part for part in (axis, index, factor and f"({factor})") if part)
+    return f"${text}_{{{subscript}}}$" if subscript else f"${text}$"
+
+
+def velocity_unit(name: str) -> str:
+    """Unit of a velocity component: rad/s, m/s, or "" where the name does not tell."""
+    parts = name.split("_")
+    if any(re.fullmatch(r"omega\d?", part) for part in parts) or "dot" in parts:
+        return "rad/s"
+    if any(re.fullmatch(r"v[xyz123]", part) for part in parts):
+        return "m/s"
+    return ""
+
+
+def angle_names(point_names: list[str], velocity_names: list[str]) -> list[str]:
+    """Names of the unwrapped angles among the coordinates of a point."""
+    return [name for name in point_names if name.endswith("theta") or f"{name}_dot" in velocity_names]
+
+
+def path_names(point_names: list[str]) -> list[str]:
+    """Names of the coordinates of a point that moves in the plane or in space: x, y and perhaps z; else none."""
+    for prefix in dict.fromkeys(["", *(name[:-1] for name in point_names if name.endswith("_x"))]):
+        found = [prefix + axis for axis in "xyz" if prefix + axis in point_names]
+        if found[:2] == [prefix + "x", prefix + "y"]:
+            return found
+    return []
+
+
+def method_in_words(trajectory: Any) -> str:
+    """For instance "GNI, trapezoid rule, retraction auto"."""
+    text = str(trajectory.attributes["method"])
+    words = [text.split("(")[0]]
+    rule = re.search(r"rule=(\w+)", text)
+    if rule:
+        words.append(_RULES.get(rule.group(1), rule.group(1)))
+    retraction = re.search(r"retraction=(\w+)", text)
+    if retraction and retraction.group(1) != "None":
+        words.append({"Exponential": "exp"}.get(retraction.group(1), retraction.group(1)) + " retraction")
+    return ", ".join(words)

@@ -1,0 +1,322 @@
+"""solve, integrate, resume, Trajectory: what goes in, what comes out, and what happens when something is wrong."""
+
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import SE2, SO3, Translations
+from geonh.systems import catalogue
+from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
+
+
+def sleigh_run(**options):
+    return gn.solve(chaplygin_sleigh(), **{"xi0": [0.8, -0.5, 0.0], "dt": 0.01, "n_steps": 200, **options})
+
+
+# --- input ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"xi0": [0.8, -0.5]}, ValueError, r"xi0 must have shape \(3,\), got \(2,\)"),
+        ({"xi0": [0.8, -0.5, np.nan]}, ValueError, "xi0 has entries that are not finite"),
+        ({"xi0": np.zeros(3, np.float32)}, TypeError, "xi0 is float32"),
+        ({"xi0": "fast"}, TypeError, "xi0 must be numeric"),
+        ({"xi0": [0.8, -0.5, 0.1]}, ValueError, r"does not satisfy the constraints .* residual \[0.1\].*project"),
+        ({"dt": 0.0}, ValueError, "dt must not be zero"),
+        ({"dt": np.inf}, ValueError, "dt has entries that are not finite"),
+        ({"n_steps": 0}, ValueError, "n_steps must be a positive integer, got 0"),
+        ({"n_steps": 1.5}, ValueError, "n_steps must be a positive integer"),
+        ({"save_every": -1}, ValueError, "save_every must be a positive integer"),
+        ({"g0": [0.0, 0.0]}, ValueError, r"g0 must have shape \(3,\), got \(2,\)"),
+        ({"dt": 10.0}, ValueError, "past half a turn; lower dt"),
+        ({"controls": np.zeros((3, 1))}, ValueError, "controls must have n_steps"),
+    ],
+)
+def test_bad_input_names_the_argument(options, error, words):
+    with pytest.raises(error, match=words):
+        sleigh_run(**options)
+
+
+def test_a_point_off_the_group_is_refused():
+    system = gn.System(SO3(), metric=np.eye(3))
+    with pytest.raises(ValueError, match="does not lie on SO"):
+        gn.solve(system, xi0=np.zeros(3), g0=np.ones((3, 3)), dt=0.1, n_steps=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, TypeError, "either metric= .* or lagrangian="),
+        ({"metric": np.eye(2)}, ValueError, r"metric must give shape \(3, 3\)"),
+        ({"metric": -np.eye(3)}, ValueError, "positive definite; its smallest eigenvalue is -1"),
+        ({"metric": [[1, 2, 0], [0, 1, 0], [0, 0, 1]]}, ValueError, "metric must be symmetric"),
+        ({"metric": np.eye(3), "distribution": [[0, 0, 1]]}, TypeError, "write Distribution"),
+        ({"metric": np.eye(3), "distribution": gn.Distribution([[0.0, 1.0]])}, ValueError, r"forms must give shape"),
+        ({"metric": np.eye(3), "base": "shapes"}, ValueError, "base must be"),
+        ({"metric": np.eye(3), "base": "shape"}, ValueError, "needs a factor"),
+        ({"metric": lambda x, y, z: np.eye(3)}, TypeError, "metric must be a function of 1 argument"),
+        (
+            {"metric": lambda x: jnp.eye(3, dtype=jnp.float32) * jnp.float32(2)},
+            TypeError,
+            "metric computes with float32",
+        ),
+        ({"metric": np.eye(3), "potential": lambda x: x}, ValueError, "potential must give shape"),
+        ({"metric": lambda x: x["a"]}, ValueError, "metric could not be evaluated"),
+        ({"metric": np.eye(3), "lagrangian": lambda x, v: 0.0}, TypeError, "either metric="),
+    ],
+)
+def test_bad_systems_say_what_does_not_fit(options, error, words):
+    with pytest.raises(error, match=words):
+        gn.System(SO3(), **options)
+
+
+def test_dependent_forms_are_refused_and_rhs_needs_forms():
+    with pytest.raises(ValueError, match="linearly independent"):
+        gn.Distribution([[1.0, 0.0], [2.0, 0.0]])
+    with pytest.raises(TypeError, match="rhs= needs forms="):
+        gn.AffineDistribution(frame=[[1.0, 0.0]], rhs=[1.0])
+    with pytest.raises(TypeError, match="either forms= or frame="):
+        gn.Distribution()
+
+
+def test_check_finds_what_is_wrong():
+    indefinite = gn.System(Translations(2), metric=lambda x: jnp.diag(jnp.stack([1.0 + x[0], jnp.ones(())])))
+    report = indefinite.check(scale=3.0)
+    assert not report.ok
+    assert "not positive definite" in str(report)
+    dependent = gn.System(Translations(3), metric=np.eye(3), distribution=gn.Distribution(lambda x: [[x[0], 0.0, 0.0]]))
+    assert "dependent" in str(dependent.check())
+    wrong = gn.FirstIntegral(lambda g, xi, p, parameters: xi[0])
+    moving = gn.System(SO3(), metric=np.array([1.0, 2.0, 3.0]), base="point", first_integrals={"spin": wrong})
+    assert "first integral 'spin' changes" in str(moving.check())
+
+
+# --- failure -------------------------------------------------------------------------------------------------
+
+
+def test_failure_keeps_the_trajectory_up_to_there():
+    """A potential that ends at x = 1, towards which it pulls: the run stops and says where."""
+    system = gn.System(Translations(1), metric=np.eye(1), potential=lambda x: jnp.sqrt(1.0 - x[0]))
+    with pytest.raises(gn.IntegrationError, match=r"step \d+, t = .*: ") as caught:
+        gn.solve(system, xi0=[1.0], dt=0.01, n_steps=1000)
+    kept = caught.value.trajectory
+    assert not kept.success
+    assert 10 < len(kept) < 1000
+    assert np.all(np.isfinite(kept.g_vector))
+    quiet = gn.solve(system, xi0=[1.0], dt=0.01, n_steps=1000, throw=False)
+    assert quiet.status is kept.status
+    np.testing.assert_array_equal(quiet.g_vector, kept.g_vector)
+
+
+def test_newton_failure_is_loud():
+    system = gn.System(SO3(), metric=[1.0, 2.0, 3.0], base="point")
+    method = gn.Variational(newton=gn.Newton(tol=1e-12, max_iterations=1))
+    with pytest.raises(gn.IntegrationError, match=r"Newton's method did not converge.*residual of the implicit step"):
+        gn.solve(system, method, xi0=[1.0, 2.0, 3.0], dt=0.1, n_steps=5)
+
+
+def test_a_body_that_spins_up_past_the_chart_stops():
+    def forces(t, x, xi, u):
+        return jnp.array([0.0, 0.0, 10.0])
+
+    system = gn.System(SO3(), metric=np.ones(3), base="point", forces=forces)
+    with pytest.raises(gn.IntegrationError, match="half a turn or more in one step"):
+        gn.solve(system, xi0=np.zeros(3), dt=0.1, n_steps=1000)
+
+
+def test_interrupt_returns_what_exists():
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    run = sleigh_run(n_steps=25_000, progress=stop)
+    assert run.status is gn.Result.INTERRUPTED
+    assert len(run) == 10_001
+
+
+# --- output --------------------------------------------------------------------------------------------------
+
+
+def test_save_every_and_leftover_steps():
+    full, sparse = sleigh_run(n_steps=105), sleigh_run(n_steps=105, save_every=10)
+    np.testing.assert_array_equal(sparse.k, [*range(0, 101, 10), 105])
+    np.testing.assert_array_equal(sparse.g_vector, full.g_vector[sparse.k])
+
+
+def test_resume_and_files_give_the_same_bits(tmp_path):
+    whole, half = sleigh_run(n_steps=300), sleigh_run(n_steps=120)
+    np.testing.assert_array_equal(gn.resume(half, 180).g_vector, whole.g_vector)
+    path = half.save(tmp_path / "run.nc")
+    back = gn.resume(path, 180, system=chaplygin_sleigh(), method=gn.GNI())
+    np.testing.assert_array_equal(back.g_vector, whole.g_vector)
+    np.testing.assert_array_equal(back.p_minus, whole.p_minus)
+    with pytest.raises(ValueError, match="system= is needed"):
+        gn.resume(path, 10)
+    with pytest.raises(ValueError, match="was made by"):
+        gn.resume(path, 10, system=chaplygin_sleigh(), method=gn.GNI("left"))
+    checkpointed = sleigh_run(n_steps=120, checkpoint=tmp_path / "checkpoint.nc")
+    np.testing.assert_array_equal(gn.Trajectory.load(tmp_path / "checkpoint.nc").p_plus, checkpointed.p_plus)
+
+
+def test_load_reads_everything_without_the_system(tmp_path):
+    entry = catalogue["chaplygin-sphere"]
+    system = entry.system()
+    start = entry.start(system)
+    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=50)
+    back = gn.Trajectory.load(run.save(tmp_path / "run.nc"))
+    assert "chaplygin-sphere" in repr(back)
+    assert back.attributes["parameters"]["J"] == [0.5, 0.6, 0.8]
+    for name in ("t", "xi", "p", "p_plus", "p_minus", "energy", "energy_minus", "multipliers", "constraint_residual"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(run, name))
+    np.testing.assert_array_equal(back.g[1], run.g[1])
+    np.testing.assert_array_equal(back.integrals["K"], run.integrals["K"])
+    with pytest.raises(ValueError, match="load it with system="):
+        back.interpolate([0.1])
+
+
+def test_labels():
+    run = sleigh_run()
+    data = run.to_xarray()
+    assert list(data["g"].sel(coordinate="theta").dims) == ["time"]
+    assert data["energy"].attrs["units"] == "J"
+    np.testing.assert_array_equal(data["xi"].sel(component="omega"), run.xi[:, 0])
+    frame = run.to_pandas()
+    assert frame.index.name == "time"
+    np.testing.assert_array_equal(frame["x"], run.g[:, 1])
+    assert run.t[-1] == 0.01 * 200
+    assert all(a.dtype == np.float64 for a in (run.t, run.xi, run.g, run.energy, run.multipliers))
+
+
+def test_multipliers_are_those_of_the_continuous_equations():
+    run = sleigh_run(dt=1e-3, n_steps=500)
+    system = run.system
+    exact = np.array([gn.multipliers(system, 0.0, g, jnp.asarray(xi))[0] for g, xi in zip(run.g, run.xi, strict=True)])
+    averaged = (run.multipliers[1:-1, 0] + (run.multipliers[:-2, 0] + run.multipliers[2:, 0]) / 2) / 2
+    np.testing.assert_allclose(averaged, exact[1:-1], atol=1e-5)  # λ alternates about its mean from λ₀ = 0
+
+
+def test_interpolation_is_of_second_order_and_exact_at_nodes():
+    entry = catalogue["chaplygin-sphere"]
+    system = entry.system()
+    start = entry.start(system)
+    times = np.linspace(0, 0.9, 37)
+    exact, _ = gn.reference_trajectory(system, times, start.xi0, start.g0)
+    error = []
+    for n in (25, 50, 100, 200):
+        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=1 / n, n_steps=n)
+        g, _ = run.interpolate(times)
+        error.append(np.abs(g[1] - exact[1]).max())
+    assert 1.9 <= -np.polyfit(np.log([25, 50, 100, 200]), np.log(error), 1)[0] <= 2.1
+    np.testing.assert_allclose(run.interpolate(run.t[[0, 7, -1]])[0][1], run.g[1][[0, 7, -1]], atol=1e-14)
+    with pytest.raises(ValueError, match="times must lie in"):
+        run.interpolate([2.0])
+
+
+def test_points_belong_to_the_geomstats_space():
+    for name in ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle"):
+        entry = catalogue[name]
+        system = entry.system()
+        start = entry.start(system)
+        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=50)
+        assert np.all(system.space.belongs(run.to_geomstats(), atol=1e-12))
+
+
+def test_backwards_in_time():
+    there = sleigh_run(n_steps=100)
+    back = gn.solve(chaplygin_sleigh(), g0=there.g[-1], xi0=there.xi[-1], dt=-0.01, n_steps=100)
+    np.testing.assert_allclose(back.g[-1], 0.0, atol=1e-4)
+
+
+# --- under the user's own transformations ----------------------------------------------------------------------
+
+
+def family(a):
+    """A sleigh whose offset is traced."""
+    return gn.System(
+        SE2(),
+        metric=lambda x, p: [[1 + p["a"] ** 2, 0.0, p["a"]], [0.0, 1.0, 0.0], [p["a"], 0.0, 1.0]],
+        distribution=gn.Distribution([[0.0, 0.0, 1.0]]),
+        parameters={"a": a},
+        base="point",
+    )
+
+
+def heading(a, omega):
+    xi0 = jnp.stack([omega, -0.5, 0.0 * omega])
+    return gn.integrate(family(a), gn.GNI(), xi0=xi0, dt=0.05, n_steps=20).g[-1, 0]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_gradients_of_integrate_against_finite_differences(mode):
+    differentiate = jax.jacfwd if mode == "forward" else jax.grad
+    for argument in (0, 1):
+        at = [jnp.asarray(0.2), jnp.asarray(0.8)]
+        step = np.eye(2)[argument] * 1e-5
+        run = jax.jit(heading)
+        central = (run(at[0] + step[0], at[1] + step[1]) - run(at[0] - step[0], at[1] - step[1])) / 2e-5
+        np.testing.assert_allclose(jax.jit(differentiate(heading, argument))(*at), central, rtol=1e-8)
+
+
+def test_gradient_at_rest_is_finite():
+    system = gn.System(SO3(), metric=np.array([1.0, 2.0, 3.0]), base="point")
+
+    def end(xi0):
+        return jnp.sum(
+            gn.integrate(system, gn.GNI(retraction="exp"), xi0=xi0, dt=0.1, n_steps=5).g[-1] ** 2
+            * np.arange(9).reshape(3, 3)
+        )
+
+    assert np.all(np.isfinite(jax.grad(end)(jnp.zeros(3))))
+    assert np.all(np.isfinite(jax.hessian(end)(jnp.zeros(3))))
+
+
+def test_vmap_of_integrate_is_the_loop_of_solve_and_masks_failures():
+    omegas = jnp.array([0.2, 0.5, 0.8])
+    together = jax.jit(jax.vmap(heading, (None, 0)))(0.2, omegas)
+    for omega, value in zip(omegas, together, strict=True):
+        run = gn.solve(family(0.2), xi0=[omega, -0.5, 0.0], dt=0.05, n_steps=20)
+        np.testing.assert_allclose(run.g[-1, 0], value, atol=1e-13)
+    wall = gn.System(Translations(1), metric=np.eye(1), potential=lambda x: jnp.sqrt(1.0 - x[0]))
+    member = lambda v: gn.integrate(wall, gn.GNI(), xi0=v[None], dt=0.01, n_steps=200)  # noqa: E731
+    nodes = jax.vmap(member)(jnp.array([-0.5, 1.0]))
+    assert nodes.status[0, -1] == 0
+    assert nodes.status[1, -1] != 0
+    assert np.all(np.isfinite(nodes.g))
+
+
+@pytest.mark.user_precision
+def test_the_users_configuration_stays_and_single_precision_traces_are_refused():
+    assert not jax.config.jax_enable_x64
+    run = sleigh_run()
+    assert run.g.dtype == np.float64
+    assert np.ptp(run.energy_minus) < 1e-14
+    assert not jax.config.jax_enable_x64
+    with pytest.raises(RuntimeError, match=r"geonh\.float64"):
+        gn.integrate(chaplygin_sleigh(), gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=2)
+    with gn.float64():
+        assert (
+            gn.integrate(chaplygin_sleigh(), gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=2).g.dtype == np.float64
+        )
+
+
+def test_without_the_flag_the_result_is_the_same():
+    """In a process that keeps its XLA flags the array step runs; it agrees to rounding."""
+    code = textwrap.dedent("""
+        import geonh as gn
+        from geonh.numerics.engine import WHOLE_LOOPS
+        assert not WHOLE_LOOPS
+        run = gn.solve(gn.systems.chaplygin_sleigh(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=200)
+        print(*[repr(float(v)) for v in run.g[-1]])
+    """)
+    import os
+
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"GEONH_KEEP_XLA_FLAGS": "1"}
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    np.testing.assert_allclose([float(v) for v in out.stdout.split()], sleigh_run().g[-1], atol=1e-13)
