@@ -14,7 +14,6 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
-
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
 

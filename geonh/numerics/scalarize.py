@@ -129,7 +129,7 @@ class _Evaluator:
         env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
         def read(var: Any) -> Any:
-            return _entries(np.asarray(var.val, var.aval.dtype)) if isinstance(var, Literal) else env[var]
+            return _entries(_literal(var)) if isinstance(var, Literal) else env[var]
 
         for eqn in jaxpr.eqns:
             inputs = [read(var) for var in eqn.invars]
@@ -245,6 +245,10 @@ def _flatten(values: Sequence, avals: Sequence) -> tuple:
     for value, aval in zip(values, avals, strict=True):
         flat += [value] if _is_whole(aval) else [_strong(x, aval.dtype) for x in value.ravel()]
     return tuple(flat)
+
+
+def _literal(literal: Any) -> np.ndarray:
+    return np.asarray(literal.val, literal.aval.dtype)
 
 
 def _unflatten(flat: Sequence, avals: Sequence) -> list:
