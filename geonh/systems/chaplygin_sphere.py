@@ -1,14 +1,21 @@
 r"""The Chaplygin sphere: a balanced ball with any moments of inertia, rolling on a table that may turn.
 
-(x, y) is the contact point, R the attitude, W the body angular velocity, w = RW the spatial one; the centre of mass is
-the ball's centre. On Q = R²×SO(3) with ℓ = ½m|v|² + ½WᵀJW,
+(x, y) is the contact point, R the attitude, W the body angular velocity, w = RW the spatial one; the centre of mass is the
+ball's centre, the table turns at the rate Ω about the origin. On Q = R²×SO(3) with ℓ = ½m|v|² + ½WᵀJW,
 
     v = r w×e₃ + Ω e₃×x:   μ¹ = (1, 0; −rRᵀe₂),  μ² = (0, 1; rRᵀe₁),  b = Ω(−y, x),
 
-so with γ = Rᵀe₃, X = Rᵀx, V = Rᵀv and M = JW + mr² γ×(W×γ) the body equations are Ṁ = M×W + mrΩV, γ̇ = γ×W, Ẋ = X×W + V.
+so with γ = Rᵀe₃, X = Rᵀx, V = Rᵀv and M = JW + mr² γ×(W×γ) the body equations are
 
-Source: Ferraro, Jiménez, Martín de Diego, New developments on the geometric nonholonomic integrator (2015), §7;
-Chaplygin (1903).
+    Ṁ = M×W + mrΩV,   γ̇ = γ×W,   Ẋ = X×W + V.
+
+Figure: the contact forces pass through the contact point, so the angular momentum about it, K = RJW + m r e₃×v, stays
+what it is in space, three numbers; on a table at rest K = RM, and with the energy and |γ| = 1 the motion is integrable
+(Chaplygin 1903). On a turning table the moving energy E − Ω[m(xẏ − yẋ) + e₃·RJW] takes the place of the energy. A
+homogeneous ball (J a multiple of 1) is the system ``rolling_ball``, unreduced.
+
+Source: Ferraro, Jiménez, Martín de Diego, New developments on the geometric nonholonomic integrator (2015), §7–8 (the
+parameters of its figures are not known); Chaplygin (1903); moving energy: Fassò, Sansonetto (2015).
 """
 
 from __future__ import annotations
@@ -21,7 +28,8 @@ import numpy as np
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, body_axes, positive
+from geonh.systems.entry import Entry, Start, positive
+from geonh.systems.rolling_ball import draw_ball
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -61,11 +69,18 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
     J : array_like, shape=[3] or [3, 3]
         Principal moments, or the inertia matrix, about the centre, kg m².
     table_rate : float
-        Ω, rad/s; 0 for a fixed table.
+        Ω, rad/s; 0 for a table at rest.
+
+    Returns
+    -------
+    System
+        With ξ = (ẋ, ẏ, W): velocity of the contact point and body angular velocity.
     """
     inertia = np.asarray(J, dtype=np.float64)
     if inertia.shape not in ((3,), (3, 3)):
         raise ValueError(f"J must be 3 principal moments or a 3×3 matrix, got shape {inertia.shape}")
+    if not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):
+        raise ValueError(f"J must be symmetric, got\n{inertia}")
     moments = inertia if inertia.ndim == 1 else np.linalg.eigvalsh(inertia)
     positive(J=moments)
     parameters = {**positive(m=m, r=r), "J": inertia, "table_rate": np.asarray(table_rate, dtype=np.float64)}
@@ -97,9 +112,8 @@ def _start(system: System) -> Start:
 
 
 def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes at the ball's centre."""
-    r = float(system.parameters["r"])
-    return body_axes(np.asarray(g[1]), np.array([*np.asarray(g[0]), r]), r)
+    """The ball: its outline on the table, two great circles painted on it, and the body's axes."""
+    return draw_ball(np.asarray(g[0]), np.asarray(g[1]), float(system.parameters["r"]))
 
 
 ENTRY = Entry(
@@ -117,7 +131,7 @@ ENTRY = Entry(
         "K": "RJW + m r e₃×v, three numbers in space; GNI: to rounding, any J and Ω",
         "moving energy": "E − Ω[m(xẏ − yẋ) + e₃·RJW]; GNI: at p⁻ to rounding if homogeneous, else O(h²)",
     },
-    source="Ferraro, Jiménez, Martín de Diego 2015, §7; Chaplygin 1903",
+    source="Ferraro, Jiménez, Martín de Diego 2015, §7–8; Chaplygin 1903",
     start=_start,
     dt=0.02,
     n_steps=2000,

@@ -13,10 +13,13 @@ Source: Martín de Diego (AIMS 2008), rolling ball on a rotating table; Neimark,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Opposite, Product, Translations
@@ -53,7 +56,7 @@ def rolling_ball(
     r: float = 1.0,
     table_rate: float = 1.0,
 ) -> System:
-    """Homogeneous ball on a turning table, on R²×SO(3)ᵒᵖ with base R².
+    """Homogeneous ball on a turning table, on R²×SO(3)ᵒᵖ with base R² (the coordinates x, y).
 
     Parameters
     ----------
@@ -64,7 +67,12 @@ def rolling_ball(
     r : float
         Radius, m.
     table_rate : float
-        Ω, rad/s.
+        Ω, rad/s; 0 for a table at rest.
+
+    Returns
+    -------
+    System
+        With ξ = (ẋ, ẏ, w): velocity of the contact point and spatial angular velocity.
     """
     parameters = {**positive(m=m, I=I, r=r), "table_rate": np.asarray(table_rate, dtype=np.float64)}
     return System(
@@ -81,13 +89,35 @@ def rolling_ball(
     )
 
 
-def exact(system: System, start: Start, t: np.ndarray) -> tuple[None, np.ndarray]:
-    """Velocities in closed form (the attitude is not elementary)."""
+def exact(system: System, start: Start, t: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Contact point and velocities in closed form, the attitude from Ṙ = ŵ(t)R with the known w; t of shape=[N]."""
+    t = np.asarray(t, dtype=np.float64)
+    centred = np.concatenate([np.zeros(1), t])
+    position, xi = contact_path(system, start, t)[0], _velocity(system, start, t)
+    R0 = np.eye(3) if start.g0 is None else np.asarray(start.g0[1])
+    turned = attitude(lambda s: _velocity(system, start, np.atleast_1d(s))[0, 2:], centred)[1:]
+    return (position, turned @ R0), xi
+
+
+def _velocity(system: System, start: Start, t: np.ndarray) -> np.ndarray:
+    """ξ(t), shape=[N, 5]."""
     position, velocity = contact_path(system, start, t)
     r, rate = float(system.parameters["r"]), float(system.parameters["table_rate"])
     x, y, vx, vy = position[:, 0], position[:, 1], velocity[:, 0], velocity[:, 1]
     spin = np.full_like(vx, start.xi0[4])
-    return None, np.stack([vx, vy, (rate * x - vy) / r, (vx + rate * y) / r, spin], axis=1)
+    return np.stack([vx, vy, (rate * x - vy) / r, (vx + rate * y) / r, spin], axis=1)
+
+
+def attitude(w: Callable[[float], np.ndarray], t: np.ndarray) -> np.ndarray:
+    """Rotations with Ṙ = ŵ(t)R and R(t₀) = 1, shape=[N, 3, 3], to about 1e-12; t monotone."""
+
+    def slope(s: float, q: np.ndarray) -> np.ndarray:
+        half = 0.5 * np.asarray(w(s))
+        return np.concatenate([[-half @ q[1:]], half * q[0] + np.cross(half, q[1:])])
+
+    options = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14}
+    q = solve_ivp(slope, (t[0], t[-1]), [1.0, 0.0, 0.0, 0.0], t_eval=t, **options).y.T
+    return Rotation.from_quat(q, scalar_first=True).as_matrix()
 
 
 def contact_path(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -111,9 +141,21 @@ def _start(system: System) -> Start:
 
 
 def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes at the ball's centre."""
-    r = float(system.parameters["r"])
-    return body_axes(np.asarray(g[1]), np.array([*np.asarray(g[0]), r]), r)
+    """The ball: its outline on the table, two great circles painted on it, and the body's axes."""
+    return draw_ball(np.asarray(g[0]), np.asarray(g[1]), float(system.parameters["r"]))
+
+
+def draw_ball(x: np.ndarray, R: np.ndarray, r: float) -> dict[str, np.ndarray]:
+    """Polylines of a ball of radius r at attitude R over the contact point x, shape=[k, 3] each."""
+    angle = np.linspace(0, 2 * np.pi, 49)
+    circle = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
+    centre = np.array([x[0], x[1], r])
+    return {
+        "outline": centre + r * circle,
+        "equator": centre + r * circle @ R.T,
+        "meridian": centre + r * circle[:, [2, 0, 1]] @ R.T,
+        **body_axes(R, centre, r),
+    }
 
 
 ENTRY = Entry(
