@@ -17,8 +17,9 @@ _MODULES = (
     "knife_edge",
     "vertical_disk",
     "roller_racer",
-    "heisenberg_system",
+    "heisenberg",
     "nonholonomic_oscillator",
+    "contact_oscillator",
     "veselova",
     "heavy_top",
 )

@@ -1,7 +1,7 @@
 r"""The Chaplygin sphere: a balanced ball with any moments of inertia, rolling on a table that may turn.
 
-(x, y) is the contact point, R the attitude, W the body angular velocity, w = RW the spatial one; the centre of mass is the
-ball's centre, the table turns at the rate Ω about the origin. On Q = R²×SO(3) with ℓ = ½m|v|² + ½WᵀJW,
+(x, y) is the contact point, R the attitude, W the body angular velocity, w = RW the spatial one; the centre of mass is
+the ball's centre, the table turns at the rate Ω about the origin. On Q = R²×SO(3) with ℓ = ½m|v|² + ½WᵀJW,
 
     v = r w×e₃ + Ω e₃×x:   μ¹ = (1, 0; −rRᵀe₂),  μ² = (0, 1; rRᵀe₁),  b = Ω(−y, x),
 
@@ -14,7 +14,7 @@ what it is in space, three numbers; on a table at rest K = RM, and with the ener
 (Chaplygin 1903). On a turning table the moving energy E − Ω[m(xẏ − yẋ) + e₃·RJW] takes the place of the energy. A
 homogeneous ball (J a multiple of 1) is the system ``rolling_ball``, unreduced.
 
-Source: Ferraro, Jiménez, Martín de Diego, New developments on the geometric nonholonomic integrator (2015), §7–8 (the
+Source: Ferraro, Jiménez, Martín de Diego, New developments on the geometric nonholonomic integrator (2015), §7 (the
 parameters of its figures are not known); Chaplygin (1903); moving energy: Fassò, Sansonetto (2015).
 """
 
@@ -131,7 +131,7 @@ ENTRY = Entry(
         "K": "RJW + m r e₃×v, three numbers in space; GNI: to rounding, any J and Ω",
         "moving energy": "E − Ω[m(xẏ − yẋ) + e₃·RJW]; GNI: at p⁻ to rounding if homogeneous, else O(h²)",
     },
-    source="Ferraro, Jiménez, Martín de Diego 2015, §7–8; Chaplygin 1903",
+    source="Ferraro, Jiménez, Martín de Diego 2015, §7; Chaplygin 1903",
     start=_start,
     dt=0.02,
     n_steps=2000,

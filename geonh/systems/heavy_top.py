@@ -1,10 +1,21 @@
 r"""The heavy top: a rigid body about a fixed point under gravity. No constraint.
 
 On SO(3) with ℓ = ½ΩᵀJΩ − m g l γ·χ, γ = Rᵀe₃ the vertical seen from the body, χ the unit vector to the centre of mass:
-the action groupoid S² ⋊ SO(3), Ṗ = P×Ω + m g l γ×χ, γ̇ = γ×Ω. The momentum about the vertical is kept, and for
-Lagrange's top (J₁ = J₂, χ = e₃) that about the symmetry axis.
+the action groupoid S² ⋊ SO(3),
 
-Source: Marrero, Martín de Diego, Martínez (2006), heavy top as an action groupoid; Bobenko, Suris (1999).
+    Ṗ = P×Ω + m g l γ×χ,   γ̇ = γ×Ω,   P = JΩ.
+
+Figure: gravity pulls along the vertical and so has no moment about it: L_z = γ·P is kept, with the energy. For
+Lagrange's top, J = (A, A, C) with χ along the third axis, it has none about that axis either: L₃ = P·χ is kept too.
+Then the tip's height u = γ·χ nods between two of the roots u₁ ≤ u₂ ≤ 1 ≤ u₃ of a cubic,
+
+    u̇² = (2(E − L₃²/2C − m g l u)(1 − u²) − (L_z − L₃u)²/A)/A,
+    u = u₁ + (u₂ − u₁) sn²(κ(t − t₀) | k²),   κ² = m g l (u₃ − u₁)/(2A),   k² = (u₂ − u₁)/(u₃ − u₁),
+
+while it precesses and spins by φ̇ = (L_z − L₃u)/(A(1 − u²)), ψ̇ = L₃/C − φ̇u, with R = R_z(φ)R_x(arccos u)R_z(ψ).
+
+Source: Marrero, Martín de Diego, Martínez (2006), heavy top as an action groupoid; Bobenko, Suris (1999), discrete
+Lagrange top; Whittaker, Analytical dynamics, §71.
 """
 
 from __future__ import annotations
@@ -13,6 +24,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.integrate import quad_vec
+from scipy.spatial.transform import Rotation
+from scipy.special import ellipj, ellipkinc
 
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
@@ -32,8 +46,12 @@ def _vertical(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return jnp.sum(g[2] * p)
 
 
+def _axial(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    return jnp.sum(parameters["chi"] * p)
+
+
 def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 1.0)) -> System:
-    """Heavy top on SO(3), base γ.
+    """Heavy top on SO(3), base γ ∈ S².
 
     Parameters
     ----------
@@ -42,20 +60,90 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
     mgl : float
         Mass times gravity times distance to the centre of mass, N m.
     chi : array_like, shape=[3]
-        Direction of the centre of mass in the body.
+        Direction of the centre of mass in the body, of any length.
+
+    Returns
+    -------
+    System
+        With ξ = Ω, the body angular velocity. If it is Lagrange's top, "axial momentum" is among its first integrals.
     """
     group, axis = SO3(), np.asarray(chi, dtype=np.float64)
-    if axis.shape != (3,) or not np.any(axis):
+    if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):
         raise ValueError(f"chi must be a vector of 3 entries, not all zero, got {chi}")
+    if np.shape(J) != (3,):
+        raise ValueError(f"J must be three principal moments, got {J}")
+    parameters = {**positive(J=J, mgl=mgl), "chi": axis / np.linalg.norm(axis)}
+    integrals = {"vertical momentum": FirstIntegral(_vertical, "L_z = γ·P: rounding")}
+    if symmetry_axes(parameters["J"], parameters["chi"]) is not None:
+        integrals["axial momentum"] = FirstIntegral(_axial, "L₃ = P·χ, Lagrange's top: rounding")
     return System(
         group,
         metric=_metric,
         potential=_potential,
-        parameters={**positive(J=J, mgl=mgl), "chi": axis / np.linalg.norm(axis)},
+        parameters=parameters,
         base=AdvectedVector(group, (0.0, 0.0, 1.0)),
-        first_integrals={"vertical momentum": FirstIntegral(_vertical, "Noether: rounding")},
+        first_integrals=integrals,
         name="heavy-top",
     )
+
+
+def symmetry_axes(J: np.ndarray, chi: np.ndarray) -> np.ndarray | None:
+    """Rotation with χ as third column that makes J = (A, A, C), shape=[3, 3]; None if it is not Lagrange's top."""
+    i = int(np.argmax(np.abs(chi)))
+    j, k = (i + 1) % 3, (i + 2) % 3
+    if np.any(chi[[j, k]] != 0.0) or J[j] != J[k]:
+        return None
+    e = np.eye(3)
+    return np.stack([e[j], np.sign(chi[i]) * e[k], chi], axis=1)
+
+
+def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lagrange's top: the nutation in closed form, precession and spin by quadrature; t of shape=[N].
+
+    Raises
+    ------
+    ValueError
+        If it is not Lagrange's top, or starts upright or hanging, where the angles are not defined.
+    """
+    J, chi, mgl = (np.asarray(system.parameters[name]) for name in ("J", "chi", "mgl"))
+    axes = symmetry_axes(J, chi)
+    if axes is None:
+        raise ValueError("the closed form needs Lagrange's top: χ along a principal axis, the other two moments equal")
+    A, _, C = np.abs(J @ axes)
+    R0 = (np.eye(3) if start.g0 is None else np.asarray(start.g0)) @ axes
+    omega = axes.T @ np.asarray(start.xi0)
+    u0, slope0 = R0[2, 2], R0[2, 0] * omega[1] - R0[2, 1] * omega[0]
+    if 1 - abs(u0) < 1e-12:
+        raise ValueError("the closed form in angles needs a start that is neither upright nor hanging")
+    Lz, L3 = R0[2] @ (omega * [A, A, C]), C * omega[2]
+    energy = 0.5 * A * (omega[0] ** 2 + omega[1] ** 2) + mgl * u0
+    cubic = np.array([2 * mgl / A, -2 * energy / A - (L3 / A) ** 2, -2 * (mgl - Lz * L3 / A) / A, 0.0])
+    cubic[3] = 2 * energy / A - (Lz / A) ** 2
+    u1, u2, u3 = np.sort(np.roots(cubic).real)
+    k2, kappa = (u2 - u1) / (u3 - u1), np.sqrt(mgl * (u3 - u1) / (2 * A))
+    ratio = 0.0 if u2 == u1 else np.clip((u0 - u1) / (u2 - u1), 0.0, 1.0)
+    phase0 = np.copysign(ellipkinc(np.arcsin(np.sqrt(ratio)), k2), slope0)
+
+    def nutation(s: Any) -> tuple[Any, Any]:
+        sn, cn, dn, _ = ellipj(kappa * np.asarray(s) + phase0, k2)
+        return u1 + (u2 - u1) * sn**2, 2 * kappa * (u2 - u1) * sn * cn * dn
+
+    def rates(s: Any) -> np.ndarray:
+        u = nutation(s)[0]
+        precession = (Lz - L3 * u) / (A * (1 - u**2))
+        return np.stack([precession, L3 / C - precession * u], axis=-1)
+
+    angles, here, turned = np.array([np.arctan2(R0[0, 2], -R0[1, 2]), np.arctan2(R0[2, 0], R0[2, 1])]), 0.0, []
+    for s in t:
+        angles, here = angles + quad_vec(rates, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
+        turned.append(angles)
+    phi, psi = np.stack(turned).T
+    u, slope = nutation(t)
+    sine, precession = np.sqrt(1 - u**2), rates(t)[:, 0]
+    nod = -slope / sine
+    xi = [precession * sine * np.sin(psi) + nod * np.cos(psi), precession * sine * np.cos(psi) - nod * np.sin(psi)]
+    R = Rotation.from_euler("ZXZ", np.stack([phi, np.arccos(u), psi], axis=1)).as_matrix()
+    return R @ axes.T, np.stack([*xi, np.full_like(u, L3 / C)], axis=1) @ axes.T
 
 
 def _start(system: System) -> Start:
@@ -64,20 +152,34 @@ def _start(system: System) -> Start:
 
 
 def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes."""
-    return body_axes(np.asarray(g), np.zeros(3))
+    """A stem of one metre from the fixed point along χ, a disk about its end, and the body's axes."""
+    R, chi = np.asarray(g), np.asarray(system.parameters["chi"])
+    side = np.linalg.svd(chi[None, :])[2][1]
+    angle = np.linspace(0, 2 * np.pi, 49)[:, None]
+    rim = chi + 0.5 * (np.cos(angle) * side + np.sin(angle) * np.cross(chi, side))
+    stem = np.stack([np.zeros(3), chi])
+    return {"stem": stem @ R.T, "disk": rim @ R.T, **body_axes(R, np.zeros(3), 0.5)}
 
 
 ENTRY = Entry(
     name="heavy-top",
     build=heavy_top,
     title="rigid body about a fixed point under gravity",
-    parameters={"J": "kg m², principal moments", "mgl": "N m", "chi": "direction of the centre of mass"},
+    parameters={
+        "J": "kg m², principal moments about the fixed point",
+        "mgl": "N m, mass × gravity × distance to the centre of mass",
+        "chi": "direction of the centre of mass in the body (any length)",
+    },
     constraints="none",
-    conserved={"vertical momentum": "GNI and Variational: to rounding", "energy": "O(h²), no drift"},
-    source="Marrero, Martín de Diego, Martínez 2006",
+    conserved={
+        "vertical momentum": "γ·P; GNI and Variational: to rounding",
+        "axial momentum": "P·χ of Lagrange's top; GNI and Variational: to rounding",
+        "energy": "GNI and Variational: O(h²), no drift",
+    },
+    source="Marrero, Martín de Diego, Martínez 2006; Bobenko, Suris 1999",
     start=_start,
     dt=0.02,
     n_steps=1000,
+    exact=exact,
     draw=draw,
 )

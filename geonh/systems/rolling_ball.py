@@ -92,10 +92,9 @@ def rolling_ball(
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
     """Contact point and velocities in closed form, the attitude from Ṙ = ŵ(t)R with the known w; t of shape=[N]."""
     t = np.asarray(t, dtype=np.float64)
-    centred = np.concatenate([np.zeros(1), t])
     position, xi = contact_path(system, start, t)[0], _velocity(system, start, t)
     R0 = np.eye(3) if start.g0 is None else np.asarray(start.g0[1])
-    turned = attitude(lambda s: _velocity(system, start, np.atleast_1d(s))[0, 2:], centred)[1:]
+    turned = attitude(lambda s: _velocity(system, start, np.atleast_1d(s))[0, 2:], t)
     return (position, turned @ R0), xi
 
 
@@ -109,14 +108,21 @@ def _velocity(system: System, start: Start, t: np.ndarray) -> np.ndarray:
 
 
 def attitude(w: Callable[[float], np.ndarray], t: np.ndarray) -> np.ndarray:
-    """Rotations with Ṙ = ŵ(t)R and R(t₀) = 1, shape=[N, 3, 3], to about 1e-12; t monotone."""
+    """Rotations with Ṙ = ŵ(t)R and R(0) = 1, shape=[N, 3, 3], to about 1e-12."""
 
     def slope(s: float, q: np.ndarray) -> np.ndarray:
         half = 0.5 * np.asarray(w(s))
         return np.concatenate([[-half @ q[1:]], half * q[0] + np.cross(half, q[1:])])
 
-    options = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14}
-    q = solve_ivp(slope, (t[0], t[-1]), [1.0, 0.0, 0.0, 0.0], t_eval=t, **options).y.T
+    q = np.tile([1.0, 0.0, 0.0, 0.0], (len(t), 1))
+    for side in (t > 0, t < 0):
+        if np.any(side):
+            times, places = np.unique(t[side], return_inverse=True)
+            order = np.argsort(np.abs(times))
+            span, options = (0.0, times[order[-1]]), {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14}
+            found = np.empty((len(times), 4))
+            found[order] = solve_ivp(slope, span, [1.0, 0.0, 0.0, 0.0], t_eval=times[order], **options).y.T
+            q[side] = found[places]
     return Rotation.from_quat(q, scalar_first=True).as_matrix()
 
 

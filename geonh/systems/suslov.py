@@ -1,14 +1,24 @@
 r"""The Suslov problem: a rigid body about a fixed point that cannot turn about a body-fixed axis a.
 
-On SO(3) with ℓ = ½ΩᵀJΩ and a·Ω = 0, left-invariant. For a = e₃ and J₁₂ = 0 the motion runs from one steady rotation to
-the opposite one:
+On SO(3) with ℓ = ½ΩᵀJΩ and a·Ω = 0, left-invariant: the base is a point.
+
+Figure: a body held at a fixed point by a sharp wheel that runs along the inside of a sphere. Unless a is a principal
+axis, the motion runs from one steady rotation to the opposite one. In body axes with a = e₃ and J₁₂ = 0,
+
+    J₁₁Ω̇₁ = −Ω₂(J₁₃Ω₁ + J₂₃Ω₂),   J₂₂Ω̇₂ = Ω₁(J₁₃Ω₁ + J₂₃Ω₂),   Ω₃ = 0,
 
     Ω₁ = √(2E/J₁₁) cos ϑ,  Ω₂ = √(2E/J₂₂) sin ϑ,  sin(ϑ − ϑ_c) = tanh A(t − t₀),
-    A = √(2E) √(J₁₃²/J₁₁ + J₂₃²/J₂₂) / √(J₁₁J₂₂),   ϑ_c = atan2(J₂₃/√J₂₂, J₁₃/√J₁₁).
+    A = √(2E) √(J₁₃²/J₁₁ + J₂₃²/J₂₂) / √(J₁₁J₂₂),   ϑ_c = atan2(J₂₃/√J₂₂, J₁₃/√J₁₁),
 
-Default: J = [[1,0,0],[0,1,1],[0,1,2]], Π(0) = (0,1,1), where Π₁ = −tanh t, Π₂ = Π₃ = sech t.
+where cos(ϑ − ϑ_c) = ±sech A(t − t₀) keeps its sign. Any J and a come to this by a rotation of the body axes.
 
-Source: Chang, Perlmutter (2018), §3.1; Suslov (1946).
+GNI keeps the energy at p⁻ to O(h²), without drift, but the steady rotation does not hold it for ever: near it the part
+of p⁻ along a, which alternates in sign from node to node, grows like e^{At}, as fast as the rest settles. When it has
+come to the size of p (after some 37/A if it starts from rounding, as it does here), the body turns round again.
+
+Default: J = [[1,0,0],[0,1,1],[0,1,2]], a = e₃, Π(0) = (0,1,1), where Π₁ = −tanh t, Π₂ = Π₃ = sech t.
+
+Source: Chang, Perlmutter, Feedback integrators for nonholonomic mechanical systems (2018), §3.1; Suslov (1946).
 """
 
 from __future__ import annotations
@@ -21,6 +31,7 @@ from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import System
 from geonh.systems.entry import Entry, Start, body_axes, positive
+from geonh.systems.rolling_ball import attitude
 
 _J = ((1.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.0, 1.0, 2.0))
 
@@ -34,19 +45,24 @@ def _forms(x: Any, p: Any) -> Any:
 
 
 def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
-    """Suslov problem on SO(3), reduced.
+    """Suslov problem on SO(3), reduced (base point trivial).
 
     Parameters
     ----------
     J : array_like, shape=[3, 3]
-        Inertia matrix, kg m².
+        Inertia matrix about the fixed point, kg m².
     a : array_like, shape=[3]
-        Body axis about which the body cannot turn.
+        Body axis about which the body cannot turn, of any length.
+
+    Returns
+    -------
+    System
+        With ξ = Ω, the body angular velocity, and p = Π = JΩ.
     """
     inertia, axis = np.asarray(J, dtype=np.float64), np.asarray(a, dtype=np.float64)
-    if inertia.shape != (3, 3) or not np.allclose(inertia, inertia.T):
+    if inertia.shape != (3, 3) or not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):
         raise ValueError(f"J must be a symmetric 3×3 matrix, got {J}")
-    if axis.shape != (3,) or not np.any(axis):
+    if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):
         raise ValueError(f"a must be a vector of 3 entries, not all zero, got {a}")
     positive(J=np.linalg.eigvalsh(inertia))
     return System(
@@ -59,37 +75,55 @@ def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     )
 
 
-def exact(system: System, start: Start, t: np.ndarray) -> tuple[None, np.ndarray]:
-    """Angular velocity in closed form, for a = e₃ and J₁₂ = 0."""
-    J, a = np.asarray(system.parameters["J"]), np.asarray(system.parameters["a"])
-    if not (np.allclose(a[:2], 0) and np.isclose(J[0, 1], 0)):
-        raise ValueError("the closed form needs a along the third axis and J₁₂ = 0")
-    omega = np.asarray(start.xi0)
+def adapted_axes(J: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Rotation whose columns are body axes with the third along a, in which J₁₂ = 0; shape=[3, 3]."""
+    third = a / np.linalg.norm(a)
+    first = np.linalg.svd(third[None, :])[2][1]
+    plane = np.stack([first, np.cross(third, first)], axis=1)
+    first = plane @ np.linalg.eigh(plane.T @ J @ plane)[1][:, 0]
+    return np.stack([first, np.cross(third, first), third], axis=1)
+
+
+def angular_velocity(system: System, start: Start, t: Any) -> np.ndarray:
+    """Ω(t) in closed form, shape=[N, 3]."""
+    axes = adapted_axes(np.asarray(system.parameters["J"]), np.asarray(system.parameters["a"]))
+    J, omega = axes.T @ np.asarray(system.parameters["J"]) @ axes, axes.T @ np.asarray(start.xi0)
     energy = 0.5 * omega @ J @ omega
+    if energy == 0.0:
+        return np.zeros((len(t), 3))
     scale = np.sqrt(2 * energy / np.array([J[0, 0], J[1, 1]]))
     rate = np.sqrt(2 * energy * (J[0, 2] ** 2 / J[0, 0] + J[1, 2] ** 2 / J[1, 1]) / (J[0, 0] * J[1, 1]))
     centre = np.arctan2(J[1, 2] / np.sqrt(J[1, 1]), J[0, 2] / np.sqrt(J[0, 0]))
     offset = np.arctan2(omega[1] / scale[1], omega[0] / scale[0]) - centre
-    # the attracting branch is cos(ϑ − ϑ_c) > 0; the mirror image on the other branch runs the same way
-    branch = np.sign(np.cos(offset))
-    phase = branch * rate * np.asarray(t) + np.arctanh(np.sin(offset))
-    turned = centre + np.arctan2(np.tanh(phase), branch / np.cosh(phase))
-    return None, np.stack([scale[0] * np.cos(turned), scale[1] * np.sin(turned), np.zeros_like(turned)], axis=1)
+    branch = -1.0 if np.cos(offset) < 0 else 1.0
+    with np.errstate(divide="ignore", over="ignore"):
+        phase = rate * np.asarray(t) + np.arctanh(np.clip(np.sin(offset), -1.0, 1.0))
+        turned = centre + np.arctan2(np.tanh(phase), branch / np.cosh(phase))
+    return np.stack([scale[0] * np.cos(turned), scale[1] * np.sin(turned), np.zeros_like(turned)], axis=1) @ axes.T
+
+
+def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Angular velocity in closed form, the attitude from Ṙ = RΩ̂(t) with the known Ω; t of shape=[N]."""
+    t = np.asarray(t, dtype=np.float64)
+    R0 = np.eye(3) if start.g0 is None else np.asarray(start.g0)
+    inverse = attitude(lambda s: -angular_velocity(system, start, np.atleast_1d(s))[0], t)
+    return R0 @ np.swapaxes(inverse, 1, 2), angular_velocity(system, start, t)
 
 
 def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes."""
-    return body_axes(np.asarray(g), np.zeros(3))
+    """The body's axes and the axis a, as unit segments from the fixed point."""
+    R, a = np.asarray(g), np.asarray(system.parameters["a"])
+    return {**body_axes(R, np.zeros(3)), "a": np.stack([np.zeros(3), R @ a / np.linalg.norm(a)])}
 
 
 ENTRY = Entry(
     name="suslov",
     build=suslov,
     title="rigid body that cannot turn about a body axis",
-    parameters={"J": "kg m², symmetric 3×3 inertia matrix", "a": "the forbidden body axis"},
+    parameters={"J": "kg m², symmetric 3×3 inertia matrix", "a": "body axis about which it cannot turn (any length)"},
     constraints="a·Ω = 0",
-    conserved={"energy": "GNI: O(h²)"},
-    source="Chang, Perlmutter 2018, §3.1",
+    conserved={"energy": "GNI: at p⁻ O(h²), no drift; at p̃ as long as the alternating part of p⁻ is small"},
+    source="Chang, Perlmutter 2018, §3.1; Suslov 1946",
     start=lambda system: Start(None, system.project(None, np.array([0.0, 1.0, 0.0]))),
     dt=0.05,
     n_steps=400,

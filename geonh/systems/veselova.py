@@ -1,10 +1,16 @@
 r"""The Veselova system: a rigid body about a fixed point without angular velocity about the vertical.
 
-On SO(3) with ℓ = ½ΩᵀJΩ and the constraint γ·Ω = 0, where γ = Rᵀe₃ is the vertical seen from the body: an LR system
-(left-invariant Lagrangian, right-invariant constraint), with base S² ∋ γ. The two horizontal components of the spatial
-angular momentum RJΩ are kept.
+On SO(3) with ℓ = ½ΩᵀJΩ and the constraint γ·Ω = 0, where γ = Rᵀe₃ is the vertical seen from the body: left-invariant
+Lagrangian, right-invariant constraint, with base S² ∋ γ. With M = JΩ,
 
-Source: Veselov, Veselova (1988); Fedorov, Jovanović (2004).
+    Ṁ = M×Ω + λγ,   γ̇ = γ×Ω,   λ = −(γ·J⁻¹(M×Ω))/(γ·J⁻¹γ).
+
+Figure: Suslov's wheel, but held by the room instead of the body. The constraint moment stands vertical, so the two
+horizontal components of the spatial angular momentum RJΩ are kept, with the energy; and |γ| = 1, γ·Ω = 0. The motion is
+integrable (Veselov, Veselova 1988: after a change of time, Neumann's motion of γ on the sphere). For J a multiple of 1
+it is a steady rotation about a horizontal axis.
+
+Source: Veselov, Veselova, Integrable nonholonomic systems on Lie groups (1988); Fedorov, Jovanović (2004).
 """
 
 from __future__ import annotations
@@ -34,13 +40,20 @@ def _horizontal(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
-    """Veselova system on SO(3), base γ.
+    """Veselova system on SO(3), base γ ∈ S².
 
     Parameters
     ----------
     J : array_like, shape=[3]
-        Principal moments of inertia, kg m².
+        Principal moments of inertia about the fixed point, kg m².
+
+    Returns
+    -------
+    System
+        With ξ = Ω, the body angular velocity.
     """
+    if np.shape(J) != (3,):
+        raise ValueError(f"J must be three principal moments, got {J}")
     group = SO3()
     return System(
         group,
@@ -48,7 +61,7 @@ def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
         distribution=Distribution(forms=_forms),
         parameters=positive(J=J),
         base=AdvectedVector(group, (0.0, 0.0, 1.0)),
-        first_integrals={"horizontal momentum": FirstIntegral(_horizontal, "(RJΩ)₁,₂: rounding")},
+        first_integrals={"horizontal momentum": FirstIntegral(_horizontal, "(RJΩ)₁, (RJΩ)₂: rounding")},
         name="veselova",
     )
 
@@ -58,8 +71,8 @@ def _start(system: System) -> Start:
 
 
 def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes."""
-    return body_axes(np.asarray(g), np.zeros(3))
+    """The body's axes and the vertical, as unit segments from the fixed point."""
+    return {**body_axes(np.asarray(g), np.zeros(3)), "vertical": np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])}
 
 
 ENTRY = Entry(
@@ -68,8 +81,11 @@ ENTRY = Entry(
     title="rigid body without spin about the vertical",
     parameters={"J": "kg m², principal moments"},
     constraints="γ·Ω = 0 with γ = Rᵀe₃",
-    conserved={"horizontal momentum": "GNI: to rounding", "energy": "GNI: O(h²)"},
-    source="Veselov, Veselova 1988",
+    conserved={
+        "horizontal momentum": "(RJΩ)₁, (RJΩ)₂; GNI: to rounding",
+        "energy": "GNI: O(h²); to rounding, at p⁻ and at p̃, if J is a multiple of 1",
+    },
+    source="Veselov, Veselova 1988; Fedorov, Jovanović 2004",
     start=_start,
     dt=0.05,
     n_steps=1000,
