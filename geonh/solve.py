@@ -314,7 +314,7 @@ def _advance(
                 out = _run_chunk(arrays, static, state, np.int64(n_nodes), np.int64(leap), leap > 1, capacity)
                 new_state, code, n_saved, buffer = jax.tree.map(np.asarray, out)
             state, status = State(*new_state), Result(int(code))
-            rows.append(buffer[: int(n_saved)].copy())
+            rows.append(buffer[: int(n_saved)])
             done += n_nodes * leap
             report(min(done, n_steps), n_steps)
             if checkpoint is not None and time.monotonic() - last_saved > 60 and done < n_steps:

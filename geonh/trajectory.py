@@ -111,14 +111,16 @@ class Trajectory:
     def extended(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
         """Trajectory with further rows (k, g, p⁺, p⁻)."""
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
-        new = np.concatenate([np.empty((0, 1 + n_g + 2 * n)), *rows])
-        k, g, p_plus, p_minus = np.split(new, [1, 1 + n_g, 1 + n_g + n], axis=1)
+
+        def joined(old: np.ndarray, start: int, stop: int) -> np.ndarray:
+            return np.concatenate([old, *(block[:, start:stop] for block in rows)])
+
         return replace(
             self,
-            k=np.concatenate([self.k, k[:, 0].astype(np.int64)]),
-            g_vector=np.concatenate([self.g_vector, g]),
-            p_plus=np.concatenate([self.p_plus, p_plus]),
-            p_minus=np.concatenate([self.p_minus, p_minus]),
+            k=np.concatenate([self.k, *(block[:, 0].astype(np.int64) for block in rows)]),
+            g_vector=joined(self.g_vector, 1, 1 + n_g),
+            p_plus=joined(self.p_plus, 1 + n_g, 1 + n_g + n),
+            p_minus=joined(self.p_minus, 1 + n_g + n, 1 + n_g + 2 * n),
             state=state,
             status=status,
             loaded={},

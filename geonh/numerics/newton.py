@@ -2,8 +2,9 @@ r"""The one Newton iteration of the library.
 
 Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode and elimination unrolled at trace time,
 in a loop that stops when the last correction is small. Convergence is quadratic, so a correction of relative size
-``tol`` leaves an error of about its square, at rounding level. The derivative of the solution is that of the implicit
-function, so the result may be differentiated any number of times.
+``tol`` leaves an error of about its square, at rounding level. Where the Jacobian does not depend on z, which is seen
+at trace time, the equation is solved once and the method that asked is explicit. The derivative of the solution is
+that of the implicit function, so the result may be differentiated any number of times.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.numerics.linear import solve
 
@@ -59,6 +61,10 @@ class Newton(eqx.Module):
             Whether the last correction met the tolerance.
         """
 
+        if _is_affine(residual, guess):
+            origin = jnp.zeros_like(guess)
+            return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True)
+
         def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, Array]:
             jacobian = jax.jacfwd(function)
             start_size = jnp.max(jnp.abs(start))
@@ -83,3 +89,9 @@ class Newton(eqx.Module):
 
         root, converged = lax.custom_root(residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True)
         return root, converged > 0.5
+
+
+def _is_affine(residual: Callable[[Array], Array], at: Array) -> bool:
+    """Whether the traced Jacobian does not use its argument."""
+    jaxpr = jax.make_jaxpr(jax.jacfwd(residual))(at).jaxpr
+    return not any(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1])

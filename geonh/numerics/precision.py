@@ -74,6 +74,11 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> A
     return array
 
 
+def _outside(leaf: Any) -> Any:
+    """A NumPy array in place of a JAX array that is not being traced."""
+    return np.asarray(leaf) if isinstance(leaf, jax.Array) and not is_traced(leaf) else leaf
+
+
 def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
     """Decorate a public function: double precision inside, NumPy arrays out, unless it is being traced."""
 
@@ -82,9 +87,7 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
         if is_traced(args, kwargs):
             require_float64(function.__qualname__)
             return function(*args, **kwargs)
-        if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-            return function(*args, **kwargs)
         with float64():
-            return jax.tree.map(lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, function(*args, **kwargs))
+            return jax.tree.map(_outside, function(*args, **kwargs))
 
     return wrapper
