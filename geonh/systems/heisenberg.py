@@ -100,10 +100,6 @@ def _group_metric(x: Any, p: Any) -> list:
     return [[p["m"], zero, p["a"]], [zero, p["m"], p["b"]], [p["a"], p["b"], p["I"]]]
 
 
-def _speed(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
-    return jnp.sqrt(xi[0] ** 2 + xi[1] ** 2)
-
-
 def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 0.5) -> System:  # noqa: E741
     """Left-invariant system on the Heisenberg group, reduced (base point trivial).
 
@@ -130,7 +126,6 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
         distribution=Distribution(forms=[[0.0, 0.0, 1.0]]),
         parameters=parameters,
         base="point",
-        first_integrals={"speed": FirstIntegral(_speed, "√(ẋ² + ẏ²): O(h²) as long as p⁻ ≈ p̃")},
         name="heisenberg-group",
     )
 
@@ -205,10 +200,7 @@ ENTRIES = (
             "b": "kg/m, couples w with ẏ",
         },
         constraints="w = ż − ½(xẏ − yẋ) = 0",
-        conserved={
-            "energy": "GNI: at p⁻ to rounding",
-            "speed": "√(ẋ² + ẏ²); GNI: O(h²) as long as the alternating part of p⁻ is small",
-        },
+        conserved={"energy": "½m(ẋ² + ẏ²); GNI: at p⁻ to rounding; at p̃ O(h²) while the part of p⁻ along w is small"},
         source="left-invariant systems: Fedorov, Zenkov 2005; distribution: Chang, Perlmutter 2018, §3.6",
         start=lambda system: Start(None, np.array([0.5, -1.0, 0.0])),
         dt=0.02,

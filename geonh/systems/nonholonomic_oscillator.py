@@ -3,7 +3,8 @@ r"""The nonholonomic oscillator: springs in space with the contact constraint �
 L = ½(m₁ẋ² + m₂ẏ² + m₃ż²) − ½|q|² on R³, springs of 1 N/m.
 
 Figure: a gearbox without steps. x and z are the displacements of two sprung wheels, y that of the gear that couples
-them in the ratio −y, itself on a spring; ratio and sign change as y swings. The constraint force (λ, 0, λy) leaves y alone:
+them in the ratio −y, itself on a spring; ratio and sign change as y swings. The constraint force (λ, 0, λy) leaves y
+alone:
 
     y = y₀ cos ωt + (ẏ₀/ω) sin ωt,  ω = 1/√m₂,   (m₃ + m₁y²) z̈ + m₁yẏ ż + z − xy = 0,   ẋ = −yż,
 

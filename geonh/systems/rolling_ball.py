@@ -123,7 +123,7 @@ def attitude(w: Callable[[float], np.ndarray], t: np.ndarray) -> np.ndarray:
             found = np.empty((len(times), 4))
             found[order] = solve_ivp(slope, span, [1.0, 0.0, 0.0, 0.0], t_eval=times[order], **options).y.T
             q[side] = found[places]
-    return Rotation.from_quat(q, scalar_first=True).as_matrix()
+    return Rotation.from_quat(q[:, [1, 2, 3, 0]]).as_matrix()
 
 
 def contact_path(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
