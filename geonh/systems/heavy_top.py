@@ -119,7 +119,10 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     energy = 0.5 * A * (omega[0] ** 2 + omega[1] ** 2) + mgl * u0
     cubic = np.array([2 * mgl / A, -2 * energy / A - (L3 / A) ** 2, -2 * (mgl - Lz * L3 / A) / A, 0.0])
     cubic[3] = 2 * energy / A - (Lz / A) ** 2
-    u1, u2, u3 = np.sort(np.roots(cubic).real)
+    u3 = np.max(np.roots(cubic).real)
+    middle = 0.5 * (-cubic[1] / cubic[0] - u3)
+    half = np.sqrt((u0 - middle) ** 2 + slope0**2 / (cubic[0] * (u3 - u0)))  # exact also where u₁ = u₂ nearly
+    u1, u2 = middle - half, middle + half
     k2, kappa = (u2 - u1) / (u3 - u1), np.sqrt(mgl * (u3 - u1) / (2 * A))
     ratio = 0.0 if u2 == u1 else np.clip((u0 - u1) / (u2 - u1), 0.0, 1.0)
     phase0 = np.copysign(ellipkinc(np.arcsin(np.sqrt(ratio)), k2), slope0)
