@@ -128,7 +128,8 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     fact("velocity ξ", ", ".join(group.velocity_names))
     fact("constraints", f"{entry.constraints}  ({constraints} of them)" if constraints else entry.constraints)
     fact("start g0", "the identity" if start.g0 is None else _numbers(group.to_vector(system.point(start.g0))))
-    fact("start ξ0", ", ".join(f"{n} = {v:g}" for n, v in zip(group.velocity_names, start.xi0, strict=True)))
+    velocity = zip(group.velocity_names, _without_rounding(start.xi0), strict=True)
+    fact("start ξ0", ", ".join(f"{n} = {v:g}" for n, v in velocity))
     fact(
         "default run",
         f"dt = {entry.dt:g} s, {entry.n_steps} steps" + (", driven by controls" if entry.controls else ""),
@@ -198,23 +199,6 @@ def run(
         velocity = start.xi0 if xi0 is None else _floats(xi0, "--xi0", len(system.group.velocity_names))
         options = {"xi0": velocity, "g0": start.g0, "dt": step, "t0": t0, "controls": entry.controls}
         began = time.perf_counter()
-        # The same program on the first step or two: compiles it, and finds what is wrong with the input.
-        gn.solve(
-            system,
-            integrator,
-            n_steps=_few(n_steps, save_every),
-            save_every=save_every,
-            throw=False,
-            **options,
-        )
-    except (ValueError, TypeError) as error:
-        text = _one_line(str(error))
-        if "does not satisfy the constraints" in text:
-            nearest = ",".join(f"{v:.12g}" for v in system.project(start.g0, velocity))
-            text = f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}"
-        _wrong(text)
-    compiled = time.perf_counter()
-    try:
         with _Progress(n_steps) as progress:
             trajectory = gn.solve(
                 system,
@@ -226,9 +210,12 @@ def run(
                 **options,
             )
     except (ValueError, TypeError) as error:
-        _wrong(_one_line(str(error)))
-    finished = time.perf_counter()
-    _report(trajectory, integrator, compiled - began, finished - compiled)
+        text = _one_line(str(error))
+        if "does not satisfy the constraints" in text:
+            nearest = ",".join(f"{v:.12g}" for v in _without_rounding(system.project(start.g0, velocity)))
+            text = f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}"
+        _wrong(text)
+    _report(trajectory, integrator, time.perf_counter() - began)
     _save(trajectory, data, None if no_figure else picture)
     if trajectory.status is gn.Result.INTERRUPTED:
         err.print(f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved")
@@ -326,11 +313,6 @@ def _destination(text: str, name: str) -> tuple[Path, Path]:
     return data, data.with_suffix(".png")
 
 
-def _few(n_steps: int, save_every: int) -> int:
-    """The fewest steps that use the same compiled programs as the run."""
-    return n_steps if n_steps < save_every else save_every + n_steps % save_every
-
-
 # --- showing -----------------------------------------------------------------------------------------------
 class _Progress:
     """A progress bar on a terminal, nothing elsewhere; gone when done."""
@@ -353,13 +335,12 @@ class _Progress:
         self.bar.update(self.task, completed=done)
 
 
-def _report(trajectory: Trajectory, integrator: Any, compiling: float, running: float) -> None:
+def _report(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
     from geonh.plotting.invariants import invariants
     from geonh.plotting.labels import method_in_words
 
     a = trajectory.attributes
     steps = int(trajectory.k[-1])
-    speed = f", {running / steps * 1e9:,.0f} ns/step" if steps else ""
     out.print(
         f"[bold]{escape(a['system'])}[/] on {escape(a['group'])}: "
         f"{method_in_words(trajectory)} (order {integrator.order}), "
@@ -368,7 +349,7 @@ def _report(trajectory: Trajectory, integrator: Any, compiling: float, running: 
     )
     if a["parameters"]:
         out.print("parameters: " + escape(", ".join(f"{k} = {_value_text(v)}" for k, v in a["parameters"].items())))
-    out.print(f"first call {compiling:.2f} s (compilation), run {running:.3f} s{speed}", highlight=False)
+    out.print(f"integrated in {seconds:.2f} s, compilation included", highlight=False)
     table = _table("quantity", "at the start", "at the end", "largest change", "relative", "known of it")
     table.columns[0].no_wrap = True
     for column in table.columns[1:5]:
@@ -414,6 +395,13 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column)
     return table
+
+
+def _without_rounding(values: Any) -> Any:
+    """Zeros in place of entries at rounding beside the largest."""
+    import numpy as np
+
+    return np.where(np.abs(values) < 1e-14 * np.abs(values).max(initial=0.0), 0.0, values)
 
 
 def _numbers(values: Any) -> str:

@@ -19,12 +19,12 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import LieGroup, Point, tree_add
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import Precise, as_float64
 
 BasePoint = Any
 
 
-class Action(eqx.Module):
+class Action(Precise):
     """Right action of a Lie group on a base manifold, with an origin."""
 
     group: eqx.AbstractVar[LieGroup]

@@ -15,16 +15,16 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
 from geonh.numerics.linear import det, solve
+from geonh.numerics.precision import Precise
 
 
-class Distribution(eqx.Module):
+class Distribution(Precise):
     """A linear distribution D ⊂ M × g.
 
     Parameters

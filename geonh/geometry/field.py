@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import Precise, as_float64
 
 
 def takes_parameters(function: Callable, n_arguments: int, name: str) -> bool:
@@ -41,7 +41,7 @@ def takes_parameters(function: Callable, n_arguments: int, name: str) -> bool:
     )
 
 
-class Field(eqx.Module):
+class Field(Precise):
     """A constant or a function of ``(x)`` or ``(x, parameters)``, written in jax.numpy.
 
     Parameters

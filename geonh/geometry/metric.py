@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
 from geonh.numerics.linear import solve
+from geonh.numerics.precision import Precise
 
 
-class BundleMetric(eqx.Module):
+class BundleMetric(Precise):
     """Inner product on each fibre of M × g.
 
     Parameters

@@ -24,6 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.numerics.precision import Precise
+
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
 
@@ -33,7 +35,7 @@ def tree_add(point: Point, tangent: Point) -> Point:
     return jax.tree.map(jnp.add, point, tangent)
 
 
-class LieGroup(eqx.Module):
+class LieGroup(Precise):
     """A finite-dimensional Lie group with a fixed basis of its algebra.
 
     Attributes

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import LieGroup, Point
+from geonh.numerics.precision import Precise
 
 
-class Retraction(eqx.Module):
+class Retraction(Precise):
     """A map from the algebra of any group to the group."""
 
     @abstractmethod

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
+from geonh.numerics.precision import Precise
 
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
@@ -77,7 +77,7 @@ class Clock(NamedTuple):
         return jnp.asarray(self.controls)[k]
 
 
-class Integrator(eqx.Module):
+class Integrator(Precise):
     """A one-step method on M ⋊ G."""
 
     @abstractmethod

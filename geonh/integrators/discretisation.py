@@ -24,9 +24,10 @@ from jax import Array
 from geonh.geometry.field import takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
+from geonh.numerics.precision import Precise
 
 
-class DiscreteLagrangian(eqx.Module):
+class DiscreteLagrangian(Precise):
     """A discretisation rule: how l_d(x, ζ, y) is made from a system."""
 
     symmetric: eqx.AbstractVar[bool]

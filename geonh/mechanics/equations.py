@@ -18,9 +18,10 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.precision import as_float64, float64
+from geonh.numerics.precision import as_float64, float64, in_float64
 
 
+@in_float64
 def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
     x = system.action.at(g)
@@ -43,6 +44,7 @@ def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) 
     return free + raised @ lam, lam
 
 
+@in_float64
 def multipliers(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
     """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms."""
     return accelerations(system, t, g, xi, u)[1]

@@ -25,7 +25,7 @@ from geonh.groups import LieGroup, as_group
 from geonh.groups.base import Point
 from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton
-from geonh.numerics.precision import as_float64, float64, in_float64, is_traced
+from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
 
 
 class FirstIntegral(eqx.Module):
@@ -46,7 +46,7 @@ class FirstIntegral(eqx.Module):
     momentum: str = eqx.field(static=True, default="average")
 
 
-class System(eqx.Module):
+class System(Precise):
     """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
 
     Parameters

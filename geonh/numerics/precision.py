@@ -7,11 +7,14 @@ user's own ``jit``, ``grad`` or ``vmap`` needs a trace in double precision, and 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Args = ParamSpec("Args")
@@ -57,12 +60,7 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> A
         require_float64(name)
         array = value
     else:
-        dtype = getattr(value, "dtype", None)
-        if dtype is not None and np.issubdtype(dtype, np.inexact) and np.dtype(dtype).itemsize < 8:
-            raise TypeError(
-                f"{name} is {np.dtype(dtype).name}, its digits are lost already; pass Python floats or NumPy float64 "
-                "arrays (JAX makes float32 arrays unless 64-bit types are enabled)"
-            )
+        _refuse_single(value, name)
         try:
             array = np.array(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -74,9 +72,26 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> A
     return array
 
 
+def _refuse_single(value: Any, name: str) -> None:
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and np.issubdtype(dtype, np.inexact) and np.dtype(dtype).itemsize < 8:
+        raise TypeError(
+            f"{name} is {np.dtype(dtype).name}, its digits are lost already; pass Python floats or NumPy float64 "
+            "arrays (JAX makes float32 arrays unless 64-bit types are enabled)"
+        )
+
+
 def _outside(leaf: Any) -> Any:
     """A NumPy array in place of a JAX array that is not being traced."""
     return np.asarray(leaf) if isinstance(leaf, jax.Array) and not is_traced(leaf) else leaf
+
+
+def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """Call in double precision with NumPy arrays out, single-precision arguments refused."""
+    for leaf in jax.tree.leaves((args, kwargs)):
+        _refuse_single(leaf, f"an argument of {function.__qualname__}")
+    with float64():
+        return jax.tree.map(_outside, function(*args, **kwargs))
 
 
 def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
@@ -87,7 +102,34 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
         if is_traced(args, kwargs):
             require_float64(function.__qualname__)
             return function(*args, **kwargs)
-        with float64():
-            return jax.tree.map(_outside, function(*args, **kwargs))
+        return _inside_and_out(function, args, kwargs)
+
+    return wrapper
+
+
+class Precise(eqx.Module):
+    """A mathematical object whose public methods compute in double precision wherever they are called.
+
+    Lists of numbers become arrays. Where JAX has 64-bit types, a method then runs as it is. Elsewhere it runs inside
+    ``float64()``, gives NumPy arrays, and refuses single-precision input and traces. Subclasses, a user's too, need
+    do nothing for it.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
+                setattr(cls, name, _guarded(method))
+
+
+def _guarded(method: Callable) -> Callable:
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            arrays = (jnp.asarray(a, dtype=float) if isinstance(a, list) else a for a in args)
+            return method(self, *arrays, **kwargs)
+        if is_traced(args, kwargs):
+            require_float64(method.__qualname__)
+        return _inside_and_out(wrapper, (self, *args), kwargs)
 
     return wrapper

@@ -82,7 +82,7 @@ ENTRY = Entry(
         "d2": "m, joint to second axle",
     },
     constraints="v = 0 and (d₁ cos φ + d₂)ω − u sin φ + d₂φ̇ = 0",
-    conserved={"energy": "GNI: O(h²)"},
+    conserved={"energy": "GNI: at p⁻ to rounding"},
     source="Chang, Perlmutter 2018, §3.5",
     start=_start,
     dt=0.01,

@@ -171,7 +171,7 @@ _PARAMETERS = {
     "r": "m, centre to axle",
 }
 _CONSERVED = {
-    "energy": "GNI: at p⁻ to rounding on R²×T³; oscillates at O(h²) on SE(2)×T²",
+    "energy": "GNI: at p⁻ to rounding, on SE(2)×T² and on R²×T³",
     "rotor momentum": "GNI: to rounding",
     "axle momentum": "GNI: to rounding",
 }

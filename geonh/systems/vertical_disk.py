@@ -51,7 +51,7 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
         distribution=Distribution(forms=_forms),
         parameters=positive(m=m, J=J, I=I, R=R),
         base="point",
-        first_integrals={"turning and rolling rates": FirstIntegral(_rates, "constant; GNI: see the tests")},
+        first_integrals={"turning and rolling rates": FirstIntegral(_rates, "constant; GNI: O(h²), no drift")},
         name="vertical-disk",
     )
 
@@ -80,7 +80,10 @@ ENTRY = Entry(
     title="upright disk rolling on a plane",
     parameters={"m": "kg", "J": "kg m², about a diameter", "I": "kg m², about the axle", "R": "m, radius"},
     constraints="ẋ = Rψ̇ cos θ, ẏ = Rψ̇ sin θ",
-    conserved={"energy": "constant rates", "turning and rolling rates": "constant"},
+    conserved={
+        "energy": "GNI: at p⁻ to rounding",
+        "turning and rolling rates": "constant; GNI: O(h²), no drift",
+    },
     source="Chang, Perlmutter 2018, §3.4",
     start=lambda system: Start(None, np.array([0.5, float(system.parameters["R"]) * 1.0, 0.0, 1.0])),
     dt=0.05,

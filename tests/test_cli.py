@@ -1,0 +1,120 @@
+"""The command line as a user types it: every result readable, every wrong word an exit code 2 and one line."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import geonh as gn
+from geonh.cli import app
+
+pytestmark = pytest.mark.user_precision
+
+
+def geonh(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+def test_help_names_the_commands():
+    said = geonh("--help")
+    assert said.exit_code == 0
+    for command in ("list", "show", "run"):
+        assert command in said.stdout
+
+
+def test_list_names_every_system():
+    said = geonh("list")
+    assert said.exit_code == 0
+    for name in gn.systems.catalogue:
+        assert name in said.stdout
+
+
+@pytest.mark.parametrize("name", gn.systems.catalogue)
+def test_show_tells_space_constraints_parameters_and_first_integrals(name):
+    entry = gn.systems.catalogue[name]
+    said = geonh("show", name)
+    assert said.exit_code == 0, said.output
+    for word in ("space", "constraints", "start ξ0", "conserved", *entry.parameters):
+        assert word in said.stdout
+
+
+def test_run_prints_the_invariants_and_saves_file_and_figure(tmp_path):
+    said = geonh("run", "chaplygin-sphere", "--steps", "50", "--set", "J=0.4,0.6,0.9", "--out", str(tmp_path))
+    assert said.exit_code == 0, said.output
+    for word in ("50 steps", "J = 0.4,0.6,0.9", "energy at p̃", "K", "moving energy", "constraint residual"):
+        assert word in said.stdout
+    trajectory = gn.Trajectory.load(tmp_path / "chaplygin-sphere.nc")
+    assert trajectory.t.shape == (51,)
+    assert trajectory.attributes["parameters"]["J"] == [0.4, 0.6, 0.9]
+    assert (tmp_path / "chaplygin-sphere.png").stat().st_size > 10_000
+
+
+def test_every_option_of_run_arrives(tmp_path):
+    file = tmp_path / "a" / "mine.nc"
+    words = "--method gni --rule midpoint --retraction exp --dt 0.05 --steps 40 --t0 2 --save-every 10 --no-figure"
+    said = geonh("run", "Suslov", *words.split(), "--xi0=0.3,0.1,0", "--out", str(file))
+    assert said.exit_code == 0, said.output
+    trajectory = gn.Trajectory.load(file)
+    assert np.allclose(trajectory.t, 2 + 0.5 * np.arange(5))
+    assert np.allclose(trajectory.xi[0], [0.3, 0.1, 0])
+    assert "Midpoint" in trajectory.attributes["method"]
+    assert "Exponential" in trajectory.attributes["method"]
+    assert not file.with_suffix(".png").exists()
+    system = gn.systems.catalogue["suslov"].system()
+    again = gn.solve(system, gn.GNI("midpoint", "exp"), xi0=[0.3, 0.1, 0], dt=0.05, n_steps=40, t0=2, save_every=10)
+    assert np.array_equal(again.xi, trajectory.xi)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("runn suslov", "no command 'runn'; did you mean run?"),
+        ("show sulsov", "no system 'sulsov' in the catalogue; did you mean suslov"),
+        ("run nothing", "no system 'nothing'"),
+        ("run suslov --metod gni", "No such option"),
+        ("run suslov --method gnii", "--method must be one of gni, variational"),
+        ("run suslov --rule middle", "--rule must be one of trapezoid"),
+        ("run suslov --retraction log", "--retraction must be one of auto"),
+        ("run suslov --dt fast", "Invalid value for '--dt'"),
+        ("run suslov --dt 0", "dt must not be zero"),
+        ("run suslov --steps 0", "--steps must be a positive integer, got 0"),
+        ("run suslov --steps 1.5", "Invalid value for '--steps'"),
+        ("run suslov --save-every -1", "--save-every must be a positive integer"),
+        ("run suslov --steps 100000000", "keep fewer with --save-every"),
+        ("run chaplygin-sphere --set J=0.5,0.6", "J takes 3 numbers, got 2"),
+        ("run chaplygin-sphere --set J=a,b,c", "J takes numbers separated by commas, got 'a'"),
+        ("run chaplygin-sphere --set j2=1", "chaplygin-sphere has no parameter 'j2'"),
+        ("run chaplygin-sphere --set J", "--set takes NAME=VALUE, got 'J'"),
+        ("run chaplygin-sphere --set m=1 --set m=2", "--set m is given twice"),
+        ("run chaplygin-sphere --set m=-1", "m"),
+        ("run suslov --xi0=1,2", "--xi0 takes 3 numbers, got 2"),
+        ("run suslov --xi0=1,2,3", "the nearest velocity that does: --xi0="),
+        ("run suslov --method variational", "constraint"),
+    ],
+)
+def test_a_wrong_word_is_told_in_one_line(words, answer, tmp_path):
+    said = geonh(*words.split(), *(["--out", str(tmp_path)] if words.startswith("run ") else []))
+    assert said.exit_code == 2
+    assert answer in " ".join(said.output.split())
+    assert "Traceback" not in said.output
+    assert not list(tmp_path.glob("*.nc"))
+
+
+def test_the_nearest_start_that_is_offered_works(tmp_path):
+    said = geonh("run", "suslov", "--xi0=1,2,3", "--steps", "5", "--no-figure", "--out", str(tmp_path))
+    offered = next(word for word in said.output.split() if word.startswith("--xi0="))
+    assert geonh("run", "suslov", offered, "--steps", "5", "--no-figure", "--out", str(tmp_path)).exit_code == 0
+
+
+def test_a_run_that_stops_early_saves_what_exists(tmp_path):
+    said = geonh("run", "snakeboard", "--steps", "2000", "--xi0=0,0,0,0,3", "--no-figure", "--out", str(tmp_path))
+    assert said.exit_code == 1
+    assert "stopped early: snakeboard: step 22, t = 0.44: the constraints became dependent" in said.output
+    assert len(gn.Trajectory.load(tmp_path / "snakeboard.nc").t) == 22
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_run(tmp_path):
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    said = geonh("run", "suslov", "--steps", "5", "--out", str(occupied / "deeper"))
+    assert said.exit_code == 2
+    assert "cannot be written" in said.output
