@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
 import geonh as gn
-from geonh.groups import SE2, SO3, Opposite, Product, Torus, Translations
+from geonh.groups import SE2, SE3, SO3, Heisenberg, MatrixGroup, Opposite, Product, Torus, Translations
 
 STEPS = np.array([40, 80, 160, 320])
 GROUPS = {
@@ -72,6 +73,25 @@ def slope(system, method, g0, xi0, span=1.0, steps=STEPS, controls=None):
 def test_second_order_on_random_systems(name, affine):
     system = random_system(GROUPS[name], seed=3, affine=affine)
     assert 1.9 <= slope(system, gn.GNI(), *random_start(system, 4)) <= 2.1
+
+
+SL2 = np.array([[[0.0, 1], [0, 0]], [[0, 0], [2, 0]], [[1, 1], [0, -1]]])
+OTHER_GROUPS = {
+    "SE3": SE3(),
+    "Heisenberg": Heisenberg(),
+    "SE2op": Opposite(SE2()),
+    "SL2": MatrixGroup(SL2, name="SL(2)"),
+    "SO4": MatrixGroup(SpecialOrthogonal(4)),
+}
+
+
+@pytest.mark.parametrize("retraction", ["cayley", "exp"])
+@pytest.mark.parametrize("name", OTHER_GROUPS)
+def test_second_order_on_other_groups_with_both_retractions(name, retraction):
+    system = random_system(OTHER_GROUPS[name], seed=3)
+    g0, xi0 = random_start(system, 4)
+    steps = np.array([20, 40, 80, 160])
+    assert 1.9 <= slope(system, gn.GNI(retraction=retraction), g0, 0.4 * xi0, span=0.5, steps=steps) <= 2.1
 
 
 @pytest.mark.parametrize(("rule", "order"), [("left", 1), ("right", 1), ("midpoint", 2)])

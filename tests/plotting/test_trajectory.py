@@ -1,0 +1,66 @@
+"""Figures: every system's has axes with units, curves for every velocity, and finite data; odd runs draw too."""
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.systems import catalogue
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def run(name, **options):
+    entry = catalogue[name]
+    system = entry.system()
+    start = entry.start(system)
+    given = {"xi0": start.xi0, "g0": start.g0, "dt": entry.dt, "n_steps": 60, "controls": entry.controls}
+    return gn.solve(system, **(given | options))
+
+
+def words(figure):
+    found = [text.get_text() for axes in figure.axes for text in [axes.xaxis.label, axes.yaxis.label]]
+    return found + [t.get_text() for axes in figure.axes if axes.get_legend() for t in axes.get_legend().get_texts()]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", catalogue)
+def test_every_system_has_a_readable_figure(name):
+    trajectory = run(name)
+    figure = trajectory.plot()
+    figure.canvas.draw()
+    said = words(figure)
+    assert "time (s)" in said
+    assert any("error" in word for word in said)
+    curves = [line for axes in figure.axes for line in axes.lines if len(line.get_xdata()) == len(trajectory)]
+    assert len(curves) >= trajectory.xi.shape[1]  # at least one curve for each velocity
+    assert name in figure.get_suptitle()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_run_that_failed_and_a_start_alone_are_drawn():
+    stopped = run("snakeboard", xi0=[0.0, 0.0, 0.0, 0.0, 3.0], n_steps=200, throw=False)
+    assert not stopped.success
+    stopped.plot().canvas.draw()
+    failed_at_once = run("snakeboard", xi0=[0.0, 0.0, 0.0, 0.0, 3.0], dt=0.424, n_steps=1, throw=False)
+    failed_at_once.plot().canvas.draw()
+
+
+def test_a_long_run_is_drawn_with_few_points():
+    figure = run("suslov", n_steps=60_000).plot()
+    assert max(len(line.get_xdata()) for axes in figure.axes for line in axes.lines) <= 20_000
+
+
+def test_the_error_panel_shows_the_errors_that_the_trajectory_has():
+    trajectory = run("nonholonomic-particle", n_steps=50)
+    (panel,) = (axes for axes in trajectory.plot().axes if axes.get_yscale() == "log")
+    line = next(line for line in panel.lines if "p}" in line.get_label())  # energy at p̃
+    error = np.abs(trajectory.energy - trajectory.energy[0]) / abs(trajectory.energy[0])
+    assert np.isclose(np.max(line.get_ydata()), error.max())
