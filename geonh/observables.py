@@ -11,21 +11,22 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock
+from geonh.integrators.base import Clock, Integrator
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve
 
 
-def observe(system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> dict[str, Any]:
+def observe(
+    system: System, method: Integrator, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
+) -> dict[str, Any]:
     """Observables at one node.
 
     Returns
     -------
     dict
-        ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ with p⁻ = p⁺ + h(f + μᵀλ);
+        ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ of the method;
         ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻); ``constraint_residual`` μξ − b; each first integral.
     """
-    x, t, u = system.action.at(g), clock.time(k), clock.control(k)
+    x = system.action.at(g)
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)
     found: dict[str, Any] = {
@@ -34,13 +35,8 @@ def observe(system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_m
         "energy": system.energy(x, p),
         "energy_minus": system.energy(x, p_minus),
         "constraint_residual": system.constraint_residual(x, xi),
-        "multipliers": jnp.zeros(0),
+        "multipliers": method.multipliers(system, clock, k, g, p_plus, p_minus),
     }
-    if system.distribution is not None:
-        mu = system.distribution.annihilator(x, system.parameters)
-        raised = solve(system.mass_matrix(x), mu.T)
-        impulse = p_minus - p_plus - clock.dt * system.force(t, x, xi, u)
-        found["multipliers"] = solve(mu @ raised, raised.T @ impulse) / clock.dt
     for name, integral in system.first_integrals.items():
         outgoing = integral.momentum == "minus"
         momentum = p_minus if outgoing else p

@@ -187,7 +187,7 @@ class Trajectory:
         if self.loaded:
             return self.loaded
         parts = []
-        arrays, static = split((self._bound, self.clock))
+        arrays, static = split((self._bound, self.method, self.clock))
         with float64():
             for start in range(0, len(self.k), BLOCK):
                 part = slice(start, start + BLOCK)
@@ -347,11 +347,11 @@ class Trajectory:
         path = Path(path)
         dataset = self.to_xarray()
         if self.state is not None:
-            for name in ("p_plus", "p_minus", "increment"):
-                dataset[f"state_{name}"] = (("component",), np.asarray(getattr(self.state, name)))
+            for name in ("p_plus", "p_minus", "increment", "rows"):
+                value = np.asarray(getattr(self.state, name))
+                dataset[f"state_{name}"] = (tuple(f"{name}_{i}" for i in range(value.ndim)), value)
             with float64():
                 dataset["state_g"] = (("coordinate",), np.asarray(self._bound.group.to_vector(self.state.g)))
-            dataset["state_rows"] = (("row", "component"), np.asarray(self.state.rows))
             dataset["state_k"] = int(self.state.k)
         temporary = path.with_name(path.name + ".part")
         dataset.to_netcdf(temporary, engine="netcdf4")
@@ -447,5 +447,5 @@ def _unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> P
 @partial(jax.jit, static_argnums=1)
 def _observe(arrays: list, static: tuple, k: Any, g: Point, p_plus: Any, p_minus: Any) -> dict[str, Any]:
     """``observe`` over the nodes, compiled once for a system's structure."""
-    system, clock = join(arrays, static)
-    return jax.vmap(observe, in_axes=(None, None, 0, 0, 0, 0))(system, clock, k, g, p_plus, p_minus)
+    system, method, clock = join(arrays, static)
+    return jax.vmap(observe, in_axes=(None, None, None, 0, 0, 0, 0))(system, method, clock, k, g, p_plus, p_minus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,12 +11,59 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.geometry.distribution import rank_cosine
 from geonh.groups.base import Point
+from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
+from geonh.numerics.linear import solve
+from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise
+
+@dataclass(frozen=True)
+class Guarantees:
+    """What a method promises; each entry is proved or refuted by the tests, and printed by ``geonh methods``.
+
+    Attributes
+    ----------
+    order : int
+        Order of convergence of (g, ξ) at the nodes.
+    symmetric : bool
+        Whether the step is its own adjoint, Φ₋ₕ = Φₕ⁻¹.
+    implicit : bool
+        Whether nonlinear equations are solved in each step, in general.
+    constraint : str
+        Where μξ = b holds to rounding: "nodes", "step" (in the method's own discrete form), or "none".
+    energy : str
+        When the energy is kept to rounding: "always" (any metric, potential and linear constraint), "bi-invariant" (at
+        p⁻, for a bi-invariant ℓ), "projected" (put back by force) or "never".
+    momentum : str
+        Momentum maps kept to rounding: "horizontal" (those of horizontal symmetries of l_d, constrained or not) or
+        "none".
+    affine : bool
+        Whether affine constraints are taken.
+    groups : str
+        Configuration spaces: "any", or "vector spaces".
+    reference : str
+        Paper and equation.
+    """
+
+    order: int
+    symmetric: bool
+    implicit: bool
+    constraint: str
+    energy: str
+    momentum: str
+    affine: bool
+    groups: str
+    reference: str
+
 
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
+
+
+RANK_COSINE = 1e-6
+"""Between consecutive nodes the cosine of the constraint rows' spans must exceed this; see ``rank_cosine``."""
 
 
 class Result(IntEnum):
@@ -76,9 +124,25 @@ class Clock(NamedTuple):
             return None if self.controls is None else self.controls(self.time(k))
         return jnp.asarray(self.controls)[k]
 
+    def between(self, t: ArrayLike) -> Any:
+        """u(t) at any time, for methods with stages; controls must be a function then."""
+        if self.controls is None or callable(self.controls):
+            return None if self.controls is None else self.controls(t)
+        raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
+
+    def part(self, k: ArrayLike, done: float, fraction: float) -> Clock:
+        """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0."""
+        controls = None if self.controls is None else self.between
+        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, controls)
+
 
 class Integrator(Precise):
     """A one-step method on M ⋊ G."""
+
+    jumps = False
+    """Whether p⁻ ≠ p⁺ at the nodes: the constraint acts as an impulse there."""
+    looks_ahead = False
+    """Whether the state holds the next increment already, so that the step size cannot change: not composable."""
 
     @abstractmethod
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
@@ -96,9 +160,63 @@ class Integrator(Precise):
         """Raise ValueError, saying why, if the method does not apply to the system."""
 
     @property
+    @abstractmethod
+    def guarantees(self) -> Guarantees:
+        """What the method promises."""
+
+    @property
     def order(self) -> int:
         """Order of convergence."""
-        raise NotImplementedError
+        return self.guarantees.order
+
+    def adjoint(self) -> Integrator:
+        """The adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is its own."""
+        from geonh.integrators.composition import Adjoint
+
+        return self if self.guarantees.symmetric else Adjoint(self, Newton())
+
+    def __matmul__(self, other: Integrator) -> Integrator:
+        """``a @ b``: b over half a step, then a over the other half."""
+        from geonh.integrators.composition import pair
+
+        return pair(self, other)
+
+    def recentre(self, system: System, state: State) -> State:
+        """Between steps: the same node in better coordinates, where a method works in coordinates."""
+        return state
+
+    def multipliers(self, system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
+        """λ at a node, shape=[m]: of the impulse where the momentum jumps, else of the continuous equations."""
+        if self.jumps:
+            return impulse_multipliers(system, clock, k, g, p_plus, p_minus)
+        xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
+        return multipliers(system, clock.time(k), g, xi, clock.control(k))
+
+
+def impulse_multipliers(
+    system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
+) -> Array:
+    """λ with p⁻ = p⁺ + h(f + μᵀλ) at a node, shape=[m]: for methods whose momentum jumps there."""
+    if system.distribution is None:
+        return jnp.zeros(0)
+    x = system.action.at(g)
+    xi = system.velocity(x, (p_plus + p_minus) / 2)
+    mu = system.distribution.annihilator(x, system.parameters)
+    raised = solve(system.mass_matrix(x), mu.T)
+    impulse = p_minus - p_plus - clock.dt * system.force(clock.time(k), x, xi, clock.control(k))
+    return solve(mu @ raised, raised.T @ impulse) / clock.dt
+
+
+def rows_of(system: System, x: Any) -> Array:
+    """Constraint rows at x, or an empty array: what the rank test follows from node to node."""
+    if system.distribution is None:
+        return jnp.zeros((0, system.group.dim))
+    return system.distribution.degeneracy_rows(x, system.parameters)
+
+
+def rank_lost(before: Array, after: Array) -> Array | bool:
+    """Whether the constraint rows became dependent between two nodes."""
+    return False if after.size == 0 else rank_cosine(before, after) < RANK_COSINE
 
 
 def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:

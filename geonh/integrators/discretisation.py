@@ -30,12 +30,16 @@ from geonh.numerics.precision import Precise
 class DiscreteLagrangian(Precise):
     """A discretisation rule: how l_d(x, ζ, y) is made from a system."""
 
-    symmetric: eqx.AbstractVar[bool]
+    symmetric = False
     """Whether l_d is its own adjoint, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): the method then has even order."""
 
     @abstractmethod
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         """l_d, scalar (joule seconds)."""
+
+    def adjoint(self) -> DiscreteLagrangian:
+        """l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): that of the adjoint method."""
+        return self if self.symmetric else AdjointRule(self)
 
     def legendre_minus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
         """F⁻(x, ζ), the outgoing momentum p⁻ at the source, shape=[n]."""
@@ -54,25 +58,47 @@ class DiscreteLagrangian(Precise):
 class LeftRectangle(DiscreteLagrangian):
     """h ℓ(x, ζ/h): Euler A; order 1."""
 
-    symmetric: bool = eqx.field(static=True, default=False)
+    symmetric = False
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h * system.lagrangian(x, zeta / h)
+
+    def adjoint(self) -> DiscreteLagrangian:
+        return RightRectangle()
 
 
 class RightRectangle(DiscreteLagrangian):
     """h ℓ(x·W, ζ/h): Euler B, the adjoint of Euler A; order 1."""
 
-    symmetric: bool = eqx.field(static=True, default=False)
+    symmetric = False
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h * system.lagrangian(y, zeta / h)
+
+    def adjoint(self) -> DiscreteLagrangian:
+        return LeftRectangle()
+
+
+class AdjointRule(DiscreteLagrangian):
+    """The adjoint of a rule."""
+
+    rule: DiscreteLagrangian
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.rule.symmetric
+
+    def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        return -self.rule(system, tau, -h, y, -zeta, x)
+
+    def adjoint(self) -> DiscreteLagrangian:
+        return self.rule
 
 
 class Trapezoid(DiscreteLagrangian):
     """h/2 [ℓ(x, ζ/h) + ℓ(x·W, ζ/h)]: Störmer–Verlet; order 2."""
 
-    symmetric: bool = eqx.field(static=True, default=True)
+    symmetric = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h / 2 * (system.lagrangian(x, zeta / h) + system.lagrangian(y, zeta / h))
@@ -81,7 +107,7 @@ class Trapezoid(DiscreteLagrangian):
 class Midpoint(DiscreteLagrangian):
     """h ℓ(x·τ(ζ/2), ζ/h); order 2. Its own adjoint with exp; with Cayley up to O(h⁴), since τ(ζ) ≠ τ(ζ/2)²."""
 
-    symmetric: bool = eqx.field(static=True, default=True)
+    symmetric = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h * system.lagrangian(system.action.act(x, tau(system.group, zeta / 2)), zeta / h)

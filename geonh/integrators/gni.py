@@ -21,25 +21,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.geometry.distribution import rank_cosine
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
-from geonh.integrators.base import Clock, Integrator, Result, State, first_failure
+from geonh.integrators.base import (
+    Clock,
+    Guarantees,
+    Integrator,
+    Result,
+    State,
+    first_failure,
+    rank_lost,
+    rows_of,
+)
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton
-
-RANK_COSINE = 1e-6
-"""Between consecutive nodes the cosine of the constraint rows' spans must exceed this; see ``rank_cosine``."""
-
 
 class _DiscreteFlow(Integrator):
     """What the variational integrator and GNI share: everything but the node."""
@@ -48,6 +52,8 @@ class _DiscreteFlow(Integrator):
     retraction: Retraction | None
     newton: Newton
     start: str = eqx.field(static=True)
+    _reference: ClassVar[str]
+    jumps = True
 
     def __init__(
         self,
@@ -65,9 +71,21 @@ class _DiscreteFlow(Integrator):
         self.start = start
 
     @property
-    def order(self) -> int:
-        """2 for a symmetric rule, else 1."""
-        return 2 if self.rule.symmetric else 1
+    def guarantees(self) -> Guarantees:
+        return Guarantees(
+            order=2 if self.rule.symmetric else 1,
+            symmetric=self.rule.symmetric,
+            implicit=True,
+            constraint="nodes",
+            energy="bi-invariant",
+            momentum="horizontal",
+            affine=True,
+            groups="any",
+            reference=self._reference,
+        )
+
+    def adjoint(self) -> Integrator:
+        return self if self.rule.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())
 
     def tau(self, system: System) -> Retraction:
         """The retraction used on a system: the one asked for, else Cayley where the group has it."""
@@ -96,7 +114,7 @@ class _DiscreteFlow(Integrator):
             mu = system.distribution.annihilator(x, system.parameters)
             half = half + clock.dt / 2 * mu.T @ multipliers(system, clock.time(zero), g0, xi0, clock.control(zero))
         status = jnp.asarray(0, dtype=jnp.int32)
-        return State(zero, g0, p - half, p + half, clock.dt * xi0, _rows(system, x), status)
+        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status)
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
@@ -116,12 +134,12 @@ class _DiscreteFlow(Integrator):
         p_plus = self.rule.legendre_plus(system, tau, h, x, zeta, y)
         average, found = self.average(system, clock, state.k + 1, y, p_plus)
         p_minus = 2 * average - p_plus
-        rows = _rows(system, y)
+        rows = rows_of(system, y)
         status = first_failure(
             (~jnp.isfinite(jnp.sum(p_minus)) & solved, Result.NOT_FINITE),
             (~(solved & found), Result.NEWTON),
             (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
-            (False if rows.size == 0 else rank_cosine(state.rows, rows) < RANK_COSINE, Result.RANK),
+            (rank_lost(state.rows, rows), Result.RANK),
         )
         return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status)
 
@@ -151,6 +169,8 @@ class GNI(_DiscreteFlow):
     >>> import geonh as gn
     >>> traj = gn.solve(gn.systems.chaplygin_sleigh(), gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=100)
     """
+
+    _reference: ClassVar[str] = "Ferraro, Iglesias, Martín de Diego 2008, eqs. 4, 6, 7; 2015, definitions 6.1, 7.1, 8.2"
 
     def average(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> tuple[Array, Array]:
         r"""p̃ = P*(p⁺ + (h/2)f) + Q*Π; where f or the Legendre map depends on ξ̃, by Newton on
@@ -182,15 +202,9 @@ class Variational(_DiscreteFlow):
     """
 
     average = GNI.average
+    _reference: ClassVar[str] = "Marsden, West 2001, §1.5.3; reduced: Marrero, Martín de Diego, Martínez 2006"
 
     def refuse(self, system: System) -> None:
         super().refuse(system)
         if system.distribution is not None:
             raise ValueError(f"Variational is for systems without constraints; {system.name} has some: use GNI")
-
-
-def _rows(system: System, x: Any) -> Array:
-    """Constraint rows at x, or an empty array."""
-    if system.distribution is None:
-        return jnp.zeros((0, system.group.dim))
-    return system.distribution.degeneracy_rows(x, system.parameters)

@@ -1,0 +1,218 @@
+r"""The discrete Lagrange–d'Alembert principle (DLA) on M ⋊ G.
+
+A discrete Lagrangian l_d(x, ζ) and a discrete constraint φ(x, ζ) = 0 determine, at the node x_{k+1},
+
+    F⁻(x_{k+1}, ζ_{k+1}) = F⁺(x_k, ζ_k) + h f + μ(x_{k+1})ᵀλ,      φ(x_{k+1}, ζ_{k+1}) = 0,
+
+solved for ζ_{k+1} (and λ, which is eliminated: P* of the first line together with φ). Here μ is the constraint
+distribution of the virtual displacements, and φ one of
+
+    left        μ(x)ζ/h − b(x)                          order 1
+    right       μ(x·W)ζ/h − b(x·W)                      order 1
+    midpoint    μ(x·τ(ζ/2))ζ/h − b(x·τ(ζ/2))            order 2 with a symmetric l_d
+    trapezoid   the mean of left and right              order 2 with a symmetric l_d
+
+or a user's φ(x, W, h), for instance in terms of the matrix W. On Q × Q: Cortés, Martínez, *Non-holonomic integrators*,
+Nonlinearity 14 (2001); on Lie groups: Fedorov, Zenkov, *Discrete nonholonomic LL systems on Lie groups*, Nonlinearity 18
+(2005), McLachlan, Perlmutter, *Integrators for nonholonomic mechanical systems*, J. Nonlinear Sci. 16 (2006); on groupoids:
+Iglesias, Marrero, Martín de Diego, Martínez, *Discrete nonholonomic Lagrangian systems on Lie groupoids*, J. Nonlinear
+Sci. 18 (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.geometry.field import takes_parameters
+from geonh.groups.base import Point
+from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.integrators.base import (
+    Clock,
+    Guarantees,
+    Integrator,
+    Result,
+    State,
+    first_failure,
+    rank_lost,
+    rows_of,
+)
+from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
+from geonh.mechanics.system import System
+from geonh.numerics.linear import solve
+from geonh.numerics.newton import Newton
+from geonh.numerics.precision import Precise
+
+POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
+"""Where along the step the constraint is imposed, as fractions of ζ; the mean over them."""
+
+
+class DiscreteConstraint(Precise):
+    """φ(x, ζ), shape=[m], in units of a velocity.
+
+    Parameters
+    ----------
+    at : str, float or callable
+        "left", "right", "midpoint", "trapezoid", a fraction of the step in [0, 1], or φ(x, W, h) (and parameters).
+    symmetric : bool, optional
+        Whether a user's φ is its own adjoint; tells the order.
+    """
+
+    fractions: tuple[float, ...] = eqx.field(static=True)
+    function: Callable | None
+    symmetric: bool = eqx.field(static=True)
+
+    def __init__(self, at: str | float | Callable = "midpoint", symmetric: bool = False):
+        if callable(at):
+            self.fractions, self.function, self.symmetric = (), at, symmetric
+            return
+        if isinstance(at, str) and at not in POINTS:
+            raise ValueError(f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {at!r}")
+        self.fractions = POINTS[at] if isinstance(at, str) else (float(at),)
+        if not all(0 <= f <= 1 for f in self.fractions):
+            raise ValueError(f"constraint must lie in the step, at a fraction in [0, 1], got {at}")
+        self.function, self.symmetric = None, sum(self.fractions) == 0.5 * len(self.fractions)
+
+    def adjoint(self) -> DiscreteConstraint:
+        """φ seen from the other end of the step, with time reversed."""
+        if self.symmetric:
+            return self
+        if self.function is None:
+            return DiscreteConstraint(1 - self.fractions[0])
+        raise ValueError("the adjoint of a constraint φ(x, W, h) of one's own is for its author to write")
+
+    def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
+        """φ(x, ζ), shape=[m]."""
+        if self.function is not None:
+            extra = (system.parameters,) if takes_parameters(self.function, 3, "discrete constraint") else ()
+            return jnp.asarray(self.function(x, tau(system.group, zeta), h, *extra))
+        points = [x if f == 0 else system.action.act(x, tau(system.group, f * zeta)) for f in self.fractions]
+        values = [system.constraint_residual(point, zeta / h) for point in points]
+        return sum(values[1:], values[0]) / len(values)
+
+
+class DLA(Integrator):
+    """The discrete Lagrange–d'Alembert integrator.
+
+    Parameters
+    ----------
+    rule : str, DiscreteLagrangian or callable
+        How ℓ is discretised, as in ``GNI``.
+    constraint : str, float, callable or DiscreteConstraint
+        Where the discrete constraint is imposed, or φ(x, W, h).
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+    """
+
+    rule: DiscreteLagrangian
+    constraint: DiscreteConstraint
+    retraction: Retraction | None
+    newton: Newton
+    jumps = True
+    looks_ahead = True
+
+    def __init__(
+        self,
+        rule: str | DiscreteLagrangian | Callable = "midpoint",
+        constraint: str | float | Callable | DiscreteConstraint = "midpoint",
+        retraction: str | Retraction = "auto",
+        *,
+        newton: Newton | None = None,
+    ):
+        self.rule = make_rule(rule)
+        self.constraint = constraint if isinstance(constraint, DiscreteConstraint) else DiscreteConstraint(constraint)
+        self.retraction = make_retraction(retraction)
+        self.newton = newton or Newton()
+
+    @property
+    def guarantees(self) -> Guarantees:
+        symmetric = self.rule.symmetric and self.constraint.symmetric
+        return Guarantees(
+            order=2 if symmetric else 1,
+            symmetric=symmetric,
+            implicit=True,
+            constraint="step",
+            energy="never",
+            momentum="horizontal",
+            affine=True,
+            groups="any",
+            reference="Cortés, Martínez 2001, eq. 3.3; Fedorov, Zenkov 2005; Iglesias et al. 2008, definition 3.4",
+        )
+
+    def adjoint(self) -> Integrator:
+        rule, constraint = self.rule.adjoint(), self.constraint.adjoint()
+        return eqx.tree_at(lambda m: (m.rule, m.constraint), self, (rule, constraint))
+
+    def tau(self, system: System) -> Retraction:
+        """The retraction used on a system."""
+        return self.retraction or (Cayley() if system.group.has_cayley else Exponential())
+
+    def refuse(self, system: System) -> None:
+        if isinstance(self.retraction, Cayley) and not system.group.has_cayley:
+            raise ValueError(f"{system.group} has no Cayley map; use retraction='exp'")
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""
+        x, zero = system.action.at(g0), jnp.asarray(0)
+        p, h = system.momentum(x, xi0), clock.dt
+        incoming = p + h / 2 * system.force(clock.time(zero), x, xi0, clock.control(zero))
+        mismatch = self._equations(system, clock, x, incoming, lambda p_minus: jnp.zeros_like(p))
+        zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
+        p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
+        status = first_failure((~solved, Result.NEWTON))
+        return State(zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status)
+
+    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
+        x = system.action.at(new.g)
+        return jnp.max(jnp.abs(self._node(system, clock, new.k, x, new.p_plus)(new.increment)))
+
+    def step(self, system: System, clock: Clock, state: State) -> State:
+        tau, group, h = self.tau(system), system.group, clock.dt
+        g = group.compose(state.g, tau(group, state.increment))
+        x = system.action.at(g)
+        p_plus = self.rule.legendre_plus(system, tau, h, system.action.at(state.g), state.increment, x)
+        zeta, solved = self.newton.solve(
+            self._node(system, clock, state.k + 1, x, p_plus), state.increment, floor=1e-14 * jnp.abs(h)
+        )
+        p_minus = self.rule.legendre_minus(system, tau, h, x, zeta)
+        rows = rows_of(system, x)
+        status = first_failure(
+            (~jnp.isfinite(jnp.sum(p_minus)) & solved, Result.NOT_FINITE),
+            (~solved, Result.NEWTON),
+            (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
+            (rank_lost(state.rows, rows), Result.RANK),
+        )
+        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status)
+
+    def _node(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> Callable[[Array], Array]:
+        """The equations of the node k for ζ, the force taken at the average momentum."""
+        t, u, h = clock.time(k), clock.control(k), clock.dt
+
+        def impulse(p_minus: Array) -> Array:
+            if system.forces is None:
+                return jnp.zeros_like(p_minus)
+            return h * system.force(t, x, system.velocity(x, (p_plus + p_minus) / 2), u)
+
+        return self._equations(system, clock, x, p_plus, impulse)
+
+    def _equations(self, system: System, clock: Clock, x: Any, incoming: Array, impulse: Callable) -> Callable:
+        tau, h = self.tau(system), clock.dt
+
+        def mismatch(zeta: Array) -> Array:
+            p_minus = self.rule.legendre_minus(system, tau, h, x, zeta)
+            jump = p_minus - incoming - impulse(p_minus)
+            if system.distribution is None:
+                return jump
+            M = system.mass_matrix(x)
+            mu = system.distribution.annihilator(x, system.parameters)
+            raised = solve(M, mu.T)
+            allowed = raised.T @ jump - self.constraint(system, tau, h, x, zeta)
+            return jump - mu.T @ solve(mu @ raised, allowed)
+
+        return mismatch

@@ -1,0 +1,79 @@
+r"""Methods in quasi-velocities: what they share.
+
+A step takes (g, y) of the unconstrained equations on G × Rʳ (``geonh.mechanics.quasi_velocities``) to the next node, in
+the coordinates of forms R that are kept from step to step. The constraint holds at every node and every stage, by
+construction. R is renewed between steps only where the coordinates become bad, so that symmetric methods stay so.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.groups.retraction import Cayley, Exponential, Retraction
+from geonh.integrators.base import Clock, Integrator, Result, State, first_failure, rank_lost, rows_of
+from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, velocity
+from geonh.mechanics.system import System
+
+WORST = 4.0
+"""R is renewed where the squared length of a vector of its dual frame exceeds this."""
+
+
+class QuasiVelocityMethod(Integrator):
+    """A one-step method for (g, y); subclasses say how a step is made."""
+
+    @abstractmethod
+    def retraction_on(self, system: System) -> Retraction:
+        """The retraction used on a system."""
+
+    @abstractmethod
+    def guess(self, system: System, clock: Clock, state: State) -> Array:
+        """What ``State.increment`` holds at node 0: the guess of the first implicit solve, or an empty array."""
+
+    @abstractmethod
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+        """The next g and y, the next guess, whether the step was found, and the angle it turns a body by."""
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        x = system.action.at(g0)
+        p = system.momentum(x, xi0)
+        R = completing_forms(system, x)
+        state = State(jnp.asarray(0), g0, p, p, clock.dt * xi0, R, jnp.asarray(0, dtype=jnp.int32))
+        return state._replace(increment=self.guess(system, clock, state))
+
+    def step(self, system: System, clock: Clock, state: State) -> State:
+        x = system.action.at(state.g)
+        y = state.rows @ system.velocity(x, state.p_minus)
+        g, y, guess, found, turn = self.advance(system, clock, state, y)
+        ahead = system.action.at(g)
+        p = system.momentum(ahead, velocity(system, ahead, y, state.rows))
+        status = first_failure(
+            (~jnp.isfinite(jnp.sum(p)) & found, Result.NOT_FINITE),
+            (~found, Result.NEWTON),
+            (turn >= jnp.pi, Result.CHART),
+            (rank_lost(rows_of(system, x), rows_of(system, ahead)), Result.RANK),
+        )
+        return State(state.k + 1, g, p, p, guess, state.rows, status)
+
+    def recentre(self, system: System, state: State) -> State:
+        if system.distribution is None:
+            return state
+        x = system.action.at(state.g)
+        M = system.mass_matrix(x)
+        frame = adapted_frame(system, x, state.rows)
+        dual = state.rows @ frame.T  # R restricted to D in an orthonormal frame: singular where the coordinates end
+        bad = jnp.max(jnp.sum(dual * dual, axis=0)) * WORST < 1.0
+        smallest = jnp.min(jnp.abs(jnp.diagonal(dual)))
+        bad = bad | (smallest < WORST**-0.5)
+        return state._replace(rows=jnp.where(bad, frame @ M, state.rows))
+
+    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
+        return jnp.zeros(())
+
+
+def default_retraction(retraction: Retraction | None, system: System) -> Retraction:
+    """The retraction asked for, else Cayley where the group has it."""
+    return retraction or (Cayley() if system.group.has_cayley else Exponential())

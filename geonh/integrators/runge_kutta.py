@@ -1,0 +1,244 @@
+r"""Runge–Kutta methods on G × Rʳ in quasi-velocities: Munthe-Kaas, commutator-free, and Gauss.
+
+**Runge–Kutta–Munthe-Kaas** (Munthe-Kaas 1999, and with any retraction Iserles et al., *Lie-group methods*, Acta Numerica 9
+(2000), §4): with g = g_k τ(σ) the reconstruction ġ = gξ becomes σ̇ = dτ_{−σ}⁻¹ ξ, and the classical method of order p is
+applied to (σ, y). dτ⁻¹ is in closed form, so nothing is truncated.
+
+**Commutator-free, order 4** (Celledoni, Marthinsen, Owren, *Commutator-free Lie group methods*, FGCS 19 (2003)): with
+K_i = hξ(stage i), written for left trivialisation,
+
+    g₂ = g exp(½K₁), g₃ = g exp(½K₂), g₄ = g₂ exp(K₃ − ½K₁),
+    g' = g exp((3K₁ + 2K₂ + 2K₃ − K₄)/12) exp((−K₁ + 2K₂ + 2K₃ + 3K₄)/12).
+
+**Gauss**, s stages, order 2s, symmetric: the collocation method in the chart σ ↦ cτ(σ) centred in the middle of the step,
+
+    g_k = cτ(−δ),   g_{k+1} = cτ(δ),   σ_i = −δ + hΣ_j a_ij σ̇_j,   δ = (h/2)Σ_j b_j σ̇_j,   c = g_k τ(δ),
+
+solved for the stages' (σ̇, ẏ). Centred so, the equations are the same seen from either end. With one stage it is the implicit
+midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.groups.retraction import Exponential, Retraction, make_retraction
+from geonh.integrators.base import Clock, Guarantees, State
+from geonh.integrators.hamel import QuasiVelocityMethod, default_retraction
+from geonh.mechanics.quasi_velocities import rates
+from geonh.mechanics.system import System
+from geonh.numerics.newton import Newton
+
+_S5, _S15 = 5.0**0.5, 15.0**0.5
+
+RK4 = np.array([[0, 0, 0, 0], [0.5, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 1, 0]]), np.array([1, 2, 2, 1]) / 6
+BUTCHER6 = (  # Butcher 1964, seven stages, order 6
+    np.array(
+        [
+            [0, 0, 0, 0, 0, 0, 0],
+            [(5 - _S5) / 10, 0, 0, 0, 0, 0, 0],
+            [-_S5 / 10, (5 + 2 * _S5) / 10, 0, 0, 0, 0, 0],
+            [(-15 + 7 * _S5) / 20, (-1 + _S5) / 4, (15 - 7 * _S5) / 10, 0, 0, 0, 0],
+            [(5 - _S5) / 60, 0, 1 / 6, (15 + 7 * _S5) / 60, 0, 0, 0],
+            [(5 + _S5) / 60, 0, (9 - 5 * _S5) / 12, 1 / 6, (-5 + 3 * _S5) / 10, 0, 0],
+            [1 / 6, 0, (-55 + 25 * _S5) / 12, (-25 - 7 * _S5) / 12, 5 - 2 * _S5, (5 + _S5) / 2, 0],
+        ]
+    ),
+    np.array([1 / 12, 0, 0, 0, 5 / 12, 5 / 12, 1 / 12]),
+)
+TABLEAUX = {4: RK4, 6: BUTCHER6}
+GAUSS = {
+    1: (np.array([[0.5]]), np.array([1.0])),
+    2: (np.array([[0.25, 0.25 - 3**0.5 / 6], [0.25 + 3**0.5 / 6, 0.25]]), np.array([0.5, 0.5])),
+    3: (
+        np.array(
+            [
+                [5 / 36, 2 / 9 - _S15 / 15, 5 / 36 - _S15 / 30],
+                [5 / 36 + _S15 / 24, 2 / 9, 5 / 36 - _S15 / 24],
+                [5 / 36 + _S15 / 30, 2 / 9 + _S15 / 15, 5 / 36],
+            ]
+        ),
+        np.array([5, 8, 5]) / 18,
+    ),
+}
+
+
+class RKMK(QuasiVelocityMethod):
+    """Runge–Kutta–Munthe-Kaas in quasi-velocities, explicit.
+
+    Parameters
+    ----------
+    order : int
+        4 (classical, four stages) or 6 (Butcher, seven stages).
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    """
+
+    stages_order: int = eqx.field(static=True)
+    retraction: Retraction | None
+
+    def __init__(self, order: int = 4, retraction: str | Retraction = "auto"):
+        if order not in TABLEAUX:
+            raise ValueError(f"order must be one of {list(TABLEAUX)}, got {order!r}")
+        self.stages_order, self.retraction = order, make_retraction(retraction)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
+
+    def retraction_on(self, system: System) -> Retraction:
+        return default_retraction(self.retraction, system)
+
+    def guess(self, system: System, clock: Clock, state: State) -> Array:
+        return jnp.zeros(0)
+
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+        a, b = TABLEAUX[self.stages_order]
+        tau, group, h = self.retraction_on(system), system.group, clock.dt
+        slopes: list[tuple[Array, Array]] = []
+        for i in range(len(b)):
+            sigma = weighted(h * a[i], [s for s, _ in slopes], group.dim)
+            g = group.compose(state.g, tau(group, sigma)) if i else state.g
+            t = clock.time(state.k + float(np.sum(a[i])))
+            xi, rate = rates(system, t, g, y + weighted(h * a[i], [r for _, r in slopes], y.size), state.rows, clock.between(t))
+            slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
+        sigma = weighted(h * b, [s for s, _ in slopes], group.dim)
+        y = y + weighted(h * b, [r for _, r in slopes], y.size)
+        g = group.compose(state.g, tau(group, sigma))
+        return g, y, state.increment, jnp.asarray(True), tau.turn(group, sigma)
+
+
+class CommutatorFree(QuasiVelocityMethod):
+    """The commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
+
+    def retraction_on(self, system: System) -> Retraction:
+        return Exponential()
+
+    def guess(self, system: System, clock: Clock, state: State) -> Array:
+        return jnp.zeros(0)
+
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+        group, h, g = system.group, clock.dt, state.g
+
+        def slope(c: float, g: Point, y: Array) -> tuple[Array, Array]:
+            t = clock.time(state.k + c)
+            xi, rate = rates(system, t, g, y, state.rows, clock.between(t))
+            return h * xi, h * rate
+
+        def move(g: Point, *increments: Array) -> Point:
+            for increment in increments:
+                g = group.compose(g, group.exp(increment))
+            return g
+
+        K1, L1 = slope(0, g, y)
+        g2 = move(g, K1 / 2)
+        K2, L2 = slope(0.5, g2, y + L1 / 2)
+        K3, L3 = slope(0.5, move(g, K2 / 2), y + L2 / 2)
+        K4, L4 = slope(1, move(g2, K3 - K1 / 2), y + L3)
+        first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
+        y = y + (L1 + 2 * L2 + 2 * L3 + L4) / 6
+        turn = group.turn(first) + group.turn(second)
+        return move(g, first, second), y, state.increment, jnp.asarray(True), turn
+
+
+class Gauss(QuasiVelocityMethod):
+    """Gauss collocation in quasi-velocities, symmetric.
+
+    Parameters
+    ----------
+    stages : int
+        1 (implicit midpoint), 2 or 3; the order is twice as much.
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solve.
+    """
+
+    stages: int = eqx.field(static=True)
+    retraction: Retraction | None
+    newton: Newton
+
+    def __init__(self, stages: int = 2, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
+        if stages not in GAUSS:
+            raise ValueError(f"stages must be one of {list(GAUSS)}, got {stages!r}")
+        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees(
+            order=2 * self.stages,
+            symmetric=True,
+            implicit=True,
+            constraint="nodes",
+            energy="never",
+            momentum="none",
+            affine=True,
+            groups="any",
+            reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
+        )
+
+    def retraction_on(self, system: System) -> Retraction:
+        return default_retraction(self.retraction, system)
+
+    def guess(self, system: System, clock: Clock, state: State) -> Array:
+        y = state.rows @ system.velocity(system.action.at(state.g), state.p_minus)
+        t = clock.time(state.k)
+        return jnp.tile(clock.dt * jnp.concatenate(rates(system, t, state.g, y, state.rows, clock.between(t))), self.stages)
+
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+        a, b = GAUSS[self.stages]
+        tau, group, h, n = self.retraction_on(system), system.group, clock.dt, system.group.dim
+
+        def unpack(z: Array) -> tuple[Array, Array, Array]:
+            """Stages' h σ̇ and h ẏ, and the half increment δ."""
+            K = z.reshape(self.stages, n + y.size)
+            return K[:, :n], K[:, n:], 0.5 * (b @ K[:, :n])
+
+        def mismatch(z: Array) -> Array:
+            K, L, delta = unpack(z)
+            centre = group.compose(state.g, tau(group, delta))
+            rows = []
+            for i in range(self.stages):
+                sigma = jnp.zeros(n) if self.stages == 1 else a[i] @ K - delta
+                g = centre if self.stages == 1 else group.compose(centre, tau(group, sigma))
+                t = clock.time(state.k + float(np.sum(a[i])))
+                xi, rate = rates(system, t, g, y + a[i] @ L, state.rows, clock.between(t))
+                rows += [K[i] - h * (tau.dtau_inv(group, -sigma) @ xi), L[i] - h * rate]
+            return jnp.concatenate(rows)
+
+        z, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
+        K, L, delta = unpack(z)
+        half = tau(group, delta)
+        g = group.compose(group.compose(state.g, half), half)
+        return g, y + b @ L, z, solved, 2 * tau.turn(group, delta)
+
+
+def explicit(order: int, reference: str) -> Guarantees:
+    """Guarantees of an explicit method in quasi-velocities."""
+    return Guarantees(
+        order=order,
+        symmetric=False,
+        implicit=False,
+        constraint="nodes",
+        energy="never",
+        momentum="none",
+        affine=True,
+        groups="any",
+        reference=reference,
+    )
+
+
+def weighted(weights: np.ndarray, slopes: list[Array], size: int) -> Array:
+    """Σ wᵢ sᵢ over the slopes that exist and the weights that do not vanish."""
+    total = jnp.zeros(size)
+    for weight, slope in zip(weights, slopes, strict=False):
+        total = total + weight * slope
+    return total
