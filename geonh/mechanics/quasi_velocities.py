@@ -7,11 +7,11 @@ distribution, and ξ is the solution of
 
 so that the constraint holds by construction, whatever is done to y. With ξ̇ of the constrained equations
 (mathematics.md §2) the dynamics is ġ = gξ, ẏ = Rξ̇: an ODE on G × Rʳ. ``adapted_frame`` gives the M-orthonormal frame
-of D that belongs to R, in which the energy of a linear system is ½|y|² + V and the equations are
+of D that belongs to R, in which the energy of a linear system is ½|w|² + V and the equations are
 
-    ẏ_a = S_ab(x, y) y_b − ⟨dV, ρ(F_a)⟩,      S_ab = ⟨M Fᵀy, [[F_b, F_a]]⟩,
+    ẇ_a = ⟨p, [[ξ, F_a]]⟩ − ⟨dV, ρ(F_a)⟩,      ξ = Fᵀw,  p = Mξ,
 
-almost Poisson, S being skew (Hamel's equations with the structure functions of the algebroid bracket).
+almost Poisson: the first term is orthogonal to w (Hamel's equations, with the algebroid bracket).
 
 Sources: Hamel, *Die Lagrange–Eulerschen Gleichungen der Mechanik* (1904); Bloch, Marsden, Zenkov, *Quasivelocities and
 symmetries in non-holonomic systems*, Dynamical Systems 24 (2009); Kane's generalised speeds are such y.
@@ -73,19 +73,18 @@ def adapted_frame(system: System, x: Any, R: Array) -> Array:
     return jnp.stack(frame)
 
 
-def gyroscopic_matrix(system: System, x: Any, y: Array, R: Array) -> Array:
-    """S(x, y), shape=[r, r], skew: S_ab = ⟨M Fᵀy, [[F_b, F_a]]⟩, y in the adapted frame."""
-    r = R.shape[0]
+def gyroscopic_force(system: System, x: Any, w: Array, R: Array) -> Array:
+    """⟨p, [[ξ, F_a]]⟩, shape=[r], with ξ = Fᵀw and p = Mξ: what turns w in the adapted frame; orthogonal to w.
+
+    [[ξ, F_a]] = [ξ, F_a] + ρ(ξ)F_a − ρ(F_a)(F_b) w_b is the algebroid bracket, w held constant.
+    """
     frame = lambda x: adapted_frame(system, x, R)  # noqa: E731
     F = frame(x)
-    momentum = system.mass_matrix(x) @ (F.T @ y)
-    along = [jax.jvp(frame, (x,), (system.action.anchor(x, F[a]),))[1] for a in range(r)]  # along[a][b] = ρ(F_a)F_b
-    S = jnp.zeros((r, r))
-    for a in range(r):
-        for b in range(a):
-            entry = momentum @ (system.group.bracket(F[b], F[a]) + along[b][a] - along[a][b])
-            S = S.at[a, b].set(entry).at[b, a].set(-entry)
-    return S
+    xi = F.T @ w
+    p = system.mass_matrix(x) @ xi
+    along = jax.jvp(frame, (x,), (system.action.anchor(x, xi),))[1]
+    across = system.action.coanchor(lambda x: p @ (frame(x).T @ w), x)
+    return F @ (system.group.ad_star(xi, p) - across) + along @ p
 
 
 def _dual(system: System, x: Any, R: Array) -> tuple[Array, Array]:

@@ -1,0 +1,137 @@
+r"""What a user would take otherwise, to compare with: explicit Runge–Kutta methods in ambient coordinates.
+
+The constrained equations (mathematics.md §2) with the multiplier eliminated are an ODE for (g, ξ), g as the entries of a
+point (rotation matrices 3×3). Fixed steps of the classical method of order 4 or of Dormand and Prince's of order 5; then,
+if asked, g is put back on the group, ξ on the constraint (M-orthogonally), and ξ scaled to the initial energy (Hairer,
+Lubich, Wanner 2006, §IV.4). Or Baumgarte's stabilisation, μξ̇ + μ̇ξ − ḃ = −γ(μξ − b) (Comput. Methods Appl. Mech. Eng. 1
+(1972)).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.distribution import AffineDistribution
+from geonh.groups.base import Point
+from geonh.integrators.base import Clock, Guarantees, Integrator, Result, State, first_failure, rank_lost, rows_of
+from geonh.integrators.runge_kutta import RK4, weighted
+from geonh.mechanics.equations import accelerations
+from geonh.mechanics.system import System
+from geonh.numerics.linear import solve
+
+DORMAND_PRINCE = (
+    np.array(
+        [
+            [0, 0, 0, 0, 0, 0],
+            [1 / 5, 0, 0, 0, 0, 0],
+            [3 / 40, 9 / 40, 0, 0, 0, 0],
+            [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
+            [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
+            [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
+        ]
+    ),
+    np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
+)
+SCHEMES = {"rk4": (RK4, 4), "dormand-prince": (DORMAND_PRINCE, 5)}
+PROJECTIONS = ("none", "constraint", "energy")
+
+
+class RungeKutta(Integrator):
+    """Explicit Runge–Kutta on the constrained equations: a baseline.
+
+    Parameters
+    ----------
+    scheme : str
+        "rk4" or "dormand-prince" (fixed steps).
+    project : str
+        "none", "constraint" (point back on the group, velocity back on the constraint) or "energy" (that, and the
+        velocity scaled to the initial energy).
+    baumgarte : float
+        Rate γ, 1/s, at which a constraint violation decays; needs γ·dt below about 2.
+    """
+
+    scheme: str = eqx.field(static=True)
+    project: str = eqx.field(static=True)
+    baumgarte: float = eqx.field(static=True)
+
+    def __init__(self, scheme: str = "rk4", project: str = "none", baumgarte: float = 0.0):
+        if scheme not in SCHEMES:
+            raise ValueError(f"scheme must be one of {list(SCHEMES)}, got {scheme!r}")
+        if project not in PROJECTIONS:
+            raise ValueError(f"project must be one of {list(PROJECTIONS)}, got {project!r}")
+        if not baumgarte >= 0:
+            raise ValueError(f"baumgarte must be a rate ≥ 0, got {baumgarte}")
+        self.scheme, self.project, self.baumgarte = scheme, project, float(baumgarte)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees(
+            order=SCHEMES[self.scheme][1],
+            symmetric=False,
+            implicit=False,
+            constraint="none" if self.project == "none" else "nodes",
+            energy="projected" if self.project == "energy" else "never",
+            momentum="none",
+            affine=self.project != "energy",
+            groups="any",
+            reference="Hairer, Nørsett, Wanner 1993, §II.1, II.5; Baumgarte 1972",
+        )
+
+    def refuse(self, system: System) -> None:
+        if self.project == "energy" and (not system.is_quadratic or isinstance(system.distribution, AffineDistribution)):
+            raise ValueError(
+                f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x) and "
+                "linear constraints; use project='constraint'"
+            )
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        p = system.momentum(system.action.at(g0), xi0)
+        energy = system.energy(system.action.at(g0), p)[None]
+        rows = rows_of(system, system.action.at(g0))
+        return State(jnp.asarray(0), g0, p, p, energy, rows, jnp.asarray(0, dtype=jnp.int32))
+
+    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
+        return jnp.zeros(())
+
+    def step(self, system: System, clock: Clock, state: State) -> State:
+        (a, b), h, group = SCHEMES[self.scheme][0], clock.dt, system.group
+        start = group.to_vector(state.g)
+        xi0 = system.velocity(system.action.at(state.g), state.p_minus)
+        whole = jnp.concatenate([start, xi0])
+        slopes: list[Array] = []
+        for i in range(len(b)):
+            at = whole + weighted(h * a[i], slopes, whole.size)
+            t = clock.time(state.k + float(np.sum(a[i])))
+            slopes.append(self._slope(system, t, at[: start.size], at[start.size :], clock.between(t)))
+        end = whole + weighted(h * b, slopes, whole.size)
+        g, xi = group.from_vector(end[: start.size]), end[start.size :]
+        if self.project != "none":
+            g = group.project(g)
+            x = system.action.at(g)
+            M = system.mass_matrix(x)
+            xi = xi - solve(M, system.normal_momentum(x, M @ xi, M))
+        x = system.action.at(g)
+        if self.project == "energy":
+            kinetic = 0.5 * xi @ system.momentum(x, xi)
+            wanted = state.increment[0] + system.lagrangian(x, xi) - kinetic  # E − V
+            xi = xi * jnp.where(kinetic > 0, jnp.sqrt(wanted / jnp.where(kinetic > 0, kinetic, 1.0)), 1.0)
+        p = system.momentum(x, xi)
+        new_rows = rows_of(system, x)
+        status = first_failure(
+            (~jnp.isfinite(jnp.sum(p)), Result.NOT_FINITE), (rank_lost(state.rows, new_rows), Result.RANK)
+        )
+        return State(state.k + 1, g, p, p, state.increment, new_rows, status)
+
+    def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
+        g = system.group.from_vector(position)
+        rate = accelerations(system, t, g, xi, u)[0]
+        if self.baumgarte and system.distribution is not None:
+            x = system.action.at(g)
+            M = system.mass_matrix(x)
+            rate = rate - self.baumgarte * solve(M, system.normal_momentum(x, M @ xi, M))
+        return jnp.concatenate([system.group.to_vector(system.group.left_tangent(g, xi)), rate])
+
+

@@ -1,0 +1,176 @@
+r"""Nonholonomic variational integrators of high order: partitioned Runge–Kutta, Lobatto IIIA–IIIB.
+
+In the chart g = g_k τ(σ) of a step the Lagrangian is L(σ, σ̇) = ℓ(x_k·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of IIIB and
+weights b, the stages satisfy
+
+    Q_i = hΣ_j a_ij V_j,    P_i = p_k + hΣ_j â_ij Ṗ_j,    P_i = ∂L/∂σ̇(Q_i, V_i),
+    Ṗ_j = ∂L/∂σ(Q_j, V_j) + dτ_{−Q_j}ᵀ(f_j + μ(x_j)ᵀΛ_j),
+    p_i = p_k + hΣ_j a_ij Ṗ_j,   μ(x_i)ξ(Q_i, p_i) = b(x_i),   i = 2, …, s,
+
+and p_{k+1} is p_s carried back to the node, (dτ_{−Q_s}⁻¹)ᵀp_s. The constraint holds at the nodes. Λ₁ is the last step's Λ_s
+(at node 0 the exact multiplier), so the multiplier is continuous. Order 2s − 2; s = 2 on a vector space is RATTLE.
+
+Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
+systems of index 2*, BIT 62 (2022), and *High-order integrators for Lagrangian systems on homogeneous spaces and for
+nonholonomic mechanics*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for constrained Hamiltonian
+systems*, SIAM J. Numer. Anal. 33 (1996).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.integrators.base import (
+    Clock,
+    Guarantees,
+    Integrator,
+    Result,
+    State,
+    first_failure,
+    rank_lost,
+    rows_of,
+)
+from geonh.mechanics.equations import accelerations
+from geonh.mechanics.system import System
+from geonh.numerics.newton import Newton
+
+_S5 = 5.0**0.5
+IIIA = {
+    2: np.array([[0, 0], [1 / 2, 1 / 2]]),
+    3: np.array([[0, 0, 0], [5 / 24, 1 / 3, -1 / 24], [1 / 6, 2 / 3, 1 / 6]]),
+    4: np.array(
+        [
+            [0, 0, 0, 0],
+            np.array([11 + _S5, 25 - _S5, 25 - 13 * _S5, -1 + _S5]) / 120,
+            np.array([11 - _S5, 25 + 13 * _S5, 25 + _S5, -1 - _S5]) / 120,
+            np.array([1, 5, 5, 1]) / 12,
+        ]
+    ),
+}
+
+
+def _conjugate(a: np.ndarray) -> np.ndarray:
+    """â with b_i â_ij + b_j a_ji = b_i b_j: the symplectic partner."""
+    b = a[-1]
+    return b - (b * a.T / b[:, None])
+
+
+class _Stages(NamedTuple):
+    """Stages of a step: positions in the chart, slopes of the momenta, what the equations leave over."""
+
+    Q: Array
+    slopes: Array
+    residual: Array
+
+
+class Lobatto(Integrator):
+    """Nonholonomic partitioned Runge–Kutta method of Lobatto IIIA–IIIB type, on groups through a retraction.
+
+    Parameters
+    ----------
+    stages : int
+        2, 3 or 4; the order is 2, 4 or 6.
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solve.
+    """
+
+    stages: int = eqx.field(static=True)
+    retraction: Retraction | None
+    newton: Newton
+    looks_ahead = True
+
+    def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
+        if stages not in IIIA:
+            raise ValueError(f"stages must be one of {list(IIIA)}, got {stages!r}")
+        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees(
+            order=2 * self.stages - 2,
+            symmetric=False,
+            implicit=True,
+            constraint="nodes",
+            energy="never",
+            momentum="none",
+            affine=True,
+            groups="any",
+            reference="Sato Martín de Almagro 2018, 2022; Jay 1996",
+        )
+
+    def tau(self, system: System) -> Retraction:
+        """The retraction used on a system."""
+        return self.retraction or (Cayley() if system.group.has_cayley else Exponential())
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        x, zero = system.action.at(g0), jnp.asarray(0)
+        p, t = system.momentum(x, xi0), clock.time(zero)
+        lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
+        guess = jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
+        return State(zero, g0, p, p, guess, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
+
+    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
+        return jnp.max(jnp.abs(self._stages(system, clock, state, new.increment).residual))
+
+    def step(self, system: System, clock: Clock, state: State) -> State:
+        tau, group, h = self.tau(system), system.group, clock.dt
+        residual = lambda z: self._stages(system, clock, state, z).residual  # noqa: E731
+        z, solved = self.newton.solve(residual, state.increment)
+        stages = self._stages(system, clock, state, z)
+        last = stages.Q[-1]
+        g = group.compose(state.g, tau(group, last))
+        p = tau.pull(group, -last, state.p_minus + h * (IIIA[self.stages][-1] @ stages.slopes))
+        new_rows = rows_of(system, system.action.at(g))
+        status = first_failure(
+            (~jnp.isfinite(jnp.sum(p)) & solved, Result.NOT_FINITE),
+            (~solved, Result.NEWTON),
+            (tau.turn(group, last) >= jnp.pi, Result.CHART),
+            (rank_lost(state.rows, new_rows), Result.RANK),
+        )
+        return State(state.k + 1, g, p, p, z, new_rows, status)
+
+    def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
+        tau, group, h, s, n = self.tau(system), system.group, clock.dt, self.stages, system.group.dim
+        a = IIIA[s]
+        x0 = system.action.at(state.g)
+        m = (z.size - s * n) // (s - 1)
+        V, free = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, m)
+        Lam = jnp.concatenate([state.increment[state.increment.size - m :][None], free])
+        Q = h * jnp.asarray(a) @ V
+
+        def lagrangian(q: Array, v: Array) -> Array:
+            return system.lagrangian(system.action.act(x0, tau(group, q)), tau.dtau(group, -q) @ v)
+
+        def push(i: int) -> Array:
+            """The forces of a stage, as a covector in the chart."""
+            x, t = self._at(system, x0, Q[i]), clock.time(state.k + float(np.sum(a[i])))
+            left = tau.dtau(group, -Q[i])
+            f = system.force(t, x, left @ V[i], clock.between(t))
+            if system.distribution is not None:
+                f = f + system.distribution.annihilator(x, system.parameters).T @ Lam[i]
+            return left.T @ f
+
+        slopes = jnp.stack([jax.grad(lagrangian)(Q[i], V[i]) + push(i) for i in range(s)])
+        momenta = jnp.stack([jax.grad(lagrangian, argnums=1)(Q[i], V[i]) for i in range(s)])
+        stage_equations = momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes
+        nodes = state.p_minus + h * jnp.asarray(a) @ slopes
+        constraint = [self._constraint(system, x0, Q[i], nodes[i]) for i in range(1, s)]
+        return _Stages(Q, slopes, jnp.concatenate([stage_equations.ravel(), *constraint]))
+
+    def _at(self, system: System, x0: Any, q: Array) -> Any:
+        return system.action.act(x0, self.tau(system)(system.group, q))
+
+    def _constraint(self, system: System, x0: Any, q: Array, p: Array) -> Array:
+        """μξ − b at a stage, from its position and momentum in the chart."""
+        x = self._at(system, x0, q)
+        return system.constraint_residual(x, system.velocity(x, self.tau(system).pull(system.group, -q, p)))
