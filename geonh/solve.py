@@ -175,6 +175,7 @@ def solve(
     with float64():
         g = system.point(g0)
         _check_start(system, g, xi, step)
+        method.refuse_start(system, step, g, jnp.asarray(xi))
         state = jax.tree.map(np.asarray, _run_init(*split((system, method, clock)), g, xi))
         trajectory = Trajectory.begin(system, method, clock, state, save_every)
     return _advance(trajectory, n_steps, throw, progress, checkpoint)

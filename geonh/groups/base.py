@@ -160,6 +160,11 @@ class LieGroup(Precise):
         """Remove rounding errors of a long product: the nearest point of the group."""
         return g
 
+    def defect(self, g: Point) -> Array:
+        """Squared distance of an ambient point off the group, scalar; ¼‖RᵀR − 1‖² of a rotation matrix."""
+        gaps = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), g, jax.lax.stop_gradient(self.project(g)))
+        return jnp.sum(jnp.stack(jax.tree.leaves(gaps)))
+
     def turn(self, xi: Array) -> Array:
         """Rotation angle |ω| (radians) of exp(ξ), shape=[...]; bounds the step of a retraction."""
         return jnp.zeros(jnp.shape(xi)[:-1])

@@ -173,6 +173,9 @@ class Product(LieGroup):
     def project(self, g: tuple) -> tuple:
         return self._points("project", g)
 
+    def defect(self, g: tuple) -> Array:
+        return jnp.sum(jnp.stack(self._points("defect", g)))
+
     def turn(self, xi: Array) -> Array:
         """Largest of the factors' rotation angles, shape=[...]."""
         turns = self._points("turn", self.split(xi))

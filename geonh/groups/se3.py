@@ -170,6 +170,9 @@ class SE3(LieGroup):
         R, x = _parts(g)
         return _homogeneous(_ROTATIONS.project(R), x, 1.0)
 
+    def defect(self, g: Array) -> Array:
+        return _ROTATIONS.defect(_parts(g)[0])
+
     def turn(self, xi: Array) -> Array:
         return _ROTATIONS.turn(xi[..., :3])
 

@@ -220,6 +220,10 @@ class SO3(LieGroup):
     def project(self, g: Array) -> Array:
         return nearest_rotation(g)
 
+    def defect(self, g: Array) -> Array:
+        excess = g.T @ g - jnp.eye(3)
+        return 0.25 * jnp.sum(excess * excess)
+
     def turn(self, xi: Array) -> Array:
         return safe_sqrt(squared_norm(xi))
 

@@ -159,6 +159,9 @@ class Integrator(Precise):
     def refuse(self, system: System) -> None:
         """Raise ValueError, saying why, if the method does not apply to the system."""
 
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        """Raise ValueError if the method cannot begin there with that step, for instance beyond its stability."""
+
     @property
     @abstractmethod
     def guarantees(self) -> Guarantees:

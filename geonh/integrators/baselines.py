@@ -11,30 +11,16 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Result, State, first_failure, rank_lost, rows_of
-from geonh.integrators.runge_kutta import RK4, weighted
+from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
 
-DORMAND_PRINCE = (
-    np.array(
-        [
-            [0, 0, 0, 0, 0, 0],
-            [1 / 5, 0, 0, 0, 0, 0],
-            [3 / 40, 9 / 40, 0, 0, 0, 0],
-            [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
-            [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
-            [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
-        ]
-    ),
-    np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
-)
 SCHEMES = {"rk4": (RK4, 4), "dormand-prince": (DORMAND_PRINCE, 5)}
 PROJECTIONS = ("none", "constraint", "energy")
 
@@ -97,16 +83,15 @@ class RungeKutta(Integrator):
         return jnp.zeros(())
 
     def step(self, system: System, clock: Clock, state: State) -> State:
-        (a, b), h, group = SCHEMES[self.scheme][0], clock.dt, system.group
+        group = system.group
         start = group.to_vector(state.g)
         xi0 = system.velocity(system.action.at(state.g), state.p_minus)
-        whole = jnp.concatenate([start, xi0])
-        slopes: list[Array] = []
-        for i in range(len(b)):
-            at = whole + weighted(h * a[i], slopes, whole.size)
-            t = clock.time(state.k + float(np.sum(a[i])))
-            slopes.append(self._slope(system, t, at[: start.size], at[start.size :], clock.between(t)))
-        end = whole + weighted(h * b, slopes, whole.size)
+
+        def slope(c: float, at: Array) -> Array:
+            t = clock.time(state.k + c)
+            return self._slope(system, t, at[: start.size], at[start.size :], clock.between(t))
+
+        end = explicit_step(slope, SCHEMES[self.scheme][0], clock.dt, jnp.concatenate([start, xi0]))
         g, xi = group.from_vector(end[: start.size]), end[start.size :]
         if self.project != "none":
             g = group.project(g)

@@ -29,42 +29,12 @@ from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, State
 from geonh.integrators.hamel import QuasiVelocityMethod, default_retraction
+from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.quasi_velocities import rates
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 
-_S5, _S15 = 5.0**0.5, 15.0**0.5
-
-RK4 = np.array([[0, 0, 0, 0], [0.5, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 1, 0]]), np.array([1, 2, 2, 1]) / 6
-BUTCHER6 = (  # Butcher 1964, seven stages, order 6
-    np.array(
-        [
-            [0, 0, 0, 0, 0, 0, 0],
-            [(5 - _S5) / 10, 0, 0, 0, 0, 0, 0],
-            [-_S5 / 10, (5 + 2 * _S5) / 10, 0, 0, 0, 0, 0],
-            [(-15 + 7 * _S5) / 20, (-1 + _S5) / 4, (15 - 7 * _S5) / 10, 0, 0, 0, 0],
-            [(5 - _S5) / 60, 0, 1 / 6, (15 + 7 * _S5) / 60, 0, 0, 0],
-            [(5 + _S5) / 60, 0, (9 - 5 * _S5) / 12, 1 / 6, (-5 + 3 * _S5) / 10, 0, 0],
-            [1 / 6, 0, (-55 + 25 * _S5) / 12, (-25 - 7 * _S5) / 12, 5 - 2 * _S5, (5 + _S5) / 2, 0],
-        ]
-    ),
-    np.array([1 / 12, 0, 0, 0, 5 / 12, 5 / 12, 1 / 12]),
-)
 TABLEAUX = {4: RK4, 6: BUTCHER6}
-GAUSS = {
-    1: (np.array([[0.5]]), np.array([1.0])),
-    2: (np.array([[0.25, 0.25 - 3**0.5 / 6], [0.25 + 3**0.5 / 6, 0.25]]), np.array([0.5, 0.5])),
-    3: (
-        np.array(
-            [
-                [5 / 36, 2 / 9 - _S15 / 15, 5 / 36 - _S15 / 30],
-                [5 / 36 + _S15 / 24, 2 / 9, 5 / 36 - _S15 / 24],
-                [5 / 36 + _S15 / 30, 2 / 9 + _S15 / 15, 5 / 36],
-            ]
-        ),
-        np.array([5, 8, 5]) / 18,
-    ),
-}
 
 
 class RKMK(QuasiVelocityMethod):
@@ -234,11 +204,3 @@ def explicit(order: int, reference: str) -> Guarantees:
         groups="any",
         reference=reference,
     )
-
-
-def weighted(weights: np.ndarray, slopes: list[Array], size: int) -> Array:
-    """Σ wᵢ sᵢ over the slopes that exist and the weights that do not vanish."""
-    total = jnp.zeros(size)
-    for weight, slope in zip(weights, slopes, strict=False):
-        total = total + weight * slope
-    return total

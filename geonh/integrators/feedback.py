@@ -1,0 +1,249 @@
+r"""Feedback integrators: the extended system off the constraint, and its attraction back, by any ODE solver.
+
+Off the constraint the system is continued to the whole of G × g* (mathematics.md §4). With forms μ(x), e = M⁻¹μᵀ,
+C = (μM⁻¹μᵀ)⁻¹ and c = μM⁻¹p = ⟨p, e⟩, the extended Hamiltonian and its vector field are
+
+    h̃(x, p) = ½⟨p, M⁻¹p⟩ + V(x) − ½cᵀCc,
+    ġ = g η,   η = ∂h̃/∂p,   ṗ = ad*_η p − ρ*∂_x h̃ + f + μᵀCλ̃,   λ̃ = {h̃, c}:  ċ = 0,
+
+for which h̃ (without forces) and c are first integrals everywhere; T*Q, T*G and T*G × T*X are the cases M = G = Rⁿ, M a
+point, and M the shape. Subtracting ∇V of a function
+
+    V = k₀ defect(g) + (k₁/2) cᵀc + (k₂/2)(h̃ − h̃₀)² + Σ(k_i/2)|I_i − I_i0|²
+
+of first integrals leaves the motion on V = 0 as it is and attracts to it, the rotations as matrices near the group too
+(defect = ¼‖RᵀR − 1‖²). The forms are made orthonormal, as in the paper, or taken as they are (its Remark 2.4).
+
+The theory asks that V⁻¹([0, c]) be compact and hold no other critical points of V (often not so: positions are unbounded),
+and the solver must be stable: for Euler's, kh‖∇I‖² < 2. The latter is checked at the start.
+
+Source: Chang, Perlmutter, *Feedback integrators for nonholonomic mechanical systems*, J. Nonlinear Sci. 29 (2019), eqs. 6, 10,
+17, 24, 28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.distribution import AffineDistribution
+from geonh.groups.base import Point
+from geonh.integrators.base import Clock, Guarantees, Integrator, Result, State, first_failure, rank_lost, rows_of
+from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
+from geonh.mechanics.system import System
+from geonh.numerics.linear import solve_spd
+
+SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
+"""Tableau, order, and length of the real interval of stability."""
+BUILT_IN = ("group", "constraint", "energy")
+
+
+class Feedback(Integrator):
+    """Feedback integrator.
+
+    Parameters
+    ----------
+    gains : float or mapping
+        k for "group", "constraint" and "energy" together, or a gain for each of these names and of the system's
+        first integrals; what is not named is left alone. 1/(unit of the integral)² s⁻¹.
+    solver : str or diffrax.AbstractSolver
+        "euler", "rk4", "dormand-prince", or a solver of diffrax, stepped with fixed dt.
+    orthonormal : bool
+        Whether the forms are made orthonormal first, as in the paper; if not, they are taken as given (Remark 2.4).
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    gains: tuple[float, ...] = eqx.field(static=True)
+    solver: Any = eqx.field(static=True)
+    orthonormal: bool = eqx.field(static=True)
+
+    def __init__(
+        self, gains: float | Mapping[str, float] = 100.0, solver: Any = "euler", *, orthonormal: bool = True
+    ) -> None:
+        if isinstance(solver, str) and solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {solver!r}")
+        chosen = dict.fromkeys(BUILT_IN, gains) if isinstance(gains, int | float) else dict(gains)
+        for name, gain in chosen.items():
+            if not (np.ndim(gain) == 0 and np.isfinite(gain) and gain >= 0):
+                raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {gain!r}")
+        self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
+        self.solver, self.orthonormal = solver, orthonormal
+
+    @property
+    def guarantees(self) -> Guarantees:
+        order = SOLVERS[self.solver][1] if isinstance(self.solver, str) else int(self.solver.order(None) or 1)
+        return Guarantees(
+            order=order,
+            symmetric=False,
+            implicit=False,
+            constraint="none",
+            energy="never",
+            momentum="none",
+            affine=False,
+            groups="any",
+            reference="Chang, Perlmutter 2019, eqs. 6, 10, 17, 24, 28",
+        )
+
+    def refuse(self, system: System) -> None:
+        if not system.is_quadratic:
+            raise ValueError(f"Feedback is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian")
+        if isinstance(system.distribution, AffineDistribution):
+            raise ValueError(f"Feedback is for linear constraints; those of {system.name} are affine: use GNI or Gauss")
+        unknown = [name for name in self.names if name not in (*BUILT_IN, *system.first_integrals)]
+        if unknown:
+            known = [*BUILT_IN, *system.first_integrals]
+            raise ValueError(f"{system.name} has no first integral {unknown[0]!r} to feed back; it has {known}")
+        if system.forces is not None and self._gain("energy"):
+            raise ValueError(f"the energy of {system.name} is not kept (it has forces): leave 'energy' out of gains")
+
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        """Raise if dt times the fastest rate of the feedback is past the solver's stability."""
+        if not isinstance(self.solver, str):
+            return
+        stiffness, limit = self.stiffness(system, g0, xi0), SOLVERS[self.solver][2]
+        if abs(dt) * stiffness > limit:
+            raise ValueError(
+                f"the gains are too large for dt = {dt:g}: the feedback acts at up to {stiffness:.3g} 1/s here, and "
+                f"{self.solver} is stable for dt·rate < {limit:g}; lower the gains or dt below {limit / stiffness:.2g}"
+            )
+
+    def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
+        """Fastest rate of attraction at a start, 1/s: the spectral radius of ∇²V there."""
+        z = self._start(system, g0, xi0)
+        targets = self._integrals(system, z)
+        return float(np.linalg.eigvalsh(np.asarray(jax.hessian(lambda z: self.lyapunov(system, z, targets))(z))).max())
+
+    # --- the extended system -------------------------------------------------------------------------------
+    def forms(self, system: System, x: Any) -> Array:
+        """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
+        if system.distribution is None:
+            return jnp.zeros((0, system.group.dim))
+        mu = system.distribution.annihilator(x, system.parameters)
+        if not self.orthonormal:
+            return mu
+        M, rows = system.mass_matrix(x), []
+        for row in mu:
+            for other in rows:
+                row = row - (other @ solve_spd(M, row)) * other
+            rows.append(row / jnp.sqrt(row @ solve_spd(M, row)))
+        return jnp.stack(rows)
+
+    def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
+        """c = μM⁻¹p, shape=[m]."""
+        return self.forms(system, x) @ solve_spd(system.mass_matrix(x), p)
+
+    def hamiltonian(self, system: System, x: Any, p: Array) -> Array:
+        """h̃(x, p), scalar."""
+        raised = solve_spd(system.mass_matrix(x), p)
+        energy = 0.5 * p @ raised
+        if system.potential is not None:
+            energy = energy + system.potential(x, system.parameters)
+        if system.distribution is None:
+            return energy
+        mu = self.forms(system, x)
+        c = mu @ raised
+        return energy - 0.5 * c @ solve_spd(mu @ solve_spd(system.mass_matrix(x), mu.T), c)
+
+    def field(self, system: System, t: Array, z: Array, u: Any = None) -> Array:
+        """The extended vector field at z = (g as a vector, p), shape of z."""
+        group, action = system.group, system.action
+        g, p = self._split(system, z)
+        x = action.at(g)
+        eta = jax.grad(lambda p: self.hamiltonian(system, x, p))(p)
+        push = group.ad_star(eta, p) - action.coanchor(lambda x: self.hamiltonian(system, x, p), x)
+        push = push + system.force(t, x, eta, u)
+        if system.distribution is not None:
+            mu = self.forms(system, x)
+            moving = (action.anchor(x, eta), push)
+            turning = jax.jvp(lambda x, p: self.constraint_momenta(system, x, p), (x, p), moving)[1]
+            push = push - mu.T @ solve_spd(mu @ solve_spd(system.mass_matrix(x), mu.T), turning)
+        return jnp.concatenate([group.to_vector(group.left_tangent(g, eta)), push])
+
+    # --- the feedback --------------------------------------------------------------------------------------
+    def lyapunov(self, system: System, z: Array, targets: Array) -> Array:
+        """V at z = (g as a vector, p), scalar; ``targets`` are the first integrals at the start."""
+        g, p = self._split(system, z)
+        value = self._gain("group") * system.group.defect(g) if self._gain("group") else jnp.zeros(())
+        if self._gain("constraint") and system.distribution is not None:
+            c = self.constraint_momenta(system, system.action.at(g), p)
+            value = value + self._gain("constraint") / 2 * c @ c
+        missed = self._integrals(system, z) - targets
+        return value + 0.5 * jnp.sum(jnp.asarray(self._weights(system)) * missed**2)
+
+    def _integrals(self, system: System, z: Array) -> Array:
+        """h̃ and the chosen first integrals, in one vector."""
+        g, p = self._split(system, z)
+        x = system.action.at(g)
+        found = [self.hamiltonian(system, x, p)[None]] if self._gain("energy") else []
+        for name in self.names:
+            if name not in BUILT_IN:
+                function = system.first_integrals[name].function
+                value = function(g, system.velocity(x, p), p, system.parameters)
+                found.append(jnp.ravel(jnp.asarray(value, dtype=float)))
+        return jnp.concatenate([*found, jnp.zeros(0)])
+
+    def _weights(self, system: System) -> np.ndarray:
+        """The gain of each entry of ``_integrals``."""
+        weights = [self._gain("energy")] if self._gain("energy") else []
+        n = system.group.dim
+        for name in self.names:
+            if name not in BUILT_IN:
+                function = system.first_integrals[name].function
+                e = system.group.identity()
+                value = jax.eval_shape(lambda f=function: f(e, jnp.zeros(n), jnp.zeros(n), system.parameters))
+                weights += [self._gain(name)] * int(np.prod(value.shape))
+        return np.array(weights)
+
+    def _gain(self, name: str) -> float:
+        return dict(zip(self.names, self.gains, strict=True)).get(name, 0.0)
+
+    def _split(self, system: System, z: Array) -> tuple[Point, Array]:
+        n = system.group.dim
+        return system.group.from_vector(z[:-n]), z[-n:]
+
+    def _start(self, system: System, g0: Point, xi0: Array) -> Array:
+        return jnp.concatenate([system.group.to_vector(g0), system.momentum(system.action.at(g0), xi0)])
+
+    # --- stepping ------------------------------------------------------------------------------------------
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        x = system.action.at(g0)
+        p = system.momentum(x, xi0)
+        targets = self._integrals(system, self._start(system, g0, xi0))
+        return State(jnp.asarray(0), g0, p, p, targets, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
+
+    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
+        return jnp.zeros(())
+
+    def step(self, system: System, clock: Clock, state: State) -> State:
+        z = jnp.concatenate([system.group.to_vector(state.g), state.p_minus])
+
+        def slope(c: Any, z: Array) -> Array:
+            t = clock.time(state.k + c)
+            attraction = jax.grad(lambda z: self.lyapunov(system, z, state.increment))(z)
+            return self.field(system, t, z, clock.between(t)) - attraction
+
+        if isinstance(self.solver, str):
+            z = explicit_step(slope, SOLVERS[self.solver][0], clock.dt, z)
+        else:
+            z = _diffrax_step(self.solver, slope, clock.dt, z)
+        g, p = self._split(system, z)
+        new_rows = rows_of(system, system.action.at(g))
+        status = first_failure(
+            (~jnp.isfinite(jnp.sum(z)), Result.NOT_FINITE), (rank_lost(state.rows, new_rows), Result.RANK)
+        )
+        return State(state.k + 1, g, p, p, state.increment, new_rows, status)
+
+
+def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:
+    """One step of a diffrax solver, in units of the step."""
+    import diffrax
+
+    terms = diffrax.ODETerm(lambda c, z, _: h * slope(c, z))
+    state = solver.init(terms, 0.0, 1.0, z, None)
+    return solver.step(terms, 0.0, 1.0, z, None, state, made_jump=False)[0]
