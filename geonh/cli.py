@@ -21,10 +21,10 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
+    from geonh.integrators.base import Integrator
     from geonh.systems import Entry
     from geonh.trajectory import Trajectory
 
-METHODS = {"gni": "GNI", "variational": "Variational"}
 RULES = ("trapezoid", "midpoint", "left", "right")
 RETRACTIONS = ("auto", "cayley", "exp")
 MAX_NODES = 20_000_000
@@ -156,11 +156,11 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="Name of a system, as in `geonh list`.")],
-    method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="Integrator.")] = "gni",
-    rule: Annotated[str, typer.Option(metavar="|".join(RULES), help="How ℓ is discretised.")] = "trapezoid",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`.")] = "gni",
+    rule: Annotated[str | None, typer.Option(metavar="|".join(RULES), help="How ℓ is discretised.")] = None,
     retraction: Annotated[
-        str, typer.Option(metavar="|".join(RETRACTIONS), help="Map from the algebra to the group.")
-    ] = "auto",
+        str | None, typer.Option(metavar="|".join(RETRACTIONS), help="Map from the algebra to the group.")
+    ] = None,
     dt: Annotated[float | None, typer.Option(help="Time step in seconds; negative runs backwards.")] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
     t0: Annotated[float, typer.Option(help="Initial time in seconds.")] = 0.0,
@@ -176,9 +176,7 @@ def run(
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
 ) -> None:
     """Integrate a system; print what it kept, save a NetCDF file and a figure."""
-    _known("method", method, METHODS)
-    _known("rule", rule, RULES)
-    _known("retraction", retraction, RETRACTIONS)
+    integrator = _integrator(method, rule=rule, retraction=retraction)
     for option, value in (("--steps", steps), ("--save-every", save_every)):
         if value is not None and value < 1:
             _wrong(f"{option} must be a positive integer, got {value}")
@@ -191,7 +189,6 @@ def run(
 
     import geonh as gn
 
-    integrator = getattr(gn, METHODS[method])(rule, retraction)
     step = entry.dt if dt is None else dt
     try:
         system = entry.system(**parameters)
@@ -223,6 +220,40 @@ def run(
     if not trajectory.success:
         err.print(f"[bold red]stopped early:[/] {escape(_one_line(trajectory.message))}")
         raise typer.Exit(1)
+
+
+@app.command()
+def methods(name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None) -> None:
+    """List the methods: order, cost, and what each keeps. Every entry is a test."""
+    from geonh.integrators.registry import methods as known
+
+    if name is not None:
+        guarantees = _integrator(name).guarantees
+        out.print(f"[bold]{name}[/]: {escape(known[name].title)}; order {guarantees.order}")
+        out.print(f"reference: {escape(guarantees.reference)}", highlight=False)
+        out.print(f"options of geonh run: {', '.join(f'--{option}' for option in known[name].options) or 'none'}")
+        return
+    table = _table("method", "order", "solve", "symmetric", "constraint", "energy", "momentum", "affine", "spaces")
+    table.columns[0].no_wrap = True
+    for name, method in known.items():
+        g = method.make().guarantees
+        table.add_row(
+            name,
+            str(g.order),
+            "implicit" if g.implicit else "explicit",
+            "yes" if g.symmetric else "no",
+            g.constraint,
+            g.energy,
+            g.momentum,
+            "yes" if g.affine else "no",
+            g.groups,
+        )
+    out.print(table)
+    out.print(
+        "constraint: where μξ = b holds to rounding (nodes; step: in the method's own discrete form). "
+        "energy: always = any metric, potential and linear constraint; bi-invariant = at p⁻ for such an ℓ; projected = "
+        "put back. momentum: horizontal = the momentum maps of horizontal symmetries. geonh methods NAME tells more."
+    )
 
 
 # --- reading what the user wrote ---------------------------------------------------------------------------
@@ -290,6 +321,21 @@ def _is_float(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _integrator(name: str, **options: str | None) -> Integrator:
+    """The integrator that the words of a user mean."""
+    from geonh.integrators.registry import methods as known
+
+    if name not in known:
+        _wrong(f"no method {name!r}{_close(name, known) or '; geonh methods lists them all'}")
+    given = {key: value for key, value in options.items() if value is not None}
+    for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
+        if key in given:
+            if key not in known[name].options:
+                _wrong(f"--{key} is not for the method {name}")
+            _known(key, given[key], words)
+    return known[name].make(**given)
 
 
 def _known(option: str, word: str, words: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise
 
+
 @dataclass(frozen=True)
 class Guarantees:
     """What a method promises; each entry is proved or refuted by the tests, and printed by ``geonh methods``.
@@ -196,9 +197,7 @@ class Integrator(Precise):
         return multipliers(system, clock.time(k), g, xi, clock.control(k))
 
 
-def impulse_multipliers(
-    system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
-) -> Array:
+def impulse_multipliers(system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
     """λ with p⁻ = p⁺ + h(f + μᵀλ) at a node, shape=[m]: for methods whose momentum jumps there."""
     if system.distribution is None:
         return jnp.zeros(0)

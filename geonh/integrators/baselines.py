@@ -1,10 +1,11 @@
 r"""What a user would take otherwise, to compare with: explicit Runge–Kutta methods in ambient coordinates.
 
-The constrained equations (mathematics.md §2) with the multiplier eliminated are an ODE for (g, ξ), g as the entries of a
-point (rotation matrices 3×3). Fixed steps of the classical method of order 4 or of Dormand and Prince's of order 5; then,
-if asked, g is put back on the group, ξ on the constraint (M-orthogonally), and ξ scaled to the initial energy (Hairer,
-Lubich, Wanner 2006, §IV.4). Or Baumgarte's stabilisation, μξ̇ + μ̇ξ − ḃ = −γ(μξ − b) (Comput. Methods Appl. Mech. Eng. 1
-(1972)).
+The constrained equations (mathematics.md §2) with the multiplier eliminated are an ODE for (g, ξ), g as the entries
+of a point (rotation matrices 3×3). Fixed steps of the classical method of order 4 or of Dormand and Prince's of
+order 5; then, if asked, g is put back on the group, ξ on the constraint (M-orthogonally), and ξ scaled to the
+initial energy (Hairer, Lubich, Wanner 2006, §IV.4). Or Baumgarte's stabilisation, μξ̇ + μ̇ξ − ḃ = −γ(μξ − b)
+(Comput. Methods Appl.
+Mech. Eng. 1 (1972)).
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class RungeKutta(Integrator):
         )
 
     def refuse(self, system: System) -> None:
-        if self.project == "energy" and (not system.is_quadratic or isinstance(system.distribution, AffineDistribution)):
+        if self.project == "energy" and (
+            not system.is_quadratic or isinstance(system.distribution, AffineDistribution)
+        ):
             raise ValueError(
                 f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x) and "
                 "linear constraints; use project='constraint'"
@@ -118,5 +121,3 @@ class RungeKutta(Integrator):
             M = system.mass_matrix(x)
             rate = rate - self.baumgarte * solve(M, system.normal_momentum(x, M @ xi, M))
         return jnp.concatenate([system.group.to_vector(system.group.left_tangent(g, xi)), rate])
-
-

@@ -1,12 +1,13 @@
 r"""Compositions of one-step methods: Φ_{c_s h} ∘ … ∘ Φ_{c_1 h}, and adjoints Φ*_h = Φ_{−h}⁻¹.
 
-A symmetric method of order 2 composed with Σcᵢ = 1, Σcᵢ³ = 0 and a palindromic sequence has order 4 (Yoshida 1990; Suzuki
-1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, solution A; Kahan, Li 1997; Hairer, Lubich, Wanner,
-*Geometric Numerical Integration*, §V.3.2). ``a @ b`` is a_{h/2} ∘ b_{h/2}: of order 2 if a is the adjoint of b.
+A symmetric method of order 2 composed with Σcᵢ = 1, Σcᵢ³ = 0 and a palindromic sequence has order 4 (Yoshida 1990;
+Suzuki 1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, solution A; Kahan, Li 1997; Hairer,
+Lubich, Wanner, *Geometric Numerical Integration*, §V.3.2). ``a @ b`` is a_{h/2} ∘ b_{h/2}: of order 2 if a is the
+adjoint of b.
 
-Between substeps of different length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing momentum is
-p̃ plus half the impulse, and the impulse is scaled with the length. Its multipliers alternate from node to node, so beyond
-order 2 nothing is gained by composing it; the methods in quasi-velocities gain.
+Between substeps of different length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing
+momentum is p̃ plus half the impulse, and the impulse is scaled with the length. Its multipliers alternate from node
+to node, so beyond order 2 nothing is gained by composing it; the methods in quasi-velocities gain.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ In an M-orthonormal frame F(x) of D the energy is ½|w|² + V(x), and (``geonh.m
 
     ζ = hF(x̄)ᵀw̄,   w_{k+1} = w_k + h(S(x̄, w̄)w̄ − F(x̄)D̄V(x_k, ζ)),   w̄ = ½(w_k + w_{k+1}),   g_{k+1} = g_k τ(ζ/2)²,
 
-with S skew and a discrete gradient on the group, ⟨D̄V, ζ⟩ = V(x_{k+1}) − V(x_k). Then ½|w|² + V is kept: w̄·(w_{k+1} − w_k)
-= −⟨D̄V, ζ⟩, for any metric, potential and linear constraint, and any x̄. The discrete gradients are
+with S skew and a discrete gradient on the group, ⟨D̄V, ζ⟩ = V(x_{k+1}) − V(x_k). Then ½|w|² + V is kept: w̄·(w_{k+1}
+− w_k) = −⟨D̄V, ζ⟩, for any metric, potential and linear constraint, and any x̄. The discrete gradients are
 
     gonzalez    dV(x̄) + (V(x_{k+1}) − V(x_k) − ⟨dV(x̄), ζ⟩) Mζ/⟨Mζ, ζ⟩,   x̄ = x_k·τ(ζ/2)           symmetric, order 2
     average     ∫₀¹ dV(x_k·exp(sζ)) ds by Gauss quadrature                                          symmetric, order 2

@@ -13,10 +13,10 @@ distribution of the virtual displacements, and φ one of
     trapezoid   the mean of left and right              order 2 with a symmetric l_d
 
 or a user's φ(x, W, h), for instance in terms of the matrix W. On Q × Q: Cortés, Martínez, *Non-holonomic integrators*,
-Nonlinearity 14 (2001); on Lie groups: Fedorov, Zenkov, *Discrete nonholonomic LL systems on Lie groups*, Nonlinearity 18
-(2005), McLachlan, Perlmutter, *Integrators for nonholonomic mechanical systems*, J. Nonlinear Sci. 16 (2006); on groupoids:
-Iglesias, Marrero, Martín de Diego, Martínez, *Discrete nonholonomic Lagrangian systems on Lie groupoids*, J. Nonlinear
-Sci. 18 (2008).
+Nonlinearity 14 (2001); on Lie groups: Fedorov, Zenkov, *Discrete nonholonomic LL systems on Lie groups*,
+Nonlinearity 18 (2005), McLachlan, Perlmutter, *Integrators for nonholonomic mechanical systems*, J. Nonlinear Sci.
+16 (2006); on groupoids: Iglesias, Marrero, Martín de Diego, Martínez, *Discrete nonholonomic Lagrangian systems on
+Lie groupoids*, J. Nonlinear Sci. 18 (2008).
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class DiscreteConstraint(Precise):
             self.fractions, self.function, self.symmetric = (), at, symmetric
             return
         if isinstance(at, str) and at not in POINTS:
-            raise ValueError(f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {at!r}")
+            raise ValueError(
+                f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {at!r}"
+            )
         self.fractions = POINTS[at] if isinstance(at, str) else (float(at),)
         if not all(0 <= f <= 1 for f in self.fractions):
             raise ValueError(f"constraint must lie in the step, at a fraction in [0, 1], got {at}")

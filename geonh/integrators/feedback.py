@@ -14,11 +14,11 @@ point, and M the shape. Subtracting ∇V of a function
 of first integrals leaves the motion on V = 0 as it is and attracts to it, the rotations as matrices near the group too
 (defect = ¼‖RᵀR − 1‖²). The forms are made orthonormal, as in the paper, or taken as they are (its Remark 2.4).
 
-The theory asks that V⁻¹([0, c]) be compact and hold no other critical points of V (often not so: positions are unbounded),
-and the solver must be stable: for Euler's, kh‖∇I‖² < 2. The latter is checked at the start.
+The theory asks that V⁻¹([0, c]) be compact and hold no other critical points of V (often not so: positions are
+unbounded), and the solver must be stable: for Euler's, kh‖∇I‖² < 2. The latter is checked at the start.
 
-Source: Chang, Perlmutter, *Feedback integrators for nonholonomic mechanical systems*, J. Nonlinear Sci. 29 (2019), eqs. 6, 10,
-17, 24, 28.
+Source: Chang, Perlmutter, *Feedback integrators for nonholonomic mechanical systems*, J. Nonlinear Sci. 29 (2019),
+eqs. 6, 10, 17, 24, 28.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ class Feedback(Integrator):
         mu = system.distribution.annihilator(x, system.parameters)
         if not self.orthonormal:
             return mu
-        M, rows = system.mass_matrix(x), []
+        M = system.mass_matrix(x)
+        rows: list[Array] = []
         for row in mu:
             for other in rows:
                 row = row - (other @ solve_spd(M, row)) * other
@@ -191,12 +192,10 @@ class Feedback(Integrator):
     def _weights(self, system: System) -> np.ndarray:
         """The gain of each entry of ``_integrals``."""
         weights = [self._gain("energy")] if self._gain("energy") else []
-        n = system.group.dim
+        e, zero = system.group.identity(), jnp.zeros(system.group.dim)
         for name in self.names:
             if name not in BUILT_IN:
-                function = system.first_integrals[name].function
-                e = system.group.identity()
-                value = jax.eval_shape(lambda f=function: f(e, jnp.zeros(n), jnp.zeros(n), system.parameters))
+                value = jax.eval_shape(system.first_integrals[name].function, e, zero, zero, system.parameters)
                 weights += [self._gain(name)] * int(np.prod(value.shape))
         return np.array(weights)
 

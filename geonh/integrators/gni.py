@@ -45,6 +45,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton
 
+
 class _DiscreteFlow(Integrator):
     """What the variational integrator and GNI share: everything but the node."""
 

@@ -1,19 +1,20 @@
 r"""Nonholonomic variational integrators of high order: partitioned Runge–Kutta, Lobatto IIIA–IIIB.
 
-In the chart g = g_k τ(σ) of a step the Lagrangian is L(σ, σ̇) = ℓ(x_k·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of IIIB and
-weights b, the stages satisfy
+In the chart g = g_k τ(σ) of a step the Lagrangian is L(σ, σ̇) = ℓ(x_k·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of
+IIIB and weights b, the stages satisfy
 
     Q_i = hΣ_j a_ij V_j,    P_i = p_k + hΣ_j â_ij Ṗ_j,    P_i = ∂L/∂σ̇(Q_i, V_i),
     Ṗ_j = ∂L/∂σ(Q_j, V_j) + dτ_{−Q_j}ᵀ(f_j + μ(x_j)ᵀΛ_j),
     p_i = p_k + hΣ_j a_ij Ṗ_j,   μ(x_i)ξ(Q_i, p_i) = b(x_i),   i = 2, …, s,
 
-and p_{k+1} is p_s carried back to the node, (dτ_{−Q_s}⁻¹)ᵀp_s. The constraint holds at the nodes. Λ₁ is the last step's Λ_s
-(at node 0 the exact multiplier), so the multiplier is continuous. Order 2s − 2; s = 2 on a vector space is RATTLE.
+and p_{k+1} is p_s carried back to the node, (dτ_{−Q_s}⁻¹)ᵀp_s. The constraint holds at the nodes. Λ₁ is the last
+step's Λ_s (at node 0 the exact multiplier), so the multiplier is continuous. Order 2s − 2; s = 2 on a vector space
+is RATTLE.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022), and *High-order integrators for Lagrangian systems on homogeneous spaces and for
-nonholonomic mechanics*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for constrained Hamiltonian
-systems*, SIAM J. Numer. Anal. 33 (1996).
+nonholonomic mechanics*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for constrained
+Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
 """
 
 from __future__ import annotations

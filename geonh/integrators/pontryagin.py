@@ -1,7 +1,7 @@
 r"""The reduced d'Alembert–Pontryagin integrator.
 
-With velocities ξ_k on the step, W_k = τ(hξ_k), momenta π_k = ∂ℓ/∂ξ at x_{k+α} = x_k·τ(αhξ_k), and the reconstruction as a
-constraint of the variational principle,
+With velocities ξ_k on the step, W_k = τ(hξ_k), momenta π_k = ∂ℓ/∂ξ at x_{k+α} = x_k·τ(αhξ_k), and the reconstruction
+as a constraint of the variational principle,
 
     (dτ_{hξ_k}⁻¹)ᵀ π_k − (dτ_{−hξ_{k−1}}⁻¹)ᵀ π_{k−1} − (base and external forces)   annihilates D at the node,
     μ(x_{k+α})ξ_k = b(x_{k+α}),

@@ -22,6 +22,8 @@ by the retraction,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,7 +33,6 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
-from geonh.groups.translations import Translations
 from geonh.integrators.base import (
     Clock,
     Guarantees,
@@ -97,9 +98,7 @@ class RATTLE(Integrator):
         if self.start == "multiplier" and system.distribution is not None:
             push = push + rows(system, x).T @ multipliers(system, t, g0, xi0, u)
         half = clock.dt / 2 * push
-        return State(
-            zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32)
-        )
+        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
@@ -219,7 +218,14 @@ def node(
 
 
 def finish(
-    state: State, g: Point, p_plus: Array, p_minus: Array, increment: Array, new_rows: Array, found: Array, turned: Array
+    state: State,
+    g: Point,
+    p_plus: Array,
+    p_minus: Array,
+    increment: Array,
+    new_rows: Array,
+    found: Array,
+    turned: Array | bool,
 ) -> State:
     """The next state, with its status."""
     status = first_failure(
@@ -247,14 +253,14 @@ def refuse_changing_mass(method: Integrator, system: System) -> None:
         raise ValueError(f"{name} is for a constant metric; that of {system.name} depends on the base point: use GNI")
 
 
-def depends_on_base(system: System, function: object) -> bool:
+def depends_on_base(system: System, function: Callable) -> bool:
     """Whether a function of the base point uses it, seen from its trace."""
     x = jax.eval_shape(lambda: system.action.at(system.group.identity()))
     if not jax.tree.leaves(x):
         return False
     with jax.enable_x64(True):
         x = jax.tree.map(lambda a: jnp.zeros(a.shape), x)
-        jaxpr = jax.make_jaxpr(function)(x).jaxpr  # type: ignore[arg-type]
+        jaxpr = jax.make_jaxpr(function)(x).jaxpr
     return any(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1])
 
 

@@ -1,8 +1,8 @@
 r"""Runge–Kutta methods on G × Rʳ in quasi-velocities: Munthe-Kaas, commutator-free, and Gauss.
 
-**Runge–Kutta–Munthe-Kaas** (Munthe-Kaas 1999, and with any retraction Iserles et al., *Lie-group methods*, Acta Numerica 9
-(2000), §4): with g = g_k τ(σ) the reconstruction ġ = gξ becomes σ̇ = dτ_{−σ}⁻¹ ξ, and the classical method of order p is
-applied to (σ, y). dτ⁻¹ is in closed form, so nothing is truncated.
+**Runge–Kutta–Munthe-Kaas** (Munthe-Kaas 1999, and with any retraction Iserles et al., *Lie-group methods*, Acta
+Numerica 9 (2000), §4): with g = g_k τ(σ) the reconstruction ġ = gξ becomes σ̇ = dτ_{−σ}⁻¹ ξ, and the classical
+method of order p is applied to (σ, y). dτ⁻¹ is in closed form, so nothing is truncated.
 
 **Commutator-free, order 4** (Celledoni, Marthinsen, Owren, *Commutator-free Lie group methods*, FGCS 19 (2003)): with
 K_i = hξ(stage i), written for left trivialisation,
@@ -10,12 +10,13 @@ K_i = hξ(stage i), written for left trivialisation,
     g₂ = g exp(½K₁), g₃ = g exp(½K₂), g₄ = g₂ exp(K₃ − ½K₁),
     g' = g exp((3K₁ + 2K₂ + 2K₃ − K₄)/12) exp((−K₁ + 2K₂ + 2K₃ + 3K₄)/12).
 
-**Gauss**, s stages, order 2s, symmetric: the collocation method in the chart σ ↦ cτ(σ) centred in the middle of the step,
+**Gauss**, s stages, order 2s, symmetric: the collocation method in the chart σ ↦ cτ(σ) centred in the middle of the
+step,
 
     g_k = cτ(−δ),   g_{k+1} = cτ(δ),   σ_i = −δ + hΣ_j a_ij σ̇_j,   δ = (h/2)Σ_j b_j σ̇_j,   c = g_k τ(δ),
 
-solved for the stages' (σ̇, ẏ). Centred so, the equations are the same seen from either end. With one stage it is the implicit
-midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
+solved for the stages' (σ̇, ẏ). Centred so, the equations are the same seen from either end. With one stage it is the
+implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class RKMK(QuasiVelocityMethod):
             sigma = weighted(h * a[i], [s for s, _ in slopes], group.dim)
             g = group.compose(state.g, tau(group, sigma)) if i else state.g
             t = clock.time(state.k + float(np.sum(a[i])))
-            xi, rate = rates(system, t, g, y + weighted(h * a[i], [r for _, r in slopes], y.size), state.rows, clock.between(t))
+            xi, rate = rates(
+                system, t, g, y + weighted(h * a[i], [r for _, r in slopes], y.size), state.rows, clock.between(t)
+            )
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
         sigma = weighted(h * b, [s for s, _ in slopes], group.dim)
         y = y + weighted(h * b, [r for _, r in slopes], y.size)
@@ -161,7 +164,9 @@ class Gauss(QuasiVelocityMethod):
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         y = state.rows @ system.velocity(system.action.at(state.g), state.p_minus)
         t = clock.time(state.k)
-        return jnp.tile(clock.dt * jnp.concatenate(rates(system, t, state.g, y, state.rows, clock.between(t))), self.stages)
+        return jnp.tile(
+            clock.dt * jnp.concatenate(rates(system, t, state.g, y, state.rows, clock.between(t))), self.stages
+        )
 
     def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
         a, b = GAUSS[self.stages]
@@ -170,7 +175,7 @@ class Gauss(QuasiVelocityMethod):
         def unpack(z: Array) -> tuple[Array, Array, Array]:
             """Stages' h σ̇ and h ẏ, and the half increment δ."""
             K = z.reshape(self.stages, n + y.size)
-            return K[:, :n], K[:, n:], 0.5 * (b @ K[:, :n])
+            return K[:, :n], K[:, n:], 0.5 * (jnp.asarray(b) @ K[:, :n])
 
         def mismatch(z: Array) -> Array:
             K, L, delta = unpack(z)
@@ -185,7 +190,7 @@ class Gauss(QuasiVelocityMethod):
             return jnp.concatenate(rows)
 
         z, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
-        K, L, delta = unpack(z)
+        _, L, delta = unpack(z)
         half = tau(group, delta)
         g = group.compose(group.compose(state.g, half), half)
         return g, y + b @ L, z, solved, 2 * tau.turn(group, delta)

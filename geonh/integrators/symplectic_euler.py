@@ -1,29 +1,29 @@
 r"""The Euler A and B methods of the geometric nonholonomic integrator, and their composition at half steps.
 
-On a vector space with ℓ = ½q̇ᵀMq̇ − V, GNI with l_d = hℓ(q, ζ/h) (Euler A) and with l_d = hℓ(q + ζ, ζ/h) (Euler B) are the
-nonholonomic symplectic Euler methods (Ferraro, Iglesias, Martín de Diego 2008, §5; 2015, §5). Both are of order 1 and each is
-the adjoint of the other, A*_h = B_h; B_{h/2} ∘ A_{h/2} is of order 2. It is not RATTLE, whose discrete Lagrangian is the
-trapezoid rule at the nodes only: here the reflection is applied at the half step too.
+On a vector space with ℓ = ½q̇ᵀMq̇ − V, GNI with l_d = hℓ(q, ζ/h) (Euler A) and with l_d = hℓ(q + ζ, ζ/h) (Euler B)
+are the nonholonomic symplectic Euler methods (Ferraro, Iglesias, Martín de Diego 2008, §5; 2015, §5). Both are of
+order 1 and each is the adjoint of the other, A*_h = B_h; B_{h/2} ∘ A_{h/2} is of order 2. It is not RATTLE, whose
+discrete Lagrangian is the trapezoid rule at the nodes only: here the reflection is applied at the half step too.
 """
 
 from __future__ import annotations
 
 from geonh.groups.retraction import Retraction
-from geonh.integrators.composition import Composition
+from geonh.integrators.composition import Composition, pair
 from geonh.integrators.gni import GNI
 from geonh.numerics.newton import Newton
 
 
 def EulerA(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> GNI:
     """GNI with the left rectangle rule; order 1. Parameters as in ``GNI``."""
-    return GNI("left", retraction, newton=newton)
+    return GNI("left", retraction, newton=newton)  # type: ignore[arg-type]
 
 
 def EulerB(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> GNI:
     """GNI with the right rectangle rule; order 1, the adjoint of ``EulerA``. Parameters as in ``GNI``."""
-    return GNI("right", retraction, newton=newton)
+    return GNI("right", retraction, newton=newton)  # type: ignore[arg-type]
 
 
 def EulerAB(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> Composition:
     """Euler A over half a step, then Euler B over the other half; order 2, symmetric. Parameters as in ``GNI``."""
-    return EulerB(retraction, newton=newton) @ EulerA(retraction, newton=newton)
+    return pair(EulerB(retraction, newton=newton), EulerA(retraction, newton=newton))

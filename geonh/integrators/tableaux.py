@@ -56,7 +56,7 @@ DORMAND_PRINCE = (
 )
 
 
-def weighted(weights: np.ndarray, slopes: list[Array], size: int) -> Array:
+def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Array:
     """Σ wᵢ sᵢ over the slopes that exist and the weights that do not vanish."""
     total = jnp.zeros(size)
     for weight, slope in zip(weights, slopes, strict=False):

@@ -1,0 +1,133 @@
+"""Measured order of convergence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.integrators.base import Integrator
+from geonh.mechanics.equations import reference_trajectory
+from geonh.mechanics.system import System
+from geonh.numerics.precision import float64
+from geonh.solve import solve
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Errors at the end of a run, for several step sizes.
+
+    Attributes
+    ----------
+    dt : ndarray, shape=[K]
+        Step sizes, seconds.
+    position_error, velocity_error : ndarray, shape=[K]
+        Largest error of an entry of g, and of ξ, at the end.
+    declared : int
+        The order that the method declares.
+    label : str
+        System and method.
+    """
+
+    dt: np.ndarray
+    position_error: np.ndarray
+    velocity_error: np.ndarray
+    declared: int
+    label: str
+
+    @property
+    def error(self) -> np.ndarray:
+        """The larger of both errors, shape=[K]."""
+        return np.maximum(self.position_error, self.velocity_error)
+
+    @property
+    def order(self) -> float:
+        """Slope of the least-squares line through log error against log dt."""
+        return float(np.polyfit(np.log(self.dt), np.log(self.error), 1)[0])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row for each step size, with the order measured between it and the one before."""
+        import pandas as pd
+
+        between = np.diff(np.log(self.error)) / np.diff(np.log(self.dt))
+        return pd.DataFrame(
+            {
+                "error of g": self.position_error,
+                "error of ξ": self.velocity_error,
+                "order": np.concatenate([[np.nan], between]),
+            },
+            index=pd.Index(self.dt, name="dt"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.label}: measured order {self.order:.2f}, declared {self.declared}\n{self.table}"
+
+    def plot(self) -> Figure:
+        """Error against step size, with a line of the declared order."""
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
+        axes.loglog(self.dt, self.position_error, "o-", label="$g$")
+        axes.loglog(self.dt, self.velocity_error, "s--", label=r"$\xi$")
+        scale = self.error[0] / self.dt[0] ** self.declared
+        axes.loglog(self.dt, scale * self.dt**self.declared, color="0.5", ls=":", label=f"slope {self.declared}")
+        axes.set(xlabel="dt (s)", ylabel="largest error at the end", title=f"{self.label}\norder {self.order:.2f}")
+        axes.grid(alpha=0.3)
+        axes.legend()
+        return figure
+
+
+def convergence(
+    system: System,
+    method: Integrator,
+    *,
+    xi0: Any,
+    g0: Any = None,
+    span: float = 1.0,
+    steps: Sequence[int] = (40, 80, 160, 320),
+    controls: Any = None,
+) -> Convergence:
+    """Measure the order of a method on a system, against a reference solution of relative tolerance 1e-12.
+
+    Parameters
+    ----------
+    system : System
+        What moves.
+    method : Integrator
+        The method.
+    xi0, g0, controls
+        As in ``solve``; controls must be a function of time.
+    span : float
+        Length of the runs, seconds.
+    steps : sequence of int
+        Numbers of steps, increasing.
+
+    Returns
+    -------
+    Convergence
+
+    Raises
+    ------
+    ValueError
+        With fewer than two numbers of steps.
+    """
+    counts = np.asarray(steps)
+    if counts.ndim != 1 or counts.size < 2 or np.any(counts < 1) or np.any(np.diff(counts) <= 0):
+        raise ValueError(f"steps must be two or more increasing numbers of steps, got {steps}")
+    g, xi = reference_trajectory(system, [0.0, span], xi0, g0, controls=controls)
+    with float64():
+        end = np.asarray(system.group.to_vector(g))[-1]
+    positions, velocities = [], []
+    for n in counts:
+        run = solve(system, method, xi0=xi0, g0=g0, dt=span / n, n_steps=int(n), save_every=int(n), controls=controls)
+        positions.append(np.abs(run.g_vector[-1] - end).max())
+        velocities.append(np.abs(run.xi[-1] - xi[-1]).max())
+    label = f"{system.name}, {type(method).__name__}"
+    return Convergence(span / counts, np.array(positions), np.array(velocities), method.order, label)

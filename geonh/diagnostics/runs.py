@@ -1,0 +1,174 @@
+"""What a long run shows: the drift of its energy, and its Poincaré sections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from scipy.optimize import brentq
+
+from geonh.numerics.precision import float64
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from geonh.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A quantity along a run, as a line with something around it.
+
+    Attributes
+    ----------
+    slope : float
+        Of the least-squares line, unit/s.
+    error : float
+        Standard error of the slope, from ten blocks of the run, whose scatter knows of correlations.
+    bound : float
+        Largest deviation from the value at the start.
+    """
+
+    slope: float
+    error: float
+    bound: float
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the slope differs from zero by more than four standard errors."""
+        return abs(self.slope) > 4 * self.error
+
+    def __str__(self) -> str:
+        return f"slope {self.slope:.2e} ± {self.error:.1e} per second, largest deviation {self.bound:.2e}"
+
+
+def drift(t: Any, values: Any) -> Drift:
+    """Drift of a quantity, for instance ``drift(traj.t, traj.energy)``.
+
+    Parameters
+    ----------
+    t, values : array_like, shape=[N]
+        Times and values; N at least 30.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+    """
+    t, values = np.asarray(t, float), np.asarray(values, float)
+    if t.ndim != 1 or t.shape != values.shape or len(t) < 30:
+        raise ValueError(f"t and values must have one shape [N] with N ≥ 30, got {t.shape} and {values.shape}")
+    blocks = np.array_split(np.arange(len(t)), 10)
+    times = np.array([t[b].mean() for b in blocks])
+    means = np.array([values[b].mean() for b in blocks])
+    slope, offset = np.polyfit(times, means, 1)
+    scatter = means - (slope * times + offset)
+    spread = np.sum((times - times.mean()) ** 2)
+    error = np.sqrt(np.sum(scatter**2) / (len(times) - 2) / spread)
+    return Drift(float(slope), float(error), float(np.abs(values - values[0]).max()))
+
+
+@dataclass(frozen=True)
+class Section:
+    """Crossings of a surface by a trajectory, located between the nodes.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[K]
+        Times of the crossings.
+    g : point, leading axis K
+        Group elements.
+    xi : ndarray, shape=[K, n]
+        Velocities.
+    point_names, velocity_names : tuple of str
+        Names of the coordinates of ``g`` as a vector, and of ξ.
+    """
+
+    t: np.ndarray
+    g: Any
+    xi: np.ndarray
+    g_vector: np.ndarray
+    point_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def values(self, name: str) -> np.ndarray:
+        """Coordinate or velocity of a name, shape=[K].
+
+        Raises
+        ------
+        KeyError
+            For a name that is none.
+        """
+        if name in self.point_names:
+            return self.g_vector[:, self.point_names.index(name)]
+        if name in self.velocity_names:
+            return self.xi[:, self.velocity_names.index(name)]
+        raise KeyError(f"{name!r} is none of {[*self.point_names, *self.velocity_names]}")
+
+    def plot(self, horizontal: str, vertical: str) -> Figure:
+        """The section in two of its coordinates."""
+        import matplotlib.pyplot as plt
+
+        from geonh.plotting.labels import symbol
+
+        figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
+        axes.plot(self.values(horizontal), self.values(vertical), ".", ms=3)
+        axes.set(xlabel=symbol(horizontal), ylabel=symbol(vertical), title=f"Poincaré section, {len(self)} crossings")
+        axes.grid(alpha=0.3)
+        return figure
+
+
+def poincare_section(
+    trajectory: Trajectory, surface: Callable[[Any, np.ndarray], Any], *, direction: int = 1
+) -> Section:
+    """Crossings of surface(g, ξ) = 0.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        With its system.
+    surface : callable
+        s(g, ξ), scalar, in jax.numpy; for instance ``lambda g, xi: g[1]``.
+    direction : int
+        1 for crossings with s increasing, −1 decreasing, 0 both.
+
+    Returns
+    -------
+    Section
+        Each crossing is the root of s along the trajectory's interpolation on the group, which is of second order.
+
+    Raises
+    ------
+    ValueError
+        For a direction other than −1, 0, 1.
+    """
+    if direction not in (-1, 0, 1):
+        raise ValueError(f"direction must be -1, 0 or 1, got {direction!r}")
+    with float64():
+        s = np.asarray(jax.jit(jax.vmap(surface))(trajectory.g, trajectory.xi))
+    up, down = (s[:-1] < 0) & (s[1:] >= 0), (s[:-1] > 0) & (s[1:] <= 0)
+    crossing = up if direction == 1 else down if direction == -1 else up | down
+    times = []
+    for i in np.flatnonzero(crossing):
+        ends = (float(trajectory.t[i]), float(trajectory.t[i + 1]))
+
+        def along(t: float) -> float:
+            g, xi = trajectory.interpolate([t])
+            with float64():
+                return float(surface(jax.tree.map(lambda a: a[0], g), xi[0]))
+
+        times.append(ends[1] if s[i + 1] == 0 else brentq(along, *ends, xtol=1e-13 * max(1.0, abs(ends[1]))))
+    t = np.array(times)
+    names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
+    g, xi = trajectory.interpolate(t) if len(t) else (trajectory.g, trajectory.xi)
+    with float64():
+        vector = np.asarray(jax.vmap(trajectory._bound.group.to_vector)(g)) if len(t) else trajectory.g_vector[:0]
+    if not len(t):
+        g, xi = jax.tree.map(lambda a: a[:0], g), xi[:0]
+    return Section(t, g, xi, vector, *names)

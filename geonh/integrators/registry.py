@@ -1,0 +1,80 @@
+"""Every method by name, with what it promises: the source of ``geonh methods`` and of the tests of the guarantees."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+from geonh.integrators.base import Integrator
+from geonh.integrators.baselines import RungeKutta
+from geonh.integrators.composition import compose
+from geonh.integrators.discrete_gradient import DiscreteGradient
+from geonh.integrators.dla import DLA
+from geonh.integrators.feedback import Feedback
+from geonh.integrators.gni import GNI, Variational
+from geonh.integrators.lobatto import Lobatto
+from geonh.integrators.pontryagin import Pontryagin
+from geonh.integrators.rattle import RATTLE, SHAKE
+from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
+from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
+
+
+class Method(NamedTuple):
+    """A method of the library: how it is made, and what it is in one line."""
+
+    make: Callable[..., Integrator]
+    title: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What ``make`` takes of ``rule`` and ``retraction``."""
+        return tuple(name for name in ("rule", "retraction") if name in inspect.signature(self.make).parameters)
+
+
+def _midpoint(coefficients: str) -> Callable[..., Integrator]:
+    return lambda retraction="auto": compose(Gauss(1, retraction), coefficients)
+
+
+methods: dict[str, Method] = {
+    "gni": Method(GNI, "geometric nonholonomic integrator"),
+    "variational": Method(Variational, "variational integrator, without constraints"),
+    "euler-a": Method(EulerA, "GNI with the left rectangle rule"),
+    "euler-b": Method(EulerB, "GNI with the right rectangle rule"),
+    "euler-ab": Method(EulerAB, "Euler A, then Euler B, at half steps"),
+    "rattle": Method(RATTLE, "nonholonomic RATTLE, reduced on groups"),
+    "shake": Method(SHAKE, "nonholonomic SHAKE"),
+    "dla": Method(DLA, "discrete Lagrange–d'Alembert, midpoint constraint"),
+    "dla-left": Method(lambda retraction="auto": DLA("left", "left", retraction), "the same, one-sided constraint"),
+    "pontryagin": Method(
+        lambda retraction="auto": Pontryagin(0.5, retraction), "reduced d'Alembert–Pontryagin, midpoint"
+    ),
+    "lobatto2": Method(lambda retraction="auto": Lobatto(2, retraction), "nonholonomic Lobatto IIIA–IIIB, 2 stages"),
+    "lobatto4": Method(lambda retraction="auto": Lobatto(3, retraction), "nonholonomic Lobatto IIIA–IIIB, 3 stages"),
+    "lobatto6": Method(lambda retraction="auto": Lobatto(4, retraction), "nonholonomic Lobatto IIIA–IIIB, 4 stages"),
+    "midpoint": Method(lambda retraction="auto": Gauss(1, retraction), "implicit midpoint in quasi-velocities"),
+    "gauss4": Method(lambda retraction="auto": Gauss(2, retraction), "Gauss collocation in quasi-velocities, 2 stages"),
+    "gauss6": Method(lambda retraction="auto": Gauss(3, retraction), "Gauss collocation in quasi-velocities, 3 stages"),
+    "yoshida4": Method(_midpoint("yoshida4"), "implicit midpoint composed three times"),
+    "suzuki4": Method(_midpoint("suzuki4"), "implicit midpoint composed five times"),
+    "kahan-li6": Method(_midpoint("kahan-li6"), "implicit midpoint composed nine times"),
+    "rkmk4": Method(lambda retraction="auto": RKMK(4, retraction), "Runge–Kutta–Munthe-Kaas in quasi-velocities"),
+    "rkmk6": Method(lambda retraction="auto": RKMK(6, retraction), "Runge–Kutta–Munthe-Kaas in quasi-velocities"),
+    "commutator-free4": Method(CommutatorFree, "commutator-free Lie group method in quasi-velocities"),
+    "discrete-gradient": Method(
+        lambda retraction="auto": DiscreteGradient("gonzalez", retraction), "energy-preserving, Gonzalez"
+    ),
+    "average-vector-field": Method(lambda: DiscreteGradient("average"), "energy-preserving, averaged gradient"),
+    "itoh-abe": Method(lambda: DiscreteGradient("itoh-abe"), "energy-preserving, without derivatives of V"),
+    "discrete-gradient4": Method(
+        lambda retraction="auto": compose(DiscreteGradient("gonzalez", retraction), "suzuki4"),
+        "energy-preserving, composed five times",
+    ),
+    "feedback": Method(lambda: Feedback(100.0, "rk4"), "feedback integrator, gains 100, RK4"),
+    "rk4": Method(RungeKutta, "baseline: classical Runge–Kutta"),
+    "dormand-prince": Method(lambda: RungeKutta("dormand-prince"), "baseline: Dormand–Prince, fixed steps"),
+    "rk4-projected": Method(lambda: RungeKutta("rk4", "constraint"), "baseline: RK4, projected on the constraint"),
+    "rk4-energy": Method(lambda: RungeKutta("rk4", "energy"), "baseline: RK4, projected on constraint and energy"),
+    "baumgarte": Method(lambda: RungeKutta("rk4", "none", 5.0), "baseline: RK4 with Baumgarte's stabilisation, γ = 5"),
+}
+"""Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
