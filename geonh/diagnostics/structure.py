@@ -9,6 +9,8 @@ which is also the discrete Poincaré–Cartan form of l_d pulled back by either 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +22,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, State
 from geonh.mechanics.quasi_velocities import completing_forms, velocity
 from geonh.mechanics.system import System
+from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, in_float64
 
 
@@ -34,21 +37,7 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
     """
     if system.distribution is not None:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
-    state, clock = _start(system, method, xi0, g0, dt)
-    group, n = system.group, system.group.dim
-    after = method.step(system, clock, state)
-
-    def flow(z: Array) -> Array:
-        moved = state._replace(
-            g=group.compose(state.g, group.exp(z[:n])), p_plus=state.p_plus + z[n:], p_minus=state.p_minus + z[n:]
-        )
-        new = method.step(system, clock, moved)
-        here = group.log(group.compose(group.inverse(after.g), new.g))
-        return jnp.concatenate([here, new.p_minus])
-
-    slope = jax.jacfwd(flow)(jnp.zeros(2 * n))
-    before_form, after_form = canonical_form(system, state.p_minus), canonical_form(system, after.p_minus)
-    return jnp.max(jnp.abs(slope.T @ after_form @ slope - before_form))
+    return _run(_symplecticity, system, method, dt, g0, xi0)
 
 
 @in_float64
@@ -64,37 +53,23 @@ def canonical_form(system: System, p: Any) -> Array:
 def adjoint_defect(
     system: System, method: Integrator, other: Integrator, *, xi0: Any, g0: Any = None, dt: float
 ) -> Array:
-    """How far Φ_{−h} of ``other`` after Φ_h of ``method`` is from the identity: zero if they are adjoint; scalar."""
-    state, clock = _start(system, method, xi0, g0, dt)
-    there = method.step(system, clock, state)
-    back = clock._replace(t0=clock.t0 + clock.dt, dt=-clock.dt)
-    reversed_state = there._replace(k=jnp.asarray(0), increment=_reversed(method, there.increment))
-    again = other.step(system, back, reversed_state)
-    gap = system.group.to_vector(again.g) - system.group.to_vector(state.g)
-    return jnp.maximum(jnp.max(jnp.abs(gap)), jnp.max(jnp.abs(again.p_minus - state.p_minus)))
+    """How far a step of ``method`` and one of ``other`` back with −h end from the start: zero if they are adjoint.
+
+    Where the momentum jumps at the nodes, the way back leaves with the momentum that came in.
+    """
+    return _run(_there_and_back, system, (method, other), dt, g0, xi0)
 
 
 @in_float64
 def reversibility_defect(
     system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float, n_steps: int = 10
 ) -> Array:
-    """How far a run, its velocities reversed, and the same run again end from the start, scalar.
+    """How far ``n_steps`` steps, the velocities reversed, and as many steps again end from the start, scalar.
 
     For ℓ even in ξ and without drift the flow is reversible under p ↦ −p; a symmetric method that commutes with it
     retraces its steps.
     """
-    state, clock = _start(system, method, xi0, g0, dt)
-    first = state
-    for leg in range(2):
-        for _ in range(n_steps):
-            state = method.recentre(system, method.step(system, clock, state))
-        if leg == 0:
-            state = state._replace(
-                p_plus=-state.p_minus, p_minus=-state.p_plus, increment=_reversed(method, state.increment)
-            )
-    gap = system.group.to_vector(state.g) - system.group.to_vector(first.g)
-    momentum = (state.p_plus + state.p_minus + first.p_plus + first.p_minus) / 2
-    return jnp.maximum(jnp.max(jnp.abs(gap)), jnp.max(jnp.abs(momentum)))
+    return _run(_retrace, system, method, dt, g0, xi0, n_steps)
 
 
 @in_float64
@@ -104,31 +79,80 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
     Coordinates are exponential for g and M-orthonormal for ξ in D. It tends to the divergence of the vector field as
     dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the Chaplygin sleigh.
     """
-    state, clock = _start(system, method, xi0, g0, dt)
+    return _run(_contraction, system, method, dt, g0, xi0)
+
+
+def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
+    """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on checked input."""
+    for method in methods if isinstance(methods, tuple) else (methods,):
+        method.refuse(system)
+    clock = Clock(np.float64(0.0), np.float64(as_float64(dt, "dt", ())))
+    xi = as_float64(xi0, "xi0", (system.group.dim,))
+    arrays, static = split((system, methods, clock))
+    return _call(function, arrays, static, system.point(g0), xi, *rest)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _call(function: Callable, arrays: list, static: tuple, *args: Any) -> Array:
+    return function(*join(arrays, static), *args)
+
+
+def _symplecticity(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:
     group, n = system.group, system.group.dim
-    xi = jnp.asarray(xi0, float)
-    x = system.action.at(state.g)
+    state = method.init(system, clock, g, xi)
     after = method.step(system, clock, state)
+
+    def flow(z: Array) -> Array:
+        moved = state._replace(
+            g=group.compose(state.g, group.exp(z[:n])), p_plus=state.p_plus + z[n:], p_minus=state.p_minus + z[n:]
+        )
+        new = method.step(system, clock, moved)
+        return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), new.p_minus])
+
+    slope = jax.jacfwd(flow)(jnp.zeros(2 * n))
+    before_form, after_form = canonical_form(system, state.p_minus), canonical_form(system, after.p_minus)
+    return jnp.max(jnp.abs(slope.T @ after_form @ slope - before_form))
+
+
+def _there_and_back(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
+    method, other = methods
+    start = method.init(system, clock, g, xi)
+    there = method.step(system, clock, start)
+    back = Clock(clock.t0 + clock.dt, -clock.dt)
+    again = other.step(system, back, other.turned(start, there)._replace(k=jnp.asarray(0)))
+    return _gap(system, again.g, start.g, again.p_plus - start.p_minus)
+
+
+def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Array, n_steps: Array) -> Array:
+    start = method.init(system, clock, g, xi)
+
+    def leg(state: State) -> tuple[State, State]:
+        def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
+            return pair[1], method.recentre(system, method.step(system, clock, pair[1]))
+
+        return jax.lax.fori_loop(0, n_steps, advance, (state, state))
+
+    turned = method.turned(*leg(start))
+    _, end = leg(turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus))
+    return _gap(system, end.g, start.g, end.p_plus + start.p_minus)
+
+
+def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:
+    group, n = system.group, system.group.dim
+    x = system.action.at(g)
+    after = method.step(system, clock, method.init(system, clock, g, xi))
     R, R_after = completing_forms(system, x), completing_forms(system, system.action.at(after.g))
 
     def flow(z: Array) -> Array:
-        g = group.compose(state.g, group.exp(z[:n]))
-        start = method.init(system, clock, g, velocity(system, system.action.at(g), R @ xi + z[n:], R))
+        moved = group.compose(g, group.exp(z[:n]))
+        start = method.init(system, clock, moved, velocity(system, system.action.at(moved), R @ xi + z[n:], R))
         new = method.step(system, clock, start)
         new_xi = system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2)
-        here = group.log(group.compose(group.inverse(after.g), new.g))
-        return jnp.concatenate([here, R_after @ new_xi])
+        return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), R_after @ new_xi])
 
-    return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + R.shape[0])))[1] / dt
-
-
-def _start(system: System, method: Integrator, xi0: Any, g0: Any, dt: float) -> tuple[State, Clock]:
-    method.refuse(system)
-    clock = Clock(np.float64(0.0), np.float64(as_float64(dt, "dt", ())))
-    g: Point = jax.tree.map(jnp.asarray, system.point(g0))
-    return method.init(system, clock, g, jnp.asarray(as_float64(xi0, "xi0", (system.group.dim,)))), clock
+    return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + R.shape[0])))[1] / clock.dt
 
 
-def _reversed(method: Integrator, increment: Array) -> Array:
-    """The guess of the next step when time turns."""
-    return increment if method.looks_ahead else -increment
+def _gap(system: System, g: Point, h: Point, momentum: Array) -> Array:
+    apart = system.group.to_vector(g) - system.group.to_vector(h)
+    return jnp.maximum(jnp.max(jnp.abs(apart)), jnp.max(jnp.abs(momentum)))

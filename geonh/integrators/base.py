@@ -185,6 +185,10 @@ class Integrator(Precise):
 
         return pair(self, other)
 
+    def turned(self, before: State, state: State) -> State:
+        """The node ``state``, reached from ``before``, made ready to go back with −h (the momenta keep their sign)."""
+        return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-state.increment)
+
     def recentre(self, system: System, state: State) -> State:
         """Between steps: the same node in better coordinates, where a method works in coordinates."""
         return state

@@ -151,6 +151,9 @@ class DLA(Integrator):
         rule, constraint = self.rule.adjoint(), self.constraint.adjoint()
         return eqx.tree_at(lambda m: (m.rule, m.constraint), self, (rule, constraint))
 
+    def turned(self, before: State, state: State) -> State:
+        return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-before.increment)
+
     def tau(self, system: System) -> Retraction:
         """The retraction used on a system."""
         return self.retraction or (Cayley() if system.group.has_cayley else Exponential())

@@ -109,6 +109,9 @@ class Lobatto(Integrator):
             reference="Sato Martín de Almagro 2018, 2022; Jay 1996",
         )
 
+    def turned(self, before: State, state: State) -> State:
+        return state  # the multipliers stay, and the stages are a guess only
+
     def tau(self, system: System) -> Retraction:
         """The retraction used on a system."""
         return self.retraction or (Cayley() if system.group.has_cayley else Exponential())

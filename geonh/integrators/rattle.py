@@ -168,6 +168,9 @@ class SHAKE(Integrator):
         push = h / 2 * _pull_of_potential(system, x)
         return state._replace(increment=h * solve(system.mass_matrix(x), state.p_minus + push))
 
+    def turned(self, before: State, state: State) -> State:
+        return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-before.increment)
+
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.zeros(())
 
