@@ -14,3 +14,10 @@ def double_precision(request):
     as_is = request.node.get_closest_marker("user_precision")
     with contextlib.nullcontext() if as_is else jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Compiled programs are memory maps, of which a process may have some 65 000: forget them between modules."""
+    yield
+    jax.clear_caches()

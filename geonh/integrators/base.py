@@ -131,7 +131,7 @@ class Clock(NamedTuple):
             return None if self.controls is None else self.controls(t)
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
-    def part(self, k: ArrayLike, done: float, fraction: float) -> Clock:
+    def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0."""
         controls = None if self.controls is None else self.between
         return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, controls)

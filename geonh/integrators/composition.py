@@ -18,7 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, State
@@ -44,13 +44,19 @@ class Composition(Integrator):
     Made by ``a @ b`` and ``compose``.
     """
 
-    parts: tuple[Integrator, ...]
+    members: tuple[Integrator, ...]
+    sequence: tuple[int, ...] = eqx.field(static=True)
     fractions: tuple[float, ...] = eqx.field(static=True)
     composed_order: int = eqx.field(static=True)
 
     @property
+    def parts(self) -> tuple[Integrator, ...]:
+        """The method of each substep."""
+        return tuple(self.members[i] for i in self.sequence)
+
+    @property
     def guarantees(self) -> Guarantees:
-        kinds = [part.guarantees for part in self.parts]
+        kinds = [member.guarantees for member in self.members]
 
         def common(values: list[str], otherwise: str) -> str:
             return values[0] if len(set(values)) == 1 else otherwise
@@ -74,12 +80,12 @@ class Composition(Integrator):
     def adjoint(self) -> Integrator:
         if self._is_symmetric():
             return self
-        parts = tuple(part.adjoint() for part in reversed(self.parts))
-        return Composition(parts, self.fractions[::-1], self.composed_order)
+        members = tuple(member.adjoint() for member in self.members)
+        return Composition(members, self.sequence[::-1], self.fractions[::-1], self.composed_order)
 
     def refuse(self, system: System) -> None:
-        for part in self.parts:
-            part.refuse(system)
+        for member in self.members:
+            member.refuse(system)
 
     def recentre(self, system: System, state: State) -> State:
         return self.parts[0].recentre(system, state)
@@ -91,7 +97,7 @@ class Composition(Integrator):
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         inner = clock.part(0, 0.0, self.fractions[0])
         state = self.parts[0].init(system, inner, g0, xi0)
-        for part in self.parts[1:]:
+        for part in self.members[1:]:
             other = jax.eval_shape(lambda part=part: part.init(system, inner, g0, xi0))  # type: ignore[misc]
             if (other.increment.shape, other.rows.shape) != (state.increment.shape, state.rows.shape):
                 raise ValueError(f"{type(part).__name__} and {type(self.parts[0]).__name__} keep different states")
@@ -102,19 +108,31 @@ class Composition(Integrator):
         return self.parts[0].residual(system, inner, state._replace(k=jnp.asarray(0)), new)
 
     def step(self, system: System, clock: Clock, state: State) -> State:
-        k, status, done = state.k, state.status, 0.0
-        following = (*self.fractions[1:], self.fractions[0])
-        for part, fraction, after in zip(self.parts, self.fractions, following, strict=True):
-            new = part.step(system, clock.part(k, done, fraction), state._replace(k=jnp.asarray(0)))
-            done += fraction
-            status = jnp.where(status == 0, new.status, status)
-            ratio = after / fraction
-            average = (new.p_plus + new.p_minus) / 2
-            half_impulse = ratio * (new.p_minus - new.p_plus) / 2
-            state = new._replace(
-                p_plus=average - half_impulse, p_minus=average + half_impulse, increment=ratio * new.increment
+        k = state.k
+        fractions = np.array(self.fractions)
+        done = np.cumsum(fractions) - fractions
+        ratios = np.roll(fractions, -1) / fractions
+
+        def substep(part: Integrator, i: Array, state: State) -> State:
+            inner = clock.part(k, jnp.asarray(done)[i], jnp.asarray(fractions)[i])
+            new = part.step(system, inner, state._replace(k=jnp.zeros_like(k)))
+            ratio = jnp.asarray(ratios)[i]
+            average, half_impulse = (new.p_plus + new.p_minus) / 2, ratio * (new.p_minus - new.p_plus) / 2
+            return new._replace(
+                p_plus=average - half_impulse,
+                p_minus=average + half_impulse,
+                increment=ratio * new.increment,
+                status=jnp.where(state.status == 0, new.status, state.status),
             )
-        return state._replace(k=k + 1, status=status)
+
+        if len(self.members) == 1:
+            # One program for all the substeps: composed nine times, it is compiled once.
+            state = state._replace(k=jnp.asarray(k), status=jnp.asarray(state.status))
+            state = lax.fori_loop(0, len(fractions), lambda i, state: substep(self.members[0], i, state), state)
+        else:
+            for i, part in enumerate(self.parts):
+                state = substep(part, jnp.asarray(i), state)
+        return state._replace(k=k + 1)
 
     def _is_symmetric(self) -> bool:
         mirrored = zip(self.parts, self.fractions, reversed(self.parts), reversed(self.fractions), strict=True)
@@ -213,7 +231,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         raise ValueError(f"coefficients must sum to one and none may vanish, got {fractions}")
     if order is None:
         order = _order(method, fractions)
-    return Composition((method,) * len(fractions), fractions, order)
+    return Composition((method,), (0,) * len(fractions), fractions, order)
 
 
 def _require_one_step(method: Integrator) -> None:
@@ -231,7 +249,7 @@ def pair(a: Integrator, b: Integrator) -> Composition:
     _require_one_step(a)
     _require_one_step(b)
     order = max(2, min(a.order, b.order)) if same(a, b.adjoint()) else min(a.order, b.order)
-    return Composition((b, a), (0.5, 0.5), order)
+    return Composition((b, a), (0, 1), (0.5, 0.5), order)
 
 
 def _order(method: Integrator, fractions: tuple[float, ...]) -> int:

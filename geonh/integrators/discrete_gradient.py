@@ -38,7 +38,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _SMALL = 1e-5
 """Below this increment a difference quotient has lost more digits than the derivative in its middle is wrong by."""
 

@@ -32,6 +32,8 @@ class DiscreteLagrangian(Precise):
 
     symmetric = False
     """Whether l_d is its own adjoint, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): the method then has even order."""
+    needs_exp = False
+    """Whether that holds exactly only with τ(ζ) = τ(ζ/2)²; up to O(h⁴) otherwise."""
 
     @abstractmethod
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
@@ -108,6 +110,7 @@ class Midpoint(DiscreteLagrangian):
     """h ℓ(x·τ(ζ/2), ζ/h); order 2. Its own adjoint with exp; with Cayley up to O(h⁴), since τ(ζ) ≠ τ(ζ/2)²."""
 
     symmetric = True
+    needs_exp = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h * system.lagrangian(system.action.act(x, tau(system.group, zeta / 2)), zeta / h)

@@ -79,6 +79,11 @@ class DiscreteConstraint(Precise):
             raise ValueError(f"constraint must lie in the step, at a fraction in [0, 1], got {at}")
         self.function, self.symmetric = None, sum(self.fractions) == 0.5 * len(self.fractions)
 
+    @property
+    def needs_exp(self) -> bool:
+        """Whether it is its own adjoint exactly only with exp."""
+        return not set(self.fractions) <= {0.0, 1.0}
+
     def adjoint(self) -> DiscreteConstraint:
         """φ seen from the other end of the step, with time reversed."""
         if self.symmetric:
@@ -135,9 +140,10 @@ class DLA(Integrator):
     @property
     def guarantees(self) -> Guarantees:
         symmetric = self.rule.symmetric and self.constraint.symmetric
+        needs_exp = self.rule.needs_exp or self.constraint.needs_exp
         return Guarantees(
             order=2 if symmetric else 1,
-            symmetric=symmetric,
+            symmetric=symmetric and (isinstance(self.retraction, Exponential) or not needs_exp),
             implicit=True,
             constraint="step",
             energy="never",

@@ -216,6 +216,9 @@ class Feedback(Integrator):
         targets = self._integrals(system, self._start(system, g0, xi0))
         return State(jnp.asarray(0), g0, p, p, targets, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
 
+    def turned(self, before: State, state: State) -> State:
+        return state  # what the state holds besides g and p are values at the start
+
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.zeros(())
 

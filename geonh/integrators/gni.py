@@ -75,7 +75,7 @@ class _DiscreteFlow(Integrator):
     def guarantees(self) -> Guarantees:
         return Guarantees(
             order=2 if self.rule.symmetric else 1,
-            symmetric=self.rule.symmetric,
+            symmetric=self.rule.symmetric and (isinstance(self.retraction, Exponential) or not self.rule.needs_exp),
             implicit=True,
             constraint="nodes",
             energy="bi-invariant",

@@ -31,6 +31,7 @@ class PointRule(DiscreteLagrangian):
     """h ℓ(x·τ(αζ), ζ/h): the left rectangle at α = 0, the midpoint at ½, the right rectangle at 1."""
 
     alpha: float = eqx.field(static=True)
+    needs_exp = True
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]

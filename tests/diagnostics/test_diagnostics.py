@@ -1,0 +1,121 @@
+"""Diagnostics give what is known in closed form, and see what is wrong."""
+
+import matplotlib
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.diagnostics import (
+    contraction_rate,
+    convergence,
+    drift,
+    poincare_section,
+    reversibility_defect,
+    symplecticity_defect,
+)
+from geonh.groups import SE2, Torus, Translations
+from geonh.systems import catalogue
+
+matplotlib.use("Agg")
+
+
+def top():
+    entry = catalogue["heavy-top"]
+    system = entry.system()
+    begin = entry.start(system)
+    return system, {"g0": begin.g0, "xi0": begin.xi0}
+
+
+@pytest.mark.parametrize("rule", ["left", "trapezoid", "midpoint"])
+@pytest.mark.parametrize("retraction", ["cayley", "exp"])
+def test_variational_integrators_are_symplectic(rule, retraction):
+    system, at = top()
+    assert symplecticity_defect(system, gn.Variational(rule, retraction), dt=0.05, **at) < 1e-13
+
+
+def test_a_runge_kutta_method_is_not_symplectic_by_its_order():
+    system, at = top()
+    coarse, fine = (symplecticity_defect(system, gn.RKMK(4), dt=h, **at) for h in (0.04, 0.02))
+    assert coarse > 1e-8
+    assert 20 < coarse / fine < 45
+
+
+def test_symplecticity_is_refused_for_a_constrained_system():
+    sleigh = gn.systems.chaplygin_sleigh()
+    with pytest.raises(ValueError, match="no invariant symplectic form"):
+        symplecticity_defect(sleigh, gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.1)
+
+
+def test_contraction_of_the_sleigh_is_the_divergence_of_its_equations():
+    """u̇ = aω², ω̇ = −(ma/(I + ma²)) uω, in exponential coordinates of g: divergence −(ma/(I + ma²)) u."""
+    sleigh = gn.systems.chaplygin_sleigh()
+    m, inertia, a = (float(sleigh.parameters[k]) for k in ("m", "I", "a"))
+    exact = -m * a / (inertia + m * a * a) * -0.5
+    found = [contraction_rate(sleigh, gn.Gauss(2), xi0=[0.8, -0.5, 0.0], dt=h) for h in (0.02, 0.01)]
+    extrapolated = 2 * found[1] - found[0]  # over a step the rate changes at first order
+    assert abs(extrapolated - exact) < 1e-5
+
+
+def test_a_volume_preserving_system_does_not_contract():
+    free = gn.System(Translations(3), metric=np.eye(3), potential=lambda x: 0.5 * x @ x)
+    assert abs(contraction_rate(free, gn.Gauss(1), xi0=[1.0, 0.2, 0.3], dt=0.1)) < 1e-12
+
+
+def test_reversibility():
+    system, at = top()
+    assert reversibility_defect(system, gn.GNI(), dt=0.05, **at) < 1e-12
+    assert reversibility_defect(system, gn.RKMK(4), dt=0.05, **at) > 1e-8
+
+
+def test_convergence_table_and_plot():
+    sleigh = gn.systems.chaplygin_sleigh()
+    measured = convergence(sleigh, gn.GNI(), xi0=[0.8, -0.5, 0.0])
+    assert abs(measured.order - 2) < 0.05
+    assert list(measured.table.columns) == ["error of g", "error of ξ", "order"]
+    assert np.allclose(measured.table["order"].iloc[1:], 2, atol=0.1)
+    assert "measured order 2.00, declared 2" in str(measured)
+    axes = measured.plot().axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("dt (s)", "largest error at the end")
+    with pytest.raises(ValueError, match="increasing"):
+        convergence(sleigh, gn.GNI(), xi0=[0.8, -0.5, 0.0], steps=(80, 40))
+
+
+def test_drift_sees_a_slope_and_none():
+    t = np.linspace(0, 100, 5001)
+    wobble = 0.01 * np.sin(3 * t)
+    assert not drift(t, wobble).drifts
+    found = drift(t, wobble + 1e-3 * t)
+    assert found.drifts
+    assert abs(found.slope - 1e-3) < 4 * found.error + 1e-6
+    assert "per second" in str(found)
+    with pytest.raises(ValueError, match="N ≥ 30"):
+        drift(t[:10], t[:10])
+
+
+def test_poincare_section_of_a_harmonic_oscillator():
+    system = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * x @ x)
+    run = gn.solve(system, gn.Gauss(2), g0=[1.0, 0.0], xi0=[0.0, 0.5], dt=0.01, n_steps=3000)
+    section = poincare_section(run, lambda g, xi: g[0], direction=-1)
+    assert len(section) == 5
+    np.testing.assert_allclose(section.t, np.pi / 2 + 2 * np.pi * np.arange(5), atol=2e-5)
+    np.testing.assert_allclose(section.values(system.group.point_names[1]), 0.5, atol=2e-5)
+    both = poincare_section(run, lambda g, xi: g[0], direction=0)
+    assert len(both) == len(section) + len(poincare_section(run, lambda g, xi: g[0]))
+    nothing = poincare_section(run, lambda g, xi: g[0] - 5)
+    assert len(nothing) == 0
+    assert section.plot(*system.group.point_names).axes[0].get_title() == "Poincaré section, 5 crossings"
+    with pytest.raises(KeyError, match="none of"):
+        section.values("altitude")
+    with pytest.raises(ValueError, match="direction"):
+        poincare_section(run, lambda g, xi: g[0], direction=2)
+
+
+def test_poincare_section_on_a_product_of_groups():
+    roller = catalogue["roller-racer"]
+    system = roller.system()
+    begin = roller.start(system)
+    run = gn.solve(system, gn.GNI(), g0=begin.g0, xi0=begin.xi0, dt=0.02, n_steps=500)
+    section = poincare_section(run, lambda g, xi: xi[0] - np.median(run.xi[:, 0]), direction=0)
+    assert len(section) >= 1
+    assert np.abs(section.xi[:, 0] - np.median(run.xi[:, 0])).max() < 1e-10
+    assert (SE2().dim + Torus(1).dim) == section.xi.shape[1]

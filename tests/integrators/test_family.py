@@ -1,0 +1,253 @@
+"""Relations between the methods: equalities to rounding, adjoints, compositions, and the forms that they work in."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_systems import random_system, spd, start
+
+import geonh as gn
+from geonh.diagnostics import adjoint_defect
+from geonh.groups import SO3, Translations
+from geonh.integrators.composition import COEFFICIENTS
+from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, gyroscopic_force, rates, velocity
+from geonh.systems import catalogue
+
+OPTIONS = {"dt": 0.03, "n_steps": 60}
+
+
+def same_run(a, b, tolerance=1e-12):
+    for left, right in ((a.g_vector, b.g_vector), (a.p_plus, b.p_plus), (a.p_minus, b.p_minus)):
+        np.testing.assert_allclose(left, right, atol=tolerance)
+
+
+# --- SHAKE, RATTLE, GNI, Lobatto ---------------------------------------------------------------------------
+@pytest.mark.parametrize("begin", ["average", "multiplier"])
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("group", ["R3", "SO3"])
+def test_rattle_is_gni_with_the_trapezoid_rule(group, affine, begin):
+    system = random_system(group, affine=affine, constant_metric=True)
+    gni = gn.solve(system, gn.GNI(start=begin), **start(system), **OPTIONS)
+    rattle = gn.solve(system, gn.RATTLE(start=begin), **start(system), **OPTIONS)
+    same_run(gni, rattle)
+    np.testing.assert_allclose(gni.multipliers, rattle.multipliers, atol=1e-10)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_shake_is_rattle(affine):
+    system = random_system("R3", affine=affine, constant_metric=True)
+    shake, rattle = (gn.solve(system, m, **start(system), **OPTIONS) for m in (gn.SHAKE(), gn.RATTLE()))
+    same_run(shake, rattle)
+
+
+def forced(group):
+    """Forces that depend on the velocity, controls, a constant metric."""
+    rng = np.random.default_rng(1)
+    return gn.System(
+        group,
+        metric=spd(rng, 3),
+        distribution=gn.Distribution([[0.3, -0.5, 1.0]]),
+        forces=lambda t, x, xi, u: -0.2 * xi - 0.05 * xi * jnp.sum(xi**2) + u,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in gn.methods if n not in ("variational", "feedback", "average-vector-field")]
+)
+def test_forces_and_controls_are_of_full_order(name):
+    system = forced(Translations(3) if name == "shake" else SO3())
+    if name == "rk4-energy":
+        pytest.skip("puts the energy back that the forces change")
+    controls = lambda t: jnp.stack([jnp.sin(t), 0.0 * t, jnp.cos(t)])  # noqa: E731
+    xi0 = system.project(None, [0.4, -0.2, 0.3])
+    options = {"xi0": xi0, "controls": controls}
+    method = gn.methods[name].make()
+    exact = gn.reference_trajectory(system, [0.0, 1.0], xi0, controls=controls)[1][-1]
+    errors = [np.abs(gn.solve(system, method, dt=1 / n, n_steps=n, **options).xi[-1] - exact).max() for n in (8, 16)]
+    assert errors[1] < 1e-10 or 0.6 * 2**method.order < errors[0] / errors[1] < 2.5 * 2**method.order
+
+
+def test_lobatto_with_two_stages_is_rattle_on_a_vector_space():
+    system = random_system("R3", constant_metric=True)
+    lobatto = gn.solve(system, gn.Lobatto(2), **start(system), **OPTIONS)
+    rattle = gn.solve(system, gn.RATTLE(start="multiplier"), **start(system), **OPTIONS)
+    np.testing.assert_allclose(lobatto.g_vector, rattle.g_vector, atol=1e-11)
+    np.testing.assert_allclose(lobatto.xi, rattle.xi, atol=1e-11)
+
+
+def test_rattle_says_what_it_is_not_for():
+    for method in (gn.RATTLE(), gn.SHAKE()):
+        with pytest.raises(ValueError, match="constant metric"):
+            gn.solve(random_system("R3"), method, **start(random_system("R3")), **OPTIONS)
+
+
+# --- Euler A and B, DLA, Pontryagin ------------------------------------------------------------------------
+def test_euler_a_and_b_are_adjoint_and_their_composition_is_not_rattle():
+    system = random_system("SO3", constant_metric=True)
+    at = start(system)
+    assert adjoint_defect(system, gn.EulerA(), gn.EulerB(), dt=0.03, **at) < 1e-13
+    assert adjoint_defect(system, gn.EulerA(), gn.EulerA(), dt=0.03, **at) > 1e-5
+    assert adjoint_defect(system, gn.EulerAB(), gn.EulerAB(), dt=0.03, **at) < 1e-13
+    assert repr(gn.EulerA().adjoint()) == repr(gn.EulerB())
+    ab, rattle = (gn.solve(system, m, **at, **OPTIONS) for m in (gn.EulerAB(), gn.RATTLE()))
+    assert np.abs(ab.g - rattle.g).max() > 1e-5
+
+
+def test_pontryagin_at_the_ends_of_the_step_is_dla_with_a_rectangle_rule():
+    system = random_system("SO3")
+    for alpha, word in ((0.0, "left"), (1.0, "right"), (0.5, "midpoint")):
+        a = gn.solve(system, gn.Pontryagin(alpha), **start(system), **OPTIONS)
+        same_run(a, gn.solve(system, gn.DLA(word, word), **start(system), **OPTIONS))
+
+
+def test_dla_without_constraints_is_the_variational_integrator():
+    system = random_system("SO3", constrained=False)
+    same_run(*(gn.solve(system, m("trapezoid"), **start(system), **OPTIONS) for m in (gn.DLA, gn.Variational)), 1e-11)
+
+
+# --- adjoints and compositions -----------------------------------------------------------------------------
+@pytest.mark.parametrize("method", [gn.RKMK(4), gn.RungeKutta("rk4", "constraint")], ids=["rkmk", "projected"])
+def test_the_adjoint_of_an_explicit_method(method):
+    system = random_system("SO3")
+    at = start(system)
+    assert adjoint_defect(system, method, method, dt=0.05, **at) > 1e-10
+    assert adjoint_defect(system, method, method.adjoint(), dt=0.05, **at) < 1e-12
+    assert method.adjoint().adjoint() is method
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_coefficients_satisfy_their_conditions(name):
+    c = np.array(COEFFICIENTS[name])
+    assert np.isclose(c.sum(), 1, atol=1e-15)
+    assert abs(np.sum(c**3)) < 1e-14
+    assert np.array_equal(c, c[::-1])
+    assert gn.compose(gn.Gauss(1), name).order == int(name[-1])
+
+
+def test_composing():
+    assert gn.compose(gn.Gauss(1), [0.5, 0.5]).order == 2
+    assert gn.compose(gn.Gauss(1), COEFFICIENTS["suzuki4"]).order == 4
+    assert gn.compose(gn.GNI(), "suzuki4").order == 2  # its multiplier alternates
+    assert (gn.Gauss(2) @ gn.Gauss(2)).order == 4
+    with pytest.raises(ValueError, match="sum to one"):
+        gn.compose(gn.Gauss(1), [0.5, 0.6])
+    with pytest.raises(ValueError, match="one of"):
+        gn.compose(gn.Gauss(1), "yoshida5")
+    for method in (gn.DLA(), gn.SHAKE(), gn.Lobatto()):
+        with pytest.raises(ValueError, match="cannot be composed"):
+            gn.compose(method, "yoshida4")
+    with pytest.raises(ValueError, match="keep different states"):
+        gn.solve(random_system("SO3"), gn.Gauss(2) @ gn.RKMK(4), **start(random_system("SO3")), **OPTIONS)
+
+
+# --- quasi-velocities --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("affine", [False, True])
+def test_quasi_velocities_are_coordinates_of_the_constrained_equations(affine):
+    system = random_system("SO3", affine=affine)
+    at = start(system)
+    R = completing_forms(system, at["g0"])
+    xi, rate = rates(system, jnp.asarray(0.0), at["g0"], R @ at["xi0"], R)
+    np.testing.assert_allclose(xi, at["xi0"], atol=1e-13)
+    np.testing.assert_allclose(rate, R @ gn.accelerations(system, 0.0, at["g0"], at["xi0"])[0], atol=1e-12)
+
+
+def test_adapted_frame_is_orthonormal_and_hamels_equations_hold():
+    """ẇ = ⟨p, [[ξ, F]]⟩ − F ρ*dV, against d/dt of w = F(x)Mξ along the constrained equations."""
+    system = random_system("SO3")
+    at = start(system)
+    x, xi = jnp.asarray(at["g0"]), jnp.asarray(at["xi0"])
+    R = completing_forms(system, x)
+    M, F = system.mass_matrix(x), adapted_frame(system, x, R)
+    np.testing.assert_allclose(F @ M @ F.T, np.eye(2), atol=1e-13)
+    np.testing.assert_allclose(velocity(system, x, R @ xi, R), xi, atol=1e-13)
+    w = F @ M @ xi
+    turning = gyroscopic_force(system, x, w, R)
+    assert abs(w @ turning) < 1e-13
+    potential = system.potential
+    hamel = turning - F @ system.action.coanchor(lambda x: potential(x, system.parameters), x)
+    moving = (system.action.anchor(x, xi), jnp.asarray(gn.accelerations(system, 0.0, x, xi)[0]))
+    rate = jax.jvp(lambda x, v: adapted_frame(system, x, R) @ system.mass_matrix(x) @ v, (x, xi), moving)[1]
+    np.testing.assert_allclose(hamel, rate, atol=1e-12)
+
+
+def test_coordinates_are_renewed_before_they_end():
+    """The distribution turns by many half turns, so that no constant forms R complete μ(x) along the whole run."""
+    forms = lambda q: jnp.stack([jnp.sin(q[0]), -jnp.cos(q[0])])[None]  # noqa: E731
+    blade = gn.System(
+        Translations(3),
+        metric=np.diag([1.0, 1.0, 1.0]),
+        distribution=gn.Distribution(lambda q: jnp.concatenate([jnp.zeros((1, 1)), forms(q)], axis=1)),
+    )
+    run = gn.solve(blade, gn.RKMK(4), xi0=[1.0, 0.7, 0.0], dt=0.02, n_steps=2000)
+    angle = run.t
+    np.testing.assert_allclose(run.g[:, 1], 0.7 * np.sin(angle), atol=1e-6)
+    np.testing.assert_allclose(run.g[:, 2], 0.7 * (1 - np.cos(angle)), atol=1e-6)
+    assert np.abs(run.constraint_residual).max() < 1e-14
+
+
+# --- feedback ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("orthonormal", [True, False])
+def test_the_extended_field_has_its_first_integrals_everywhere(orthonormal):
+    system = random_system("SO3")
+    method = gn.Feedback(1.0, orthonormal=orthonormal)
+    rng = np.random.default_rng(2)
+    g, p = jnp.asarray(start(system)["g0"]), jnp.asarray(rng.normal(size=3))  # off the constraint
+    z = jnp.concatenate([g.ravel(), p])
+
+    def invariants(z):
+        x, p = z[:9].reshape(3, 3), z[9:]
+        return jnp.append(method.constraint_momenta(system, x, p), method.hamiltonian(system, x, p))
+
+    rate = jax.jvp(invariants, (z,), (method.field(system, jnp.asarray(0.0), z),))[1]
+    assert np.abs(rate).max() < 1e-12
+
+
+def test_the_extended_field_is_the_constrained_one_on_the_constraint():
+    system = random_system("SO3")
+    at = start(system)
+    x, xi = jnp.asarray(at["g0"]), jnp.asarray(at["xi0"])
+    z = jnp.concatenate([x.ravel(), system.momentum(x, xi)])
+    rate = jnp.asarray(gn.accelerations(system, 0.0, x, xi)[0])
+    moving = (system.action.anchor(x, xi), rate)
+    expected = jax.jvp(system.momentum, (x, xi), moving)[1]
+    for orthonormal in (True, False):
+        field = gn.Feedback(1.0, orthonormal=orthonormal).field(system, jnp.asarray(0.0), z)
+        np.testing.assert_allclose(field[9:], expected, atol=1e-12)
+        np.testing.assert_allclose(field[:9].reshape(3, 3), SO3().left_tangent(x, xi), atol=1e-12)
+
+
+def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
+    system, method = random_system("SO3"), gn.Feedback({"group": 30.0, "constraint": 30.0, "energy": 3.0}, "rk4")
+    at = start(system)
+    z = jnp.concatenate([1.03 * jnp.asarray(at["g0"]).ravel(), jnp.asarray(at["xi0"]) + 0.1])
+    targets = method._integrals(system, jnp.concatenate([jnp.asarray(at["g0"]).ravel(), z[9:]]))
+    before = method.lyapunov(system, z, targets)
+    flow = lambda z: method.field(system, 0.0, z) - jax.grad(lambda z: method.lyapunov(system, z, targets))(z)  # noqa: E731
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda t, z, _: flow(z)), diffrax.Tsit5(), 0.0, 1.0, 1e-3, z, max_steps=2000
+    )
+    assert method.lyapunov(system, solution.ys[-1], targets) < 1e-3 * before
+
+
+def test_feedback_by_a_solver_of_diffrax():
+    entry = catalogue["suslov"]
+    system, begin = entry.system(), entry.start(entry.system())
+    ours, theirs = (
+        gn.solve(system, gn.Feedback(10.0, s), xi0=begin.xi0, dt=0.01, n_steps=200)
+        for s in ("dormand-prince", diffrax.Dopri5())
+    )
+    np.testing.assert_allclose(ours.xi, theirs.xi, atol=1e-13)
+
+
+def test_feedback_refuses_what_it_is_not_for():
+    system = random_system("SO3")
+    with pytest.raises(ValueError, match=r"gains are too large for dt = 0\.1.*lower the gains or dt below"):
+        gn.solve(system, gn.Feedback(1000.0), dt=0.1, n_steps=5, **start(system))
+    with pytest.raises(ValueError, match="no first integral 'enrgy'"):
+        gn.solve(system, gn.Feedback({"enrgy": 1.0}), dt=0.01, n_steps=5, **start(system))
+    with pytest.raises(ValueError, match="it has forces"):
+        gn.solve(forced(SO3()), gn.Feedback(1.0), xi0=[0.0, 0.0, 0.0], dt=0.01, n_steps=5)
+    for wrong in ({"solver": "rk5"}, {"gains": -1.0}, {"gains": {"energy": np.nan}}):
+        with pytest.raises(ValueError, match="solver|gain"):
+            gn.Feedback(**wrong)

@@ -1,0 +1,153 @@
+"""Every entry of the table of methods, proved or refuted."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_systems import random_system, spd, start, system_for
+
+import geonh as gn
+from geonh.diagnostics import convergence, reversibility_defect
+from geonh.groups import SO3
+from geonh.integrators.base import Clock
+from geonh.systems import catalogue
+
+NAMES = list(gn.methods)
+STEPS = {1: (320, 640, 1280, 2560), 2: (40, 80, 160, 320), 4: (16, 24, 32, 48), 5: (48, 64, 96, 128), 6: (8, 12, 16,
+24)}
+DT
+=
+0.04
+
+
+SLOW_TO_COMPILE = ("lobatto6", "average-vector-field", "itoh-abe", "gauss6", "kahan-li6", "discrete-gradient4")
+QUICK_FIRST = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW_TO_COMPILE else n for n in NAMES]
+
+
+@functools.cache
+def method(name):
+    # The feedback of gain 100 is too fast for the steps that the other methods take.
+    return gn.Feedback(1.0, "rk4") if name == "feedback" else gn.methods[name].make()
+
+
+@pytest.mark.parametrize("name", QUICK_FIRST)
+def test_order_constraint_and_energy(name):
+    """On one random system, whose metric, potential and constraints depend on the point."""
+    system, promised = system_for(name), method(name).guarantees
+    fast = 6.0 if promised.order == 5 else 2.0  # Dormand–Prince's leading error is small: it shows in a fast motion
+    steps = np.array(STEPS[promised.order]) * (8 if name == "feedback" else 1)  # its attraction is to be resolved
+    measured = convergence(system, method(name), steps=steps, **start(system, speed=fast))
+    assert measured.declared == promised.order
+    assert abs(measured.order - promised.order) <= 0.1, str(measured)
+
+    trajectory = gn.solve(system, method(name), dt=DT, n_steps=50, **start(system))
+    residual = np.abs(trajectory.constraint_residual).max(initial=0.0)
+    assert residual < 1e-14 if promised.constraint == "nodes" else residual > 1e-12
+    if promised.constraint == "step":
+        assert discrete_residual(system, method(name), trajectory) < 1e-12
+    if promised.energy in ("always", "projected"):
+        assert np.ptp(trajectory.energy) < 2e-13
+    else:
+        assert min(np.ptp(trajectory.energy), np.ptp(trajectory.energy_minus)) > 2e-12
+
+
+def discrete_residual(system, dla, trajectory):
+    """Largest φ(x_k, W_k): the constraint of the discrete principle."""
+    group, tau = system.group, dla.tau(system)
+
+    def phi(g, h):
+        W = group.compose(group.inverse(g), h)
+        return dla.constraint(system, tau, DT, system.action.at(g), tau.inverse(group, W))
+
+    return np.abs(jax.vmap(phi)(trajectory.g[:-1], trajectory.g[1:])).max()
+
+
+@pytest.mark.parametrize("name", QUICK_FIRST)
+def test_symmetry(name):
+    """A symmetric method retraces its steps with the velocity reversed; one that is not misses its start."""
+    system = system_for(name)
+    defect = float(reversibility_defect(system, method(name), dt=DT, n_steps=20, **start(system)))
+    if method(name).guarantees.symmetric:
+        assert defect < 2e-12
+    else:
+        assert not defect < 1e-11 or method(name).order >= 6  # of order 6, the way back misses by its tiny error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_affine_constraints_are_taken_at_full_order_or_refused(name):
+    if name == "variational":
+        pytest.skip("for systems without constraints")
+    system = system_for(name, affine=True)
+    if not method(name).guarantees.affine:
+        with pytest.raises(ValueError, match=r"affine|ℓ = ½ξᵀMξ"):
+            gn.solve(system, method(name), dt=DT, n_steps=5, **start(system))
+        return
+    measured = convergence(system, method(name), steps=STEPS[method(name).order], **start(system))
+    assert measured.order >= measured.declared - 0.1, str(measured)
+    assert measured.order <= measured.declared + 0.2, str(measured)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_explicit_or_implicit(name):
+    """An implicit step has Newton's loop in it, an explicit one has not."""
+    system = system_for(name)
+    clock = Clock(0.0, DT)
+    at = start(system)
+    state = jax.tree.map(jnp.asarray, method(name).init(system, clock, at["g0"], jnp.asarray(at["xi0"])))
+    program = str(jax.make_jaxpr(lambda state: method(name).step(system, clock, state))(state))
+    assert ("custom_root" in program or "custom_linear_solve" in program) == method(name).guarantees.implicit
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.energy == "bi-invariant"])
+def test_energy_at_p_minus_for_a_bi_invariant_lagrangian(name):
+    """Theorem 1: any distribution, here one that turns with the body's position."""
+    rng = np.random.default_rng(0)
+    a, B = rng.normal(size=(1, 3)), 0.2 * rng.normal(size=(1, 3, 9))
+    if method(name).guarantees.groups == "any":
+        forms = lambda x: a + jnp.tensordot(B, jnp.ravel(x), 1)  # noqa: E731
+        system = gn.System(SO3(), metric=1.7 * np.eye(3), distribution=gn.Distribution(forms))
+    else:
+        forms = lambda x: a + jnp.cos(x)  # noqa: E731
+        system = gn.System(random_system("R3").group, metric=spd(rng, 3), distribution=gn.Distribution(forms))
+    if name == "variational":
+        system = gn.System(SO3(), metric=1.7 * np.eye(3))
+    trajectory = gn.solve(system, method(name), dt=DT, n_steps=200, **start(system))
+    assert np.ptp(trajectory.energy_minus) < 1e-12
+
+
+def momentum_change(name):
+    """Change of a nonholonomic momentum of a horizontal symmetry, over 200 steps."""
+    if method(name).guarantees.groups != "any":
+        entry = catalogue["nonholonomic-particle"]
+        system, what = entry.system(), "p_y"
+    elif name == "variational":
+        entry = catalogue["heavy-top"]
+        system, what = entry.system(), "vertical momentum"
+    else:
+        entry = catalogue["veselova"]
+        system, what = entry.system(), "horizontal momentum"
+    begin = entry.start(system)
+    trajectory = gn.solve(system, method(name), dt=DT, n_steps=200, g0=begin.g0, xi0=begin.xi0)
+    integral = trajectory.integrals[what]
+    return np.abs(integral - integral[0]).max()
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.momentum == "horizontal"])
+def test_momentum_of_a_horizontal_symmetry_is_kept(name):
+    assert momentum_change(name) < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.momentum == "none"])
+def test_momentum_of_a_horizontal_symmetry_is_not_kept(name):
+    assert momentum_change(name) > 1e-13
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.groups != "any"])
+def test_methods_of_vector_spaces_refuse_groups(name):
+    system = random_system("SO3", constant_metric=True)
+    with pytest.raises(ValueError, match="vector spaces"):
+        gn.solve(system, method(name), dt=DT, n_steps=5, **start(system))

@@ -1,0 +1,31 @@
+"""Every method on every system of the catalogue: it runs at its order, or says why not. Takes an hour: on demand."""
+
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.systems import catalogue
+
+pytestmark = pytest.mark.slow
+SPAN, STEPS = 0.4, (10, 20)
+
+
+@pytest.mark.parametrize("name", gn.methods)
+@pytest.mark.parametrize("system_name", catalogue)
+def test_it_runs_and_converges_or_says_why_not(system_name, name):
+    entry = catalogue[system_name]
+    system = entry.system()
+    begin = entry.start(system)
+    method = gn.methods[name].make()
+    options = {"g0": begin.g0, "xi0": begin.xi0, "controls": entry.controls}
+    try:
+        runs = [gn.solve(system, method, dt=SPAN / n, n_steps=n, **options) for n in STEPS]
+    except ValueError as refusal:
+        assert len(str(refusal)) > 40
+        pytest.skip(str(refusal))
+    exact = gn.reference_trajectory(system, [0.0, SPAN], begin.xi0, begin.g0, controls=entry.controls)
+    with gn.float64():
+        end = np.concatenate([np.asarray(system.group.to_vector(exact[0]))[-1], exact[1][-1]])
+    errors = [np.abs(np.concatenate([run.g_vector[-1], run.xi[-1]]) - end).max() for run in runs]
+    assert errors[1] < 0.1
+    assert errors[1] < 1e-9 or errors[0] / errors[1] > 0.6 * 2**method.order

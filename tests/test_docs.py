@@ -1,0 +1,33 @@
+"""The table of methods in the documentation is what the methods declare."""
+
+from pathlib import Path
+
+import geonh as gn
+
+PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
+BEGIN, END = "up to date and says how to renew it -->\n", "<!-- end of table -->"
+
+
+def table():
+    rows = [
+        "| method | what it is | order | solve | symmetric | constraint | energy | momentum | affine | spaces |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, method in gn.methods.items():
+        g = method.make().guarantees
+        kind, symmetric, affine = ("implicit" if g.implicit else "explicit"), g.symmetric, g.affine
+        words = (g.order, kind, symmetric, g.constraint, g.energy, g.momentum, affine, g.groups)
+        said = ("yes" if w is True else "no" if w is False else str(w) for w in words)
+        rows.append(f"| `{name}` | {method.title} | {' | '.join(said)} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_table_of_methods_is_up_to_date():
+    text = PAGE.read_text()
+    assert text.split(BEGIN)[1].split(END)[0] == table(), "run: python tests/test_docs.py"
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text()
+    head, rest = text.split(BEGIN)
+    PAGE.write_text(head + BEGIN + table() + END + rest.split(END)[1])
