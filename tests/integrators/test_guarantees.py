@@ -15,13 +15,14 @@ from geonh.integrators.base import Clock
 from geonh.systems import catalogue
 
 NAMES = list(gn.methods)
-STEPS = {1: (320, 640, 1280, 2560), 2: (40, 80, 160, 320), 4: (16, 24, 32, 48), 5: (48, 64, 96, 128), 6: (8, 12, 16,
-24)}
-DT
-=
-0.04
-
-
+STEPS = {
+    1: (320, 640, 1280, 2560),
+    2: (40, 80, 160, 320),
+    4: (16, 24, 32, 48),
+    5: (48, 64, 96, 128),
+    6: (8, 12, 16, 24),
+}
+DT = 0.04
 SLOW_TO_COMPILE = ("lobatto6", "average-vector-field", "itoh-abe", "gauss6", "kahan-li6", "discrete-gradient4")
 QUICK_FIRST = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW_TO_COMPILE else n for n in NAMES]
 
