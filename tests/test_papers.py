@@ -195,7 +195,7 @@ def test_controlled_snakeboard_moves_forward_from_rest():
 @pytest.mark.parametrize("name", ["chaplygin-sleigh", "vertical-disk", "roller-racer", "heisenberg"])
 def test_the_other_systems_by_feedback(name):
     """Feedback, §3.3 to 3.6: attracted to the constraint and the energy level from a start on it, Euler, h = 10⁻³."""
-    system, start, found = entry(name)
+    system, start, _ = entry(name)
     begin = {"g0": start.g0, "xi0": start.xi0, "dt": 1e-3, "n_steps": 10_000, "save_every": 10}
     run = gn.solve(system, gn.Feedback({"constraint": 100.0, "energy": 100.0}, "euler"), **begin)
     assert np.abs(run.constraint_residual).max() < 1e-4
