@@ -192,7 +192,10 @@ def test_controlled_snakeboard_moves_forward_from_rest():
     assert 3.5 < coarse / fine < 4.5
 
 
-@pytest.mark.parametrize("name", ["chaplygin-sleigh", "vertical-disk", "roller-racer", "heisenberg"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("vertical-disk", "roller-racer", "heisenberg")]
+
+
+@pytest.mark.parametrize("name", ["chaplygin-sleigh", *SLOW])
 def test_the_other_systems_by_feedback(name):
     """Feedback, §3.3 to 3.6: attracted to the constraint and the energy level from a start on it, Euler, h = 10⁻³."""
     system, start, _ = entry(name)

@@ -163,7 +163,8 @@ class GNI(_DiscreteFlow):
     Notes
     -----
     Preserves: the (affine) constraint on p̃ to rounding, every run; nonholonomic momentum maps of horizontal
-    symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Theorem 1).
+    symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Theorem 1), and for planar bodies
+    with joints, SE(2)×Tᵏ.
 
     Examples
     --------

@@ -12,9 +12,9 @@ step's Λ_s (at node 0 the exact multiplier), so the multiplier is continuous. O
 is RATTLE.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
-systems of index 2*, BIT 62 (2022), and *High-order integrators for Lagrangian systems on homogeneous spaces and for
-nonholonomic mechanics*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for constrained
-Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
+systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
+nonholonomic mechanical systems*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for
+constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Lobatto(Integrator):
             momentum="none",
             affine=True,
             groups="any",
-            reference="Sato Martín de Almagro 2018, 2022; Jay 1996",
+            reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
     def turned(self, before: State, state: State) -> State:

@@ -53,9 +53,13 @@ def forced(group):
 
 
 NOT_FORCED = ("variational", "feedback", "average-vector-field", "rk4-energy")
+QUICK = ("gni", "rattle", "shake", "dla", "midpoint", "rkmk4", "commutator-free4", "rk4")
 
 
-@pytest.mark.parametrize("name", [n for n in gn.methods if n not in NOT_FORCED])
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in gn.methods if n not in NOT_FORCED],
+)
 def test_forces_and_controls_are_of_full_order(name):
     system = forced(Translations(3) if name == "shake" else SO3())
     controls = lambda t: jnp.stack([jnp.sin(t), 0.0 * t, jnp.cos(t)])  # noqa: E731
