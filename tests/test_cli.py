@@ -28,6 +28,22 @@ def test_list_names_every_system():
         assert name in said.stdout
 
 
+def test_methods_lists_every_method_and_tells_of_one():
+    said = geonh("methods")
+    assert said.exit_code == 0
+    for name in gn.methods:
+        assert name in said.stdout
+    assert "Munthe-Kaas 1999" in geonh("methods", "rkmk4").stdout
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "discrete-gradient", "rattle", "lobatto4"])
+def test_run_takes_every_method(method, tmp_path):
+    words = ["run", "suslov", "--method", method, "--steps", "20", "--no-figure", "--out", str(tmp_path)]
+    said = geonh(*words)
+    assert said.exit_code == 0, said.output
+    assert len(gn.Trajectory.load(tmp_path / "suslov.nc").t) == 21
+
+
 @pytest.mark.parametrize("name", gn.systems.catalogue)
 def test_show_tells_space_constraints_parameters_and_first_integrals(name):
     entry = gn.systems.catalogue[name]
@@ -71,7 +87,9 @@ def test_every_option_of_run_arrives(tmp_path):
         ("show sulsov", "no system 'sulsov' in the catalogue; did you mean suslov"),
         ("run nothing", "no system 'nothing'"),
         ("run suslov --metod gni", "No such option"),
-        ("run suslov --method gnii", "--method must be one of gni, variational"),
+        ("run suslov --method gnii", "no method 'gnii'; did you mean gni"),
+        ("methods nothing", "no method 'nothing'; geonh methods lists them all"),
+        ("run suslov --method rkmk4 --rule left", "--rule is not for the method rkmk4"),
         ("run suslov --rule middle", "--rule must be one of trapezoid"),
         ("run suslov --retraction log", "--retraction must be one of auto"),
         ("run suslov --dt fast", "Invalid value for '--dt'"),
