@@ -195,7 +195,7 @@ def test_controlled_snakeboard_moves_forward_from_rest():
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("vertical-disk", "roller-racer", "heisenberg")]
 
 
-@pytest.mark.parametrize("name", ["chaplygin-sleigh", *SLOW])
+@pytest.mark.parametrize("name", [pytest.param("chaplygin-sleigh", marks=pytest.mark.slow), *SLOW])
 def test_the_other_systems_by_feedback(name):
     """Feedback, §3.3 to 3.6: attracted to the constraint and the energy level from a start on it, Euler, h = 10⁻³."""
     system, start, _ = entry(name)

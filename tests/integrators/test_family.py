@@ -53,7 +53,7 @@ def forced(group):
 
 
 NOT_FORCED = ("variational", "feedback", "average-vector-field", "rk4-energy")
-QUICK = ("gni", "rattle", "shake", "dla", "midpoint", "rkmk4", "commutator-free4", "rk4")
+QUICK = ("gni", "rattle", "shake", "rkmk4")
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,21 @@ def test_euler_a_and_b_are_adjoint_and_their_composition_is_not_rattle():
     assert np.abs(ab.g - rattle.g).max() > 1e-5
 
 
+@pytest.mark.slow
 def test_pontryagin_at_the_left_of_the_step_is_dla_with_the_left_rectangle():
     system = random_system("SO3")
     a = gn.solve(system, gn.Pontryagin(0.0), **start(system), **OPTIONS)
     same_run(a, gn.solve(system, gn.DLA("left", "left"), **start(system), **OPTIONS))
 
 
+@pytest.mark.slow
 def test_dla_without_constraints_is_the_variational_integrator():
     system = random_system("SO3", constrained=False)
     same_run(*(gn.solve(system, m("trapezoid"), **start(system), **OPTIONS) for m in (gn.DLA, gn.Variational)), 1e-11)
 
 
 # --- adjoints and compositions -----------------------------------------------------------------------------
+@pytest.mark.slow
 def test_the_adjoint_of_an_explicit_method():
     method = gn.RKMK(4)
     system = random_system("SO3")

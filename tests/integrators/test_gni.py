@@ -85,8 +85,14 @@ OTHER_GROUPS = {
 }
 
 
-@pytest.mark.parametrize("retraction", ["cayley", "exp"])
-@pytest.mark.parametrize("name", OTHER_GROUPS)
+QUICK_PAIRS = [("SE3", "cayley"), ("SL2", "exp")]
+SLOW_PAIRS = [(n, r) for n in OTHER_GROUPS for r in ("cayley", "exp") if (n, r) not in QUICK_PAIRS]
+
+
+@pytest.mark.parametrize(
+    ("name", "retraction"),
+    [*QUICK_PAIRS, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SLOW_PAIRS)],
+)
 def test_second_order_on_other_groups_with_both_retractions(name, retraction):
     system = random_system(OTHER_GROUPS[name], seed=3)
     g0, xi0 = random_start(system, 4)

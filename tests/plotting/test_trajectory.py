@@ -30,8 +30,11 @@ def words(figure):
     return found + [t.get_text() for axes in figure.axes if axes.get_legend() for t in axes.get_legend().get_texts()]
 
 
+QUICK = ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle", "heavy-top")
+
+
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", catalogue)
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in catalogue])
 def test_every_system_has_a_readable_figure(name):
     trajectory = run(name)
     figure = trajectory.plot()
