@@ -23,7 +23,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, Result, State
 from geonh.integrators.gni import GNI
 from geonh.mechanics.system import System
-from geonh.numerics.engine import compiled_loop
+from geonh.numerics.engine import compiled, on_scalars
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
 from geonh.trajectory import Trajectory
@@ -245,7 +245,7 @@ def _run_init(arrays: list, static: tuple, g: Point, xi: Array) -> State:
     return method.init(system, clock, jax.tree.map(jnp.asarray, g), xi)
 
 
-@partial(jax.jit, static_argnums=(1, 5, 6))
+@partial(compiled, static_argnums=(1, 5, 6))
 def _run_chunk(
     arrays: list, static: tuple, state: State, n_nodes: Array, stride: Array, strided: bool, capacity: int
 ) -> tuple:
@@ -283,7 +283,7 @@ def _run_chunk(
         n_saved, state, status, buffer = lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, first)
         return state, status, n_saved, buffer
 
-    return compiled_loop(chunk)(arrays, state, n_nodes, stride)
+    return on_scalars(chunk)(arrays, state, n_nodes, stride)
 
 
 def _choose(condition: Array, first: Any, second: Any) -> Any:

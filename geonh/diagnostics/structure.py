@@ -20,7 +20,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, State
-from geonh.mechanics.quasi_velocities import completing_forms, velocity
+from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, velocity
 from geonh.mechanics.system import System
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, in_float64
@@ -141,16 +141,26 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
     group, n = system.group, system.group.dim
     x = system.action.at(g)
     after = method.step(system, clock, method.init(system, clock, g, xi))
-    R, R_after = completing_forms(system, x), completing_forms(system, system.action.at(after.g))
+    R, frame = _orthonormal(system, x)
+    x_after = system.action.at(after.g)
+    lowered = _orthonormal(system, x_after)[1] @ system.mass_matrix(x_after)
 
     def flow(z: Array) -> Array:
         moved = group.compose(g, group.exp(z[:n]))
-        start = method.init(system, clock, moved, velocity(system, system.action.at(moved), R @ xi + z[n:], R))
+        start = method.init(
+            system, clock, moved, velocity(system, system.action.at(moved), R @ (xi + frame.T @ z[n:]), R)
+        )
         new = method.step(system, clock, start)
         new_xi = system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2)
-        return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), R_after @ new_xi])
+        return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), lowered @ new_xi])
 
     return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + R.shape[0])))[1] / clock.dt
+
+
+def _orthonormal(system: System, x: Any) -> tuple[Array, Array]:
+    """Completing forms at x, and the M-orthonormal frame of D."""
+    R = completing_forms(system, x)
+    return R, adapted_frame(system, x, R)
 
 
 def _gap(system: System, g: Point, h: Point, momentum: Array) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
-from geonh.numerics.linear import det, solve
+from geonh.numerics.linear import det, gram_schmidt, solve
 from geonh.numerics.precision import Precise
 
 
@@ -118,7 +118,7 @@ class Distribution(Precise):
         rows = _basis_of_projector(P) if reference is None else jnp.asarray(reference)
         tangent = rows @ P.T
         normal = solve(M, self.annihilator(x, parameters).T).T
-        return _gram_schmidt(jnp.concatenate([tangent, normal]), M)
+        return gram_schmidt(jnp.concatenate([tangent, normal]), M)
 
     def _frame(self, x: Any, parameters: Any) -> Array:
         assert self.frame is not None
@@ -205,13 +205,3 @@ def _basis_of_projector(P: Array) -> Array:
     """Rows that span the range of a projector, by the singular value decomposition."""
     rank = round(float(jnp.trace(P)))
     return jnp.linalg.svd(P)[0][:, :rank].T
-
-
-def _gram_schmidt(rows: Array, M: Array) -> Array:
-    """Rows made orthonormal for M, in their order."""
-    basis: list[Array] = []
-    for row in rows:
-        for vector in basis:
-            row = row - (vector @ M @ row) * vector
-        basis.append(row / jnp.sqrt(row @ M @ row))
-    return jnp.stack(basis)

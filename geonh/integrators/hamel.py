@@ -15,8 +15,9 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.integrators.base import Clock, Integrator, Result, State, first_failure, rank_lost, rows_of
-from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, velocity
+from geonh.mechanics.quasi_velocities import completing_forms, frame, velocity
 from geonh.mechanics.system import System
+from geonh.numerics.linear import gram_schmidt
 
 WORST = 4.0
 """R is renewed where the squared length of a vector of its dual frame exceeds this."""
@@ -61,14 +62,9 @@ class QuasiVelocityMethod(Integrator):
     def recentre(self, system: System, state: State) -> State:
         if system.distribution is None:
             return state
-        x = system.action.at(state.g)
-        M = system.mass_matrix(x)
-        frame = adapted_frame(system, x, state.rows)
-        dual = state.rows @ frame.T  # R restricted to D in an orthonormal frame: singular where the coordinates end
-        bad = jnp.max(jnp.sum(dual * dual, axis=0)) * WORST < 1.0
-        smallest = jnp.min(jnp.abs(jnp.diagonal(dual)))
-        bad = bad | (smallest < WORST**-0.5)
-        return state._replace(rows=jnp.where(bad, frame @ M, state.rows))
+        dual = frame(system, system.action.at(state.g), state.rows)
+        bad = jnp.max(jnp.sum(dual * dual, axis=1)) > WORST
+        return state._replace(rows=jnp.where(bad, gram_schmidt(dual, jnp.eye(system.group.dim)), state.rows))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.zeros(())

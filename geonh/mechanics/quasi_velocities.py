@@ -1,9 +1,9 @@
 r"""Quasi-velocities: the constrained system as an ordinary differential equation without constraints (Hamel).
 
-Let R, shape=[r, n], be constant forms that complete μ(x) to a coframe. Then y = Rξ are coordinates on the (affine)
-distribution, and ξ is the solution of
+Let R, shape=[r, n], be constant forms with RRᵀ = 1 that complete μ(x) to a coframe. Then y = Rξ are coordinates on the
+(affine) distribution, and ξ is the solution of
 
-    Rξ = y,   μ(x)ξ = b(x),      ξ = M⁻¹Aᵀ(AM⁻¹Aᵀ)⁻¹(y, b),   A = [R; μ(x)],
+    Rξ = y,   μ(x)ξ = b(x):      ξ = Rᵀ(y − Cκ) + μᵀκ,   (μμᵀ − CᵀC)κ = b − Cᵀy,   C = Rμᵀ,
 
 so that the constraint holds by construction, whatever is done to y. With ξ̇ of the constrained equations
 (mathematics.md §2) the dynamics is ġ = gξ, ẏ = Rξ̇: an ODE on G × Rʳ. ``adapted_frame`` gives the M-orthonormal frame
@@ -28,28 +28,33 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve_spd
+from geonh.numerics.linear import gram_schmidt, solve_spd
 
 
 def completing_forms(system: System, x: Any) -> Array:
-    """Forms R, shape=[r, n], that complete μ(x) to a coframe: dual to an M-orthonormal basis of D at x."""
+    """Forms R, shape=[r, n], RRᵀ = 1, that complete μ(x) to a coframe: a basis of ker μ(x), lowered."""
     n = system.group.dim
     if system.distribution is None:
         return jnp.eye(n)
-    M = system.mass_matrix(x)
-    P = system.distribution.P(M, x, system.parameters)
-    m = system.distribution.annihilator(x, system.parameters).shape[0]
-    basis = jnp.linalg.svd(P)[0][:, : n - m].T
-    return basis @ M
+    mu = system.distribution.annihilator(x, system.parameters)
+    return jnp.linalg.svd(mu)[2][mu.shape[0] :]
 
 
 def velocity(system: System, x: Any, y: Array, R: Array) -> Array:
     """ξ, shape=[n], with Rξ = y and μ(x)ξ = b(x)."""
     if system.distribution is None:
         return y
-    D, p = system.distribution, system.parameters
-    raised, gram = _dual(system, x, R)
-    return raised @ solve_spd(gram, jnp.concatenate([y, D.right_hand_side(x, p)]))
+    mu, C, gram = _complement(system, x, R)
+    kappa = solve_spd(gram, system.distribution.right_hand_side(x, system.parameters) - C.T @ y)
+    return R.T @ (y - C @ kappa) + mu.T @ kappa
+
+
+def frame(system: System, x: Any, R: Array) -> Array:
+    """Frame of D dual to R, rows E_a of shape=[r, n]: R_b E_a = δ_ab, μ(x)E_a = 0."""
+    if system.distribution is None:
+        return jnp.eye(system.group.dim)
+    mu, C, gram = _complement(system, x, R)
+    return R - solve_spd(gram, C.T).T @ (mu - C.T @ R)
 
 
 def rates(system: System, t: Array, g: Point, y: Array, R: Array, u: Any = None) -> tuple[Array, Array]:
@@ -60,36 +65,25 @@ def rates(system: System, t: Array, g: Point, y: Array, R: Array, u: Any = None)
 
 def adapted_frame(system: System, x: Any, R: Array) -> Array:
     """M-orthonormal frame of D, rows F_a of shape=[r, n], smooth in x where R completes μ(x)."""
-    n = system.group.dim
-    raised, gram = (solve_spd(system.mass_matrix(x), R.T), None) if system.distribution is None else _dual(system, x, R)
-    r = R.shape[0]
-    basis = (jnp.eye(n) if gram is None else raised @ solve_spd(gram, jnp.eye(n)[:, :r])).T
-    M = system.mass_matrix(x)
-    frame: list[Array] = []
-    for row in basis:
-        for vector in frame:
-            row = row - (vector @ M @ row) * vector
-        frame.append(row / jnp.sqrt(row @ M @ row))
-    return jnp.stack(frame)
+    return gram_schmidt(frame(system, x, R), system.mass_matrix(x))
 
 
 def gyroscopic_force(system: System, x: Any, w: Array, R: Array) -> Array:
     """⟨p, [[ξ, F_a]]⟩, shape=[r], with ξ = Fᵀw and p = Mξ: what turns w in the adapted frame; orthogonal to w.
 
-    [[ξ, F_a]] = [ξ, F_a] + ρ(ξ)F_a − ρ(F_a)(F_b) w_b is the algebroid bracket, w held constant.
+    [[ξ, F_a]] = [ξ, F_a] + ρ(ξ)F_a − ρ(F_a)(F_b)w_b is the algebroid bracket, w held constant. Since ½|w|² does not
+    depend on x, −⟨p, ρ(F_a)(F_b)w_b⟩ is ρ(F_a) of ½ξᵀM(x)ξ, ξ held constant.
     """
-    frame = lambda x: adapted_frame(system, x, R)  # noqa: E731
-    F = frame(x)
+    F, action = adapted_frame(system, x, R), system.action
     xi = F.T @ w
     p = system.mass_matrix(x) @ xi
-    along = jax.jvp(frame, (x,), (system.action.anchor(x, xi),))[1]
-    across = system.action.coanchor(lambda x: p @ (frame(x).T @ w), x)
-    return F @ (system.group.ad_star(xi, p) - across) + along @ p
+    along = jax.jvp(lambda x: adapted_frame(system, x, R) @ p, (x,), (action.anchor(x, xi),))[1]
+    return along + F @ (system.group.ad_star(xi, p) + action.coanchor(lambda x: xi @ system.mass_matrix(x) @ xi / 2, x))
 
 
-def _dual(system: System, x: Any, R: Array) -> tuple[Array, Array]:
-    """M⁻¹Aᵀ and AM⁻¹Aᵀ for the coframe A = [R; μ(x)]."""
+def _complement(system: System, x: Any, R: Array) -> tuple[Array, Array, Array]:
+    """μ, C and the Gram matrix of the parts of μ that are not in the span of R."""
     assert system.distribution is not None
-    A = jnp.concatenate([R, system.distribution.annihilator(x, system.parameters)])
-    raised = solve_spd(system.mass_matrix(x), A.T)
-    return raised, A @ raised
+    mu = system.distribution.annihilator(x, system.parameters)
+    C = R @ mu.T
+    return mu, C, mu @ mu.T - C.T @ C

@@ -6,15 +6,24 @@ before JAX makes its CPU backend (the first array, not the import), so ``prepare
 loops over less than 64 MiB are compiled whole. Under it a step evaluated on scalars costs what hand-written C costs;
 without it such a step would be slower than an array step, so the array step is taken.
 
+XLA's fusion computes shared subexpressions again in each kernel it makes. That helps short programs (values stay in
+registers) and ruins long ones (a factor of ten at 10⁴ operations, in running and in compiling), so programs of more
+than ``FUSED`` scalar operations are compiled without it.
+
 Set the environment variable ``GEONH_KEEP_XLA_FLAGS`` to leave ``XLA_FLAGS`` alone.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
-from geonh.numerics.scalarize import scalarize
+import jax
+
+from geonh.numerics.newton import rolled_jacobians
+from geonh.numerics.scalarize import scalar_operations, scalarize
 
 _THRESHOLD = "xla_cpu_small_while_loop_byte_threshold"
 
@@ -38,10 +47,39 @@ def prepare() -> bool:
     return True
 
 
+FUSED = 1300
+"""Programs of more scalar operations than this are compiled without fusion."""
+
+STRAIGHT = 12_000
+"""Programs of more scalar operations than this compute Jacobians in loops."""
+
 WHOLE_LOOPS = prepare()
 """Whether small loops are compiled whole in this process."""
 
 
-def compiled_loop(loop: Callable) -> Callable:
-    """The function to trace for a stepping loop: evaluated on scalars where loops are compiled whole."""
-    return scalarize(loop) if WHOLE_LOOPS else loop
+def on_scalars(loop: Callable) -> Callable:
+    """The function to trace for a stepping loop: evaluated on scalars where loops are compiled whole.
+
+    Where that takes more than ``STRAIGHT`` operations, with Jacobians in loops.
+    """
+
+    def rolled(*args: Any) -> Any:
+        with rolled_jacobians():
+            return loop(*args)
+
+    return scalarize(loop, STRAIGHT, otherwise=scalarize(rolled)) if WHOLE_LOOPS else loop
+
+
+def compiled(function: Callable, static_argnums: tuple[int, ...]) -> Callable:
+    """``jax.jit`` of a function with loops made by ``on_scalars``, fused if it is short."""
+    fused = jax.jit(function, static_argnums=static_argnums)
+    if not WHOLE_LOOPS:
+        return fused
+    plain = jax.jit(function, static_argnums=static_argnums, compiler_options={"xla_disable_hlo_passes": "fusion"})
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        size = scalar_operations(fused.trace(*args).jaxpr)  # the two share the trace
+        return (fused if size <= FUSED else plain)(*args)
+
+    return call
