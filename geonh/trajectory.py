@@ -242,7 +242,10 @@ class Trajectory:
         )
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
-        """Between nodes along the group: g(t) = g_k τ(s ζ_k), and velocities linearly; of second order.
+        r"""Between nodes along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.
+
+        ξ(t) is the velocity of that curve. Its error is O(Δ⁴) in g and O(Δ³) in ξ, Δ the time between saved nodes,
+        beside the method's own; what a node keeps to rounding (constraint, energy) is kept so far in between.
 
         Parameters
         ----------
@@ -263,16 +266,14 @@ class Trajectory:
         low, high = sorted((self.t[0], self.t[-1]))
         if times.min() < low - 1e-12 * (1 + abs(low)) or times.max() > high + 1e-12 * (1 + abs(high)):
             raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
-        group, sign = self._bound.group, np.sign(self.dt)
+        sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
         j = np.minimum(i + 1, len(self) - 1)
         span = np.where(j > i, self.t[j] - self.t[i], 1.0)
-        s = (times - self.t[i]) / span
+        ends = [jax.tree.map(lambda a, at=at: a[at], (self.g, self.xi)) for at in (i, j)]
+        arrays, static = split(self._bound.group)
         with float64():
-            before, after = (jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), self.g) for i in (i, j))
-            zeta = group.log(group.compose(group.inverse(before), after))
-            g = group.compose(before, group.exp(s[:, None] * zeta))
-            return jax.tree.map(np.asarray, g), self.xi[i] + s[:, None] * (self.xi[j] - self.xi[i])
+            return jax.tree.map(np.asarray, _between(arrays, static, *ends, span, (times - self.t[i]) / span))
 
     # --- leaving -------------------------------------------------------------------------------------------
     def to_geomstats(self) -> np.ndarray:
@@ -449,3 +450,21 @@ def _observe(arrays: list, static: tuple, k: Any, g: Point, p_plus: Any, p_minus
     """``observe`` over the nodes, compiled once for a system's structure."""
     system, method, clock = join(arrays, static)
     return jax.vmap(observe, in_axes=(None, None, None, 0, 0, 0, 0))(system, method, clock, k, g, p_plus, p_minus)
+
+
+@partial(jax.jit, static_argnums=1)
+def _between(arrays: list, static: tuple, before: tuple, after: tuple, span: Any, s: Any) -> tuple[Point, jax.Array]:
+    """(g, ξ) at fractions s of the ways from (g, ξ) before to (g, ξ) after, that take the times ``span``."""
+    group = join(arrays, static)
+
+    def at(before: tuple, after: tuple, span: jax.Array, s: jax.Array) -> tuple[Point, jax.Array]:
+        zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
+        leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
+
+        def chart(s: jax.Array) -> jax.Array:
+            return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
+
+        q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
+        return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
+
+    return jax.vmap(at)(before, after, span, s)

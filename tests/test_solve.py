@@ -202,21 +202,33 @@ def test_multipliers_are_those_of_the_continuous_equations():
     np.testing.assert_allclose(averaged, exact[1:-1], atol=1e-5)  # λ alternates about its mean from λ₀ = 0
 
 
-def test_interpolation_is_of_second_order_and_exact_at_nodes():
+def test_interpolation_is_of_fourth_order_in_g_and_third_in_xi():
     entry = catalogue["chaplygin-sphere"]
     system = entry.system()
     start = entry.start(system)
-    times = np.linspace(0, 0.9, 37)
-    exact, _ = gn.reference_trajectory(system, times, start.xi0, start.g0)
-    error = []
-    for n in (25, 50, 100, 200):
-        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=1 / n, n_steps=n)
-        g, _ = run.interpolate(times)
-        error.append(np.abs(g[1] - exact[1]).max())
-    assert 1.9 <= -np.polyfit(np.log([25, 50, 100, 200]), np.log(error), 1)[0] <= 2.1
-    np.testing.assert_allclose(run.interpolate(run.t[[0, 7, -1]])[0][1], run.g[1][[0, 7, -1]], atol=1e-14)
+    times = np.linspace(0, 2, 201)
+    exact_g, exact_xi = gn.reference_trajectory(system, times, start.xi0, start.g0)
+    numbers, errors = (5, 10, 20, 40), []
+    fine = gn.solve(system, gn.RKMK(4), g0=start.g0, xi0=start.xi0, dt=1 / 400, n_steps=800)
+    for n in numbers:
+        run = gn.solve(system, gn.RKMK(4), g0=start.g0, xi0=start.xi0, dt=1 / 400, n_steps=800, save_every=400 // n)
+        g, xi = run.interpolate(times)
+        errors.append([np.abs(g[1] - exact_g[1]).max(), np.abs(xi - exact_xi).max()])
+    order = -np.polyfit(np.log(numbers), np.log(errors), 1)[0]
+    np.testing.assert_allclose(order, [4, 3], atol=0.15)
+    at_nodes = fine.interpolate(fine.t[[0, 7, -1]])
+    np.testing.assert_allclose(at_nodes[0][1], fine.g[1][[0, 7, -1]], atol=1e-14)
+    np.testing.assert_allclose(at_nodes[1], fine.xi[[0, 7, -1]], atol=1e-14)
     with pytest.raises(ValueError, match="times must lie in"):
-        run.interpolate([2.0])
+        fine.interpolate([2.5])
+
+
+def test_interpolation_backwards_in_time():
+    run = gn.solve(gn.systems.chaplygin_sleigh(), gn.RKMK(4), xi0=[0.8, -0.5, 0.0], dt=-0.1, n_steps=10)
+    fine = gn.solve(gn.systems.chaplygin_sleigh(), gn.RKMK(4), xi0=[0.8, -0.5, 0.0], dt=-0.05, n_steps=20)
+    g, xi = run.interpolate(fine.t)
+    np.testing.assert_allclose(g, fine.g, atol=1e-6)
+    np.testing.assert_allclose(xi, fine.xi, atol=1e-5)
 
 
 def test_points_belong_to_the_geomstats_space():

@@ -9,7 +9,7 @@ IIIB and weights b, the stages satisfy
 
 and p_{k+1} is p_s carried back to the node, (dτ_{−Q_s}⁻¹)ᵀp_s. The constraint holds at the nodes. Λ₁ is the last
 step's Λ_s (at node 0 the exact multiplier), so the multiplier is continuous. Order 2s − 2; s = 2 on a vector space
-is RATTLE.
+is RATTLE. The unknowns are hV and hΛ.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
@@ -39,6 +39,7 @@ from geonh.integrators.base import (
     rank_lost,
     rows_of,
 )
+from geonh.integrators.tableaux import continued
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
@@ -120,7 +121,7 @@ class Lobatto(Integrator):
         x, zero = system.action.at(g0), jnp.asarray(0)
         p, t = system.momentum(x, xi0), clock.time(zero)
         lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
-        guess = jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
+        guess = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
         return State(zero, g0, p, p, guess, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
@@ -129,7 +130,7 @@ class Lobatto(Integrator):
     def step(self, system: System, clock: Clock, state: State) -> State:
         tau, group, h = self.tau(system), system.group, clock.dt
         residual = lambda z: self._stages(system, clock, state, z).residual  # noqa: E731
-        z, solved = self.newton.solve(residual, state.increment)
+        z, solved = self.newton.solve(residual, self._guess(group.dim, state.increment), floor=1e-14 * jnp.abs(h))
         stages = self._stages(system, clock, state, z)
         last = stages.Q[-1]
         g = group.compose(state.g, tau(group, last))
@@ -143,14 +144,20 @@ class Lobatto(Integrator):
         )
         return State(state.k + 1, g, p, p, z, new_rows, status)
 
+    def _guess(self, n: int, z: Array) -> Array:
+        """hV and hΛ of the next step, on the polynomials through those of the last."""
+        s, nodes = self.stages, np.sum(IIIA[self.stages], axis=1)
+        V, Lam = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
+        return jnp.concatenate([continued(nodes, V).ravel(), continued(nodes[1:], Lam).ravel()])
+
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
         tau, group, h, s, n = self.tau(system), system.group, clock.dt, self.stages, system.group.dim
         a = IIIA[s]
         x0 = system.action.at(state.g)
         m = (z.size - s * n) // (s - 1)
-        V, free = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, m)
-        Lam = jnp.concatenate([state.increment[state.increment.size - m :][None], free])
-        Q = h * jnp.asarray(a) @ V
+        steps, free = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, m)
+        V, Lam = steps / h, jnp.concatenate([state.increment[state.increment.size - m :][None], free]) / h
+        Q = jnp.asarray(a) @ steps
 
         def lagrangian(q: Array, v: Array) -> Array:
             return system.lagrangian(system.action.act(x0, tau(group, q)), tau.dtau(group, -q) @ v)

@@ -30,7 +30,7 @@ from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, State
 from geonh.integrators.hamel import QuasiVelocityMethod, default_retraction
-from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
+from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
 from geonh.mechanics.quasi_velocities import rates
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
@@ -189,7 +189,8 @@ class Gauss(QuasiVelocityMethod):
                 rows += [K[i] - h * (tau.dtau_inv(group, -sigma) @ xi), L[i] - h * rate]
             return jnp.concatenate(rows)
 
-        z, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
+        guess = continued(np.sum(a, axis=1), state.increment.reshape(self.stages, -1)).ravel()
+        z, solved = self.newton.solve(mismatch, guess, floor=1e-14 * jnp.abs(h))
         _, L, delta = unpack(z)
         half = tau(group, delta)
         g = group.compose(group.compose(state.g, half), half)

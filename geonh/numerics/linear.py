@@ -26,7 +26,7 @@ UNROLLED_ON_SCALARS = 24
 
 
 def solve(A: Array, b: Array) -> Array:
-    """Solution of A x = b, without pivoting up to dimension 10 (16 in a compiled loop).
+    """Solution of A x = b, without pivoting up to dimension 10 (24 in a compiled loop).
 
     Parameters
     ----------

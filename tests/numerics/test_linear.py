@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonh.numerics.linear import UNROLLED, det, solve, solve_spd
+from geonh.numerics.linear import UNROLLED, UNROLLED_ON_SCALARS, det, factor, gram_schmidt, solve, solve_spd, substitute
+from geonh.numerics.scalarize import scalarize
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +83,48 @@ def test_derivatives_and_vmap():
     np.testing.assert_allclose(jax.grad(det)(a), det(a) * jnp.linalg.inv(a).T, rtol=1e-11)
     batch = jnp.stack([jnp.asarray(skewed(4, seed)) for seed in range(5)])
     np.testing.assert_allclose(jax.vmap(solve, (0, None))(batch, b), [np.linalg.solve(m, b) for m in batch], rtol=1e-12)
+
+
+ON_ARRAYS_AND_SCALARS = pytest.mark.parametrize("scalars", [False, True], ids=["arrays", "scalars"])
+
+
+@ON_ARRAYS_AND_SCALARS
+@pytest.mark.parametrize("n", [3, UNROLLED + 4, UNROLLED_ON_SCALARS + 2])
+def test_one_factorisation_serves_many_right_hand_sides(n, scalars):
+    a, b, c = jnp.asarray(skewed(n)), jnp.arange(n) / n, jnp.cos(jnp.arange(float(n)))
+
+    def both(a, b, c):
+        factors = factor(a)
+        return substitute(factors, b), substitute(factors, c), solve(a, b)
+
+    x, y, z = jax.jit(scalarize(both, 10**5) if scalars else both)(a, b, c)
+    for found, right in ((x, b), (y, c), (z, b)):
+        np.testing.assert_allclose(a @ found, right, atol=1e-13)
+
+
+@ON_ARRAYS_AND_SCALARS
+def test_derivatives_above_the_limit(scalars):
+    n = UNROLLED + 2
+    a, b, da = jnp.asarray(skewed(n)), jnp.arange(n) / n, jnp.asarray(skewed(n, 7))
+
+    def slope(a, b):
+        return jax.jvp(lambda a: solve(a, b), (a,), (da,))[1], jax.grad(lambda b: solve(a, b).sum())(b)
+
+    along, back = jax.jit(scalarize(slope, 10**5) if scalars else slope)(a, b)
+    inverse = np.linalg.inv(a)
+    np.testing.assert_allclose(along, -inverse @ da @ inverse @ b, atol=1e-12)
+    np.testing.assert_allclose(back, inverse.T @ np.ones(n), atol=1e-13)
+
+
+def test_on_scalars_there_is_no_lapack_below_its_limit():
+    for n, lapack in ((UNROLLED + 2, False), (UNROLLED_ON_SCALARS + 1, True)):
+        program = str(jax.make_jaxpr(scalarize(solve, 10**5))(jnp.asarray(skewed(n)), jnp.ones(n)))
+        assert ("triangular_solve" in program) == lapack
+
+
+def test_gram_schmidt():
+    rng = np.random.default_rng(0)
+    rows, M = jnp.asarray(rng.normal(size=(3, 5))), jnp.asarray(spd(5))
+    found = gram_schmidt(rows, M)
+    np.testing.assert_allclose(found @ M @ found.T, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(np.tril(found @ M @ rows.T, -1), 0, atol=1e-14)  # each lies in the span of those before

@@ -1,0 +1,63 @@
+"""How a loop is compiled changes its speed, not its result."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.numerics import engine
+from geonh.numerics.scalarize import scalar_operations
+
+pytestmark = pytest.mark.skipif(not engine.WHOLE_LOOPS, reason="loops are not compiled whole in this process")
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def pendulums(x, n):
+    """Steps of coupled pendulums; x of shape=[2, 6]."""
+
+    def body(_, x):
+        q, p = x
+        p = p - 0.01 * (jnp.sin(q) + 0.1 * (q - jnp.roll(q, 1)))
+        return jnp.stack([q + 0.01 * p, p])
+
+    return jax.lax.fori_loop(0, n, body, x)
+
+
+X = np.random.default_rng(0).normal(size=(2, 6))
+
+
+def test_operations_are_counted_once_for_a_loop():
+    few, many = (scalar_operations(jax.make_jaxpr(engine.on_scalars(pendulums))(X, n)) for n in (3, 300))
+    assert few == many
+    assert 6 * 7 <= few <= 6 * 12
+    assert scalar_operations(jax.make_jaxpr(pendulums)(X, 3)) == 0
+
+
+@pytest.mark.parametrize("fused", [0, 10**6])
+def test_with_and_without_fusion(monkeypatch, fused):
+    monkeypatch.setattr(engine, "FUSED", fused)
+    run = engine.compiled(lambda x, n: engine.on_scalars(lambda x: pendulums(x, n))(x), (1,))
+    np.testing.assert_allclose(run(jnp.asarray(X), 50), pendulums(jnp.asarray(X), 50), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("straight", [100, 10**6])
+def test_a_long_step_with_jacobians_in_loops(monkeypatch, straight):
+    """A Gauss method of ten unknowns, straight or rolled, against its step on arrays."""
+    monkeypatch.setattr(engine, "STRAIGHT", straight)
+    system = gn.System(  # made here, so that nothing compiled is found again
+        gn.groups.SO3(),
+        metric=np.diag([1.0, 1.5, 2.0]),
+        potential=lambda R: R[0, 2] + R[1, 0] * R[2, 2],
+        distribution=gn.Distribution(lambda R: jnp.array([[0.1, 0.2, 1.0]]) + 0.2 * R[:1]),
+    )
+    options = {"xi0": system.project(None, [1.0, -0.5, 0.2]), "dt": 0.02, "n_steps": 30}
+    run = gn.solve(system, gn.Gauss(2), **options)
+    with jax.enable_x64(True):
+        nodes = jax.jit(lambda: gn.integrate(system, gn.Gauss(2), **options))()
+    np.testing.assert_allclose(run.p_plus, nodes.p_plus, rtol=1e-12, atol=1e-13)

@@ -1,0 +1,136 @@
+"""Newton's iteration: roots to rounding, loud failure, derivatives of the root, Jacobians kept and rolled."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geonh.numerics.newton import KEEP, Newton, rolled_jacobians
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def problem(n, seed, strength=0.3):
+    """r(z) = Az + strength·tanh(Bz) − c, with the root planted in c; well conditioned."""
+    rng = np.random.default_rng(seed)
+    A = jnp.asarray(np.eye(n) + 0.3 * rng.normal(size=(n, n)) / np.sqrt(n))
+    B, root = jnp.asarray(rng.normal(size=(n, n)) / np.sqrt(n)), jnp.asarray(rng.normal(size=n))
+    left = lambda z: A @ z + strength * jnp.tanh(B @ z)  # noqa: E731
+    return (lambda z: left(z) - left(root)), root
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.sampled_from([1, 3, KEEP, KEEP + 1, 14]), seed=st.integers(0, 2**32 - 1))
+def test_root_to_rounding(n, seed):
+    with jax.enable_x64(True):
+        residual, root = problem(n, seed)
+        found, converged = Newton().solve(residual, root + 0.05)
+        assert converged
+        np.testing.assert_allclose(found, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
+
+
+def counted(residual, guess):
+    """The root, whether it was found, and the numbers of residuals and of Jacobians that were computed."""
+    calls = {"residual": 0, "jacobian": 0}
+
+    @jax.custom_jvp
+    def counting(z):
+        jax.debug.callback(lambda: calls.__setitem__("residual", calls["residual"] + 1))
+        return residual(z)
+
+    @counting.defjvp
+    def _(primals, tangents):
+        jax.debug.callback(lambda: calls.__setitem__("jacobian", calls["jacobian"] + 1))
+        return jax.jvp(residual, primals, tangents)
+
+    found, converged = jax.jit(lambda z: Newton().solve(counting, z))(guess)
+    jax.block_until_ready(found)
+    jax.effects_barrier()
+    return found, bool(converged), calls
+
+
+def test_a_jacobian_is_kept_while_it_serves():
+    residual, root = problem(KEEP + 4, 0)
+    found, converged, calls = counted(residual, root + 1e-3)
+    assert converged
+    np.testing.assert_allclose(found, root, atol=1e-13)
+    assert calls["jacobian"] == 1
+    assert calls["residual"] >= 3
+
+
+def test_a_jacobian_that_serves_badly_is_renewed():
+    n = KEEP + 4
+    target = jnp.linspace(1.0, 2.0, n)
+    found, converged, calls = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
+    assert converged
+    np.testing.assert_allclose(found**5 + 0.1 * np.roll(found, 1), target, rtol=1e-14)
+    assert calls["jacobian"] >= 4
+
+
+@pytest.mark.parametrize("n", [2, KEEP + 3])
+def test_failure_is_said(n):
+    guess = jnp.full(n, 0.7)
+    assert not Newton().solve(lambda z: z**2 + 1, guess)[1]  # no root
+    assert not Newton().solve(lambda z: jnp.log(z - 1), guess)[1]  # not a number
+    assert not Newton(max_iterations=2).solve(lambda z: z**3 - 8, guess)[1]
+    assert Newton(max_iterations=30).solve(lambda z: z**3 - 8, guess)[1]
+
+
+def test_an_affine_equation_is_solved_once_without_a_loop():
+    A = jnp.array([[2.0, 1.0], [0.0, 3.0]])
+    program = str(jax.make_jaxpr(lambda z: Newton().solve(lambda z: A @ z - 1, z))(jnp.zeros(2)))
+    assert "while" not in program
+    assert "custom_root" not in program
+    np.testing.assert_allclose(A @ Newton().solve(lambda z: A @ z - 1, jnp.zeros(2))[0], 1, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [3, KEEP + 2])
+def test_derivatives_of_the_root(n):
+    rng = np.random.default_rng(n)
+    B, x = jnp.asarray(rng.normal(size=(n, n)) / n), jnp.asarray(rng.normal(size=n))
+
+    def root(x):
+        return Newton().solve(lambda z: z + 0.5 * jnp.sin(B @ z) - x, x)[0]
+
+    z = root(x)
+    slope = jnp.eye(n) + 0.5 * jnp.cos(B @ z)[:, None] * B
+    np.testing.assert_allclose(jax.jacfwd(root)(x), jnp.linalg.inv(slope), atol=1e-13)
+    np.testing.assert_allclose(jax.jacrev(root)(x), jnp.linalg.inv(slope), atol=1e-13)
+    direction, h = jnp.asarray(rng.normal(size=n)), 1e-5
+    second = jax.jvp(jax.jacfwd(root), (x,), (direction,))[1]
+    differences = (jax.jacfwd(root)(x + h * direction) - jax.jacfwd(root)(x - h * direction)) / (2 * h)
+    np.testing.assert_allclose(second, differences, atol=1e-8)
+
+
+def test_batches_converge_each_on_its_own():
+    targets = jnp.array([1e-3, 1.0, 50.0])
+    roots, converged = jax.vmap(lambda t: Newton().solve(lambda z: z**3 + z - t, jnp.ones(2)))(targets)
+    assert converged.all()
+    np.testing.assert_allclose(roots**3 + roots, targets[:, None] * np.ones(2), rtol=1e-14)
+
+
+def test_rolled_jacobians_change_the_program_not_the_root():
+    residual, root = problem(KEEP + 4, 1)
+
+    def rolled(z):
+        with rolled_jacobians():
+            return Newton().solve(residual, z)[0]
+
+    straight = lambda z: Newton().solve(residual, z)[0]  # noqa: E731
+    start = root + 0.1
+    assert "scan" in str(jax.make_jaxpr(rolled)(start))
+    assert "scan" not in str(jax.make_jaxpr(straight)(start))
+    np.testing.assert_allclose(rolled(start), straight(start), rtol=1e-14, atol=1e-15)
+
+
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match="tol must lie in"):
+        Newton(tol=0.1)
+    with pytest.raises(ValueError, match="max_iterations"):
+        Newton(max_iterations=0)
