@@ -411,6 +411,28 @@ def _report(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
             escape(q.note),
         )
     out.print(table)
+    _warn_of_alternation(trajectory)
+
+
+def _warn_of_alternation(trajectory: Trajectory) -> None:
+    """Say when the multipliers' swing from node to node has grown to a part of the momentum that spoils the run."""
+    import numpy as np
+
+    method, system = trajectory.method, trajectory.system
+    jump = np.linalg.norm(trajectory.p_minus - trajectory.p_plus, axis=1).max() / 2
+    if method is None or system is None or not method.jumps or jump < 0.05 * np.linalg.norm(trajectory.p, axis=1).max():
+        return
+    from geonh.diagnostics import alternation
+
+    swing = alternation(trajectory)
+    if swing.max() > 0.1 and swing.max() > 10 * swing[0]:
+        t = trajectory.t[int(np.argmax(swing > 0.1))]
+        out.print(
+            f"[bold yellow]the multipliers alternate:[/] from t = {t:g} s their swing from node to node is more than a "
+            "tenth of the momentum. A smaller step does not cure it, a method in quasi-velocities does: --method midpoint "
+            "or gauss4",
+            highlight=False,
+        )
 
 
 def _save(trajectory: Trajectory, data: Path, picture: Path | None) -> None:

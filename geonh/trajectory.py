@@ -348,7 +348,7 @@ class Trajectory:
         path = Path(path)
         dataset = self.to_xarray()
         if self.state is not None:
-            for name in ("p_plus", "p_minus", "increment", "rows"):
+            for name in ("p_plus", "p_minus", "increment", "rows", "inverse"):
                 value = np.asarray(getattr(self.state, name))
                 dataset[f"state_{name}"] = (tuple(f"{name}_{i}" for i in range(value.ndim)), value)
             with float64():
@@ -401,15 +401,16 @@ class Trajectory:
         state = None
         if "state_k" in data:
             g = partial(_unflatten, shapes=attributes["point_shapes"], is_tuple=attributes["point_is_tuple"])
-            rows = data["state_rows"].values if "state_rows" in data else np.zeros((0, data.sizes["component"]))
+            nothing = {"rows": np.zeros((0, data.sizes["component"])), "inverse": np.zeros((0, 0))}
+            kept = {n: data[f"state_{n}"].values if f"state_{n}" in data else empty for n, empty in nothing.items()}
             state = State(
                 k=np.int64(data["state_k"].values),
                 g=g(data["state_g"].values),
                 p_plus=data["state_p_plus"].values,
                 p_minus=data["state_p_minus"].values,
                 increment=data["state_increment"].values,
-                rows=rows,
                 status=np.int32(0),
+                **kept,
             )
         trajectory = cls(
             k=data["step"].values,

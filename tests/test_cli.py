@@ -136,3 +136,9 @@ def test_a_place_that_cannot_be_written_is_told_before_the_run(tmp_path):
     said = geonh("run", "suslov", "--steps", "5", "--out", str(occupied / "deeper"))
     assert said.exit_code == 2
     assert "cannot be written" in said.output
+
+
+def test_run_warns_of_multipliers_that_alternate(tmp_path):
+    words = ("run", "suslov", "--dt", "0.05", "--out", str(tmp_path), "--no-figure")
+    assert "the multipliers alternate: from t = " in geonh(*words, "--steps", "2000").output
+    assert "alternate" not in geonh(*words, "--steps", "300").output

@@ -96,7 +96,8 @@ class State(NamedTuple):
     """A node of a trajectory.
 
     ``k`` counts steps, so t_k = t0 + k·dt exactly; ``increment`` is the last ζ = τ⁻¹(g_{k−1}⁻¹g_k), the next guess;
-    ``rows`` are the constraint rows at the node, kept for the rank test; ``status`` is a ``Result``.
+    ``rows`` are the constraint rows at the node, kept for the rank test; ``status`` is a ``Result``; ``inverse``, of a
+    Jacobian, is what ``Newton.follow`` keeps from step to step.
     """
 
     k: ArrayLike
@@ -106,6 +107,7 @@ class State(NamedTuple):
     increment: ArrayLike
     rows: ArrayLike
     status: ArrayLike
+    inverse: ArrayLike = np.zeros((0, 0))
 
 
 class Clock(NamedTuple):

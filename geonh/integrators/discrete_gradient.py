@@ -32,7 +32,7 @@ from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, State
-from geonh.integrators.hamel import QuasiVelocityMethod, default_retraction
+from geonh.integrators.hamel import Advance, QuasiVelocityMethod, default_retraction
 from geonh.mechanics.quasi_velocities import adapted_frame, gyroscopic_force
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
@@ -97,7 +97,7 @@ class DiscreteGradient(QuasiVelocityMethod):
         w = adapted_frame(system, x, state.rows) @ state.p_minus
         return jnp.concatenate([state.increment, w])
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
         h, n, R = clock.dt, system.group.dim, state.rows
         x = system.action.at(state.g)
         w0 = adapted_frame(system, x, R) @ state.p_minus
@@ -113,11 +113,12 @@ class DiscreteGradient(QuasiVelocityMethod):
             rate = gyroscopic_force(system, where, middle, R) + F @ push
             return jnp.concatenate([zeta - h * xi, w1 - w0 - h * rate])
 
-        z, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
+        floor = 1e-14 * jnp.abs(h)
+        z, solved, inverse = self.newton.follow(mismatch, state.increment, state.inverse, floor)
         zeta, w1 = z[:n], z[n:]
         g = system.group.compose(state.g, self._increment(system, zeta))
         ahead = adapted_frame(system, system.action.at(g), R)
-        return g, R @ (ahead.T @ w1), z, solved, system.group.turn(zeta)
+        return Advance(g, R @ (ahead.T @ w1), solved, system.group.turn(zeta), z, inverse)
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""

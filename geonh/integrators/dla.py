@@ -44,7 +44,7 @@ from geonh.integrators.base import (
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, no_inverse
 from geonh.numerics.precision import Precise
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
@@ -177,7 +177,7 @@ class DLA(Integrator):
         zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
         status = first_failure((~solved, Result.NEWTON))
-        return State(zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status)
+        return State(zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status, no_inverse(zeta.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(new.g)
@@ -188,9 +188,8 @@ class DLA(Integrator):
         g = group.compose(state.g, tau(group, state.increment))
         x = system.action.at(g)
         p_plus = self.rule.legendre_plus(system, tau, h, system.action.at(state.g), state.increment, x)
-        zeta, solved = self.newton.solve(
-            self._node(system, clock, state.k + 1, x, p_plus), state.increment, floor=1e-14 * jnp.abs(h)
-        )
+        equations, floor = self._node(system, clock, state.k + 1, x, p_plus), 1e-14 * jnp.abs(h)
+        zeta, solved, inverse = self.newton.follow(equations, state.increment, state.inverse, floor)
         p_minus = self.rule.legendre_minus(system, tau, h, x, zeta)
         rows = rows_of(system, x)
         status = first_failure(
@@ -199,7 +198,7 @@ class DLA(Integrator):
             (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
             (rank_lost(state.rows, rows), Result.RANK),
         )
-        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status)
+        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status, inverse)
 
     def _node(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> Callable[[Array], Array]:
         """The equations of the node k for ζ, the force taken at the average momentum."""

@@ -43,7 +43,7 @@ from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, no_inverse
 
 
 class _DiscreteFlow(Integrator):
@@ -115,7 +115,7 @@ class _DiscreteFlow(Integrator):
             mu = system.distribution.annihilator(x, system.parameters)
             half = half + clock.dt / 2 * mu.T @ multipliers(system, clock.time(zero), g0, xi0, clock.control(zero))
         status = jnp.asarray(0, dtype=jnp.int32)
-        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status)
+        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
@@ -129,7 +129,8 @@ class _DiscreteFlow(Integrator):
         def mismatch(zeta: Array) -> Array:
             return self.rule.legendre_minus(system, tau, h, x, zeta) - state.p_minus
 
-        zeta, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
+        floor = 1e-14 * jnp.abs(h)
+        zeta, solved, inverse = self.newton.follow(mismatch, state.increment, state.inverse, floor)
         g = group.compose(state.g, tau(group, zeta))
         y = system.action.at(g)
         p_plus = self.rule.legendre_plus(system, tau, h, x, zeta, y)
@@ -142,7 +143,7 @@ class _DiscreteFlow(Integrator):
             (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
             (rank_lost(state.rows, rows), Result.RANK),
         )
-        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status)
+        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status, inverse)
 
 
 class GNI(_DiscreteFlow):

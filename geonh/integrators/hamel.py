@@ -8,6 +8,7 @@ construction. R is renewed between steps only where the coordinates become bad, 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -18,9 +19,22 @@ from geonh.integrators.base import Clock, Integrator, Result, State, first_failu
 from geonh.mechanics.quasi_velocities import completing_forms, frame, velocity
 from geonh.mechanics.system import System
 from geonh.numerics.linear import gram_schmidt
+from geonh.numerics.newton import no_inverse
 
 WORST = 4.0
 """R is renewed where the squared length of a vector of its dual frame exceeds this."""
+
+
+class Advance(NamedTuple):
+    """A step made: the next g and y; whether it was found, and the angle it turns a body by; the next guess and what
+    Newton keeps."""
+
+    g: Point
+    y: Array
+    found: Array
+    turn: Array
+    guess: Array
+    inverse: Array
 
 
 class QuasiVelocityMethod(Integrator):
@@ -35,29 +49,30 @@ class QuasiVelocityMethod(Integrator):
         """What ``State.increment`` holds at node 0: the guess of the first implicit solve, or an empty array."""
 
     @abstractmethod
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
-        """The next g and y, the next guess, whether the step was found, and the angle it turns a body by."""
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
+        """The step from ``state``, where the quasi-velocity is y."""
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         x = system.action.at(g0)
         p = system.momentum(x, xi0)
         R = completing_forms(system, x)
         state = State(jnp.asarray(0), g0, p, p, clock.dt * xi0, R, jnp.asarray(0, dtype=jnp.int32))
-        return state._replace(increment=self.guess(system, clock, state))
+        guess = self.guess(system, clock, state)
+        return state._replace(increment=guess, inverse=no_inverse(guess.size))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         x = system.action.at(state.g)
         y = state.rows @ system.velocity(x, state.p_minus)
-        g, y, guess, found, turn = self.advance(system, clock, state, y)
-        ahead = system.action.at(g)
-        p = system.momentum(ahead, velocity(system, ahead, y, state.rows))
+        made = self.advance(system, clock, state, y)
+        ahead = system.action.at(made.g)
+        p = system.momentum(ahead, velocity(system, ahead, made.y, state.rows))
         status = first_failure(
-            (~jnp.isfinite(jnp.sum(p)) & found, Result.NOT_FINITE),
-            (~found, Result.NEWTON),
-            (turn >= jnp.pi, Result.CHART),
+            (~jnp.isfinite(jnp.sum(p)) & made.found, Result.NOT_FINITE),
+            (~made.found, Result.NEWTON),
+            (made.turn >= jnp.pi, Result.CHART),
             (rank_lost(rows_of(system, x), rows_of(system, ahead)), Result.RANK),
         )
-        return State(state.k + 1, g, p, p, guess, state.rows, status)
+        return State(state.k + 1, made.g, p, p, made.guess, state.rows, status, made.inverse)
 
     def recentre(self, system: System, state: State) -> State:
         if system.distribution is None:

@@ -25,7 +25,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
@@ -42,7 +42,7 @@ from geonh.integrators.base import (
 from geonh.integrators.tableaux import continued
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, no_inverse
 
 _S5 = 5.0**0.5
 IIIA = {
@@ -122,7 +122,8 @@ class Lobatto(Integrator):
         p, t = system.momentum(x, xi0), clock.time(zero)
         lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
         guess = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
-        return State(zero, g0, p, p, guess, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
+        status = jnp.asarray(0, dtype=jnp.int32)
+        return State(zero, g0, p, p, guess, rows_of(system, x), status, no_inverse(guess.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.max(jnp.abs(self._stages(system, clock, state, new.increment).residual))
@@ -130,7 +131,9 @@ class Lobatto(Integrator):
     def step(self, system: System, clock: Clock, state: State) -> State:
         tau, group, h = self.tau(system), system.group, clock.dt
         residual = lambda z: self._stages(system, clock, state, z).residual  # noqa: E731
-        z, solved = self.newton.solve(residual, self._guess(group.dim, state.increment), floor=1e-14 * jnp.abs(h))
+        guess = self._guess(group.dim, state.increment)
+        floor = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / h))  # hΛ is known as well as p, not as hp
+        z, solved, inverse = self.newton.follow(residual, guess, state.inverse, floor)
         stages = self._stages(system, clock, state, z)
         last = stages.Q[-1]
         g = group.compose(state.g, tau(group, last))
@@ -142,7 +145,7 @@ class Lobatto(Integrator):
             (tau.turn(group, last) >= jnp.pi, Result.CHART),
             (rank_lost(state.rows, new_rows), Result.RANK),
         )
-        return State(state.k + 1, g, p, p, z, new_rows, status)
+        return State(state.k + 1, g, p, p, z, new_rows, status, inverse)
 
     def _guess(self, n: int, z: Array) -> Array:
         """hV and hΛ of the next step, on the polynomials through those of the last."""
@@ -162,21 +165,22 @@ class Lobatto(Integrator):
         def lagrangian(q: Array, v: Array) -> Array:
             return system.lagrangian(system.action.act(x0, tau(group, q)), tau.dtau(group, -q) @ v)
 
-        def push(i: int) -> Array:
-            """The forces of a stage, as a covector in the chart."""
-            x, t = self._at(system, x0, Q[i]), clock.time(state.k + float(np.sum(a[i])))
-            left = tau.dtau(group, -Q[i])
-            f = system.force(t, x, left @ V[i], clock.between(t))
+        def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
+            """Ṗ and P."""
+            q, v, lam, c = at
+            x, t = self._at(system, x0, q), clock.time(state.k + c)
+            left = tau.dtau(group, -q)
+            f = system.force(t, x, left @ v, clock.between(t))
             if system.distribution is not None:
-                f = f + system.distribution.annihilator(x, system.parameters).T @ Lam[i]
-            return left.T @ f
+                f = f + system.distribution.annihilator(x, system.parameters).T @ lam
+            slope, momentum = jax.grad(lagrangian, argnums=(0, 1))(q, v)
+            return slope + left.T @ f, momentum
 
-        slopes = jnp.stack([jax.grad(lagrangian)(Q[i], V[i]) + push(i) for i in range(s)])
-        momenta = jnp.stack([jax.grad(lagrangian, argnums=1)(Q[i], V[i]) for i in range(s)])
+        slopes, momenta = lax.map(stage, (Q, V, Lam, jnp.asarray(np.sum(a, axis=1))))
         stage_equations = momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes
         nodes = state.p_minus + h * jnp.asarray(a) @ slopes
-        constraint = [self._constraint(system, x0, Q[i], nodes[i]) for i in range(1, s)]
-        return _Stages(Q, slopes, jnp.concatenate([stage_equations.ravel(), *constraint]))
+        constraint = lax.map(lambda at: self._constraint(system, x0, *at), (Q[1:], nodes[1:]))
+        return _Stages(Q, slopes, jnp.concatenate([stage_equations.ravel(), constraint.ravel()]))
 
     def _at(self, system: System, x0: Any, q: Array) -> Any:
         return system.action.act(x0, self.tau(system)(system.group, q))

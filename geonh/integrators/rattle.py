@@ -46,7 +46,7 @@ from geonh.integrators.base import (
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, no_inverse
 
 
 class RATTLE(Integrator):
@@ -98,7 +98,8 @@ class RATTLE(Integrator):
         if self.start == "multiplier" and system.distribution is not None:
             push = push + rows(system, x).T @ multipliers(system, t, g0, xi0, u)
         half = clock.dt / 2 * push
-        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
+        status = jnp.asarray(0, dtype=jnp.int32)
+        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
@@ -115,12 +116,14 @@ class RATTLE(Integrator):
         def mismatch(zeta: Array) -> Array:
             return tau.pull(group, zeta, M @ zeta / h) - half_step
 
-        zeta, solved = self.newton.solve(mismatch, state.increment, floor=1e-14 * jnp.abs(h))
+        floor = 1e-14 * jnp.abs(h)
+        zeta, solved, inverse = self.newton.follow(mismatch, state.increment, state.inverse, floor)
         g = group.compose(state.g, tau(group, zeta))
         y = system.action.at(g)
         incoming = tau.pull(group, -zeta, M @ zeta / h) + h / 2 * _pull_of_potential(system, y)
         average, push, found = node(system, clock, state.k + 1, y, incoming, M, self.newton)
         turned = tau.turn(group, zeta) >= jnp.pi
+        state = state._replace(inverse=inverse)
         return finish(state, g, incoming, average + push, zeta, rows_of(system, y), solved & found, turned)
 
     def _tau(self, system: System) -> Retraction:
@@ -237,7 +240,7 @@ def finish(
         (turned, Result.CHART),
         (rank_lost(state.rows, new_rows), Result.RANK),
     )
-    return State(state.k + 1, g, p_plus, p_minus, increment, new_rows, status)
+    return State(state.k + 1, g, p_plus, p_minus, increment, new_rows, status, state.inverse)
 
 
 def rows(system: System, x: Point) -> Array:

@@ -22,14 +22,15 @@ implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any e
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, State
-from geonh.integrators.hamel import QuasiVelocityMethod, default_retraction
+from geonh.integrators.hamel import Advance, QuasiVelocityMethod, default_retraction
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
 from geonh.mechanics.quasi_velocities import rates
 from geonh.mechanics.system import System
@@ -67,7 +68,7 @@ class RKMK(QuasiVelocityMethod):
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         return jnp.zeros(0)
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
         a, b = TABLEAUX[self.stages_order]
         tau, group, h = self.retraction_on(system), system.group, clock.dt
         slopes: list[tuple[Array, Array]] = []
@@ -82,7 +83,7 @@ class RKMK(QuasiVelocityMethod):
         sigma = weighted(h * b, [s for s, _ in slopes], group.dim)
         y = y + weighted(h * b, [r for _, r in slopes], y.size)
         g = group.compose(state.g, tau(group, sigma))
-        return g, y, state.increment, jnp.asarray(True), tau.turn(group, sigma)
+        return Advance(g, y, jnp.asarray(True), tau.turn(group, sigma), state.increment, state.inverse)
 
 
 class CommutatorFree(QuasiVelocityMethod):
@@ -98,7 +99,7 @@ class CommutatorFree(QuasiVelocityMethod):
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         return jnp.zeros(0)
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
         group, h, g = system.group, clock.dt, state.g
 
         def slope(c: float, g: Point, y: Array) -> tuple[Array, Array]:
@@ -119,7 +120,7 @@ class CommutatorFree(QuasiVelocityMethod):
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
         y = y + (L1 + 2 * L2 + 2 * L3 + L4) / 6
         turn = group.turn(first) + group.turn(second)
-        return move(g, first, second), y, state.increment, jnp.asarray(True), turn
+        return Advance(move(g, first, second), y, jnp.asarray(True), turn, state.increment, state.inverse)
 
 
 class Gauss(QuasiVelocityMethod):
@@ -168,7 +169,7 @@ class Gauss(QuasiVelocityMethod):
             clock.dt * jnp.concatenate(rates(system, t, state.g, y, state.rows, clock.between(t))), self.stages
         )
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> tuple[Point, Array, Array, Array, Array]:
+    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
         a, b = GAUSS[self.stages]
         tau, group, h, n = self.retraction_on(system), system.group, clock.dt, system.group.dim
 
@@ -180,21 +181,26 @@ class Gauss(QuasiVelocityMethod):
         def mismatch(z: Array) -> Array:
             K, L, delta = unpack(z)
             centre = group.compose(state.g, tau(group, delta))
-            rows = []
-            for i in range(self.stages):
-                sigma = jnp.zeros(n) if self.stages == 1 else a[i] @ K - delta
+
+            def stage(at: tuple[Array, ...]) -> Array:
+                K_i, L_i, a_i, c_i = at
+                sigma = jnp.zeros(n) if self.stages == 1 else a_i @ K - delta
                 g = centre if self.stages == 1 else group.compose(centre, tau(group, sigma))
-                t = clock.time(state.k + float(np.sum(a[i])))
-                xi, rate = rates(system, t, g, y + a[i] @ L, state.rows, clock.between(t))
-                rows += [K[i] - h * (tau.dtau_inv(group, -sigma) @ xi), L[i] - h * rate]
-            return jnp.concatenate(rows)
+                t = clock.time(state.k + c_i)
+                xi, rate = rates(system, t, g, y + a_i @ L, state.rows, clock.between(t))
+                return jnp.concatenate([K_i - h * (tau.dtau_inv(group, -sigma) @ xi), L_i - h * rate])
+
+            stages = (K, L, jnp.asarray(a), jnp.asarray(np.sum(a, axis=1)))
+            if self.stages == 1:
+                return stage(jax.tree.map(lambda column: column[0], stages))
+            return lax.map(stage, stages).ravel()
 
         guess = continued(np.sum(a, axis=1), state.increment.reshape(self.stages, -1)).ravel()
-        z, solved = self.newton.solve(mismatch, guess, floor=1e-14 * jnp.abs(h))
+        z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
         _, L, delta = unpack(z)
         half = tau(group, delta)
         g = group.compose(group.compose(state.g, half), half)
-        return g, y + b @ L, z, solved, 2 * tau.turn(group, delta)
+        return Advance(g, y + b @ L, solved, 2 * tau.turn(group, delta), z, inverse)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

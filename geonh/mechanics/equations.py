@@ -17,7 +17,8 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve
+from geonh.numerics.apart import apart
+from geonh.numerics.linear import solve_spd
 from geonh.numerics.precision import as_float64, float64, in_float64
 
 
@@ -35,12 +36,17 @@ def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) 
     )
     H = system.mass_matrix(x, xi)
     if system.distribution is None:
-        return solve(H, force), jnp.zeros(0)
+        return solve_spd(H, force), jnp.zeros(0)
     mu = system.distribution.annihilator(x, system.parameters)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    raised = solve(H, mu.T)
-    free = solve(H, force)
-    lam = solve(mu @ raised, -turning - mu @ free)
+    return apart(jnp.asarray(t, H.dtype), _saddle_point, H, mu, force, -turning)
+
+
+def _saddle_point(H: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    """ξ̇ and λ with Hξ̇ − μᵀλ = force, μξ̇ = right; H symmetric."""
+    solved = solve_spd(H, jnp.concatenate([mu, force[None]]).T)
+    raised, free = solved[:, :-1], solved[:, -1]
+    lam = solve_spd(mu @ raised, right - mu @ free)
     return free + raised @ lam, lam
 
 

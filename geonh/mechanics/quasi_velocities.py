@@ -28,6 +28,7 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
+from geonh.numerics.apart import apart
 from geonh.numerics.linear import gram_schmidt, solve_spd
 
 
@@ -59,8 +60,12 @@ def frame(system: System, x: Any, R: Array) -> Array:
 
 def rates(system: System, t: Array, g: Point, y: Array, R: Array, u: Any = None) -> tuple[Array, Array]:
     """(ξ, ẏ) of shapes [n] and [r] at time t: the whole vector field."""
-    xi = velocity(system, system.action.at(g), y, R)
-    return xi, R @ accelerations(system, t, g, xi, u)[0]
+
+    def field(g: Point, y: Array, R: Array) -> tuple[Array, Array]:
+        xi = velocity(system, system.action.at(g), y, R)
+        return xi, R @ accelerations(system, t, g, xi, u)[0]
+
+    return apart(jnp.asarray(t, y.dtype), field, g, y, R)
 
 
 def adapted_frame(system: System, x: Any, R: Array) -> Array:

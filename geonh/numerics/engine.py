@@ -6,9 +6,10 @@ before JAX makes its CPU backend (the first array, not the import), so ``prepare
 loops over less than 64 MiB are compiled whole. Under it a step evaluated on scalars costs what hand-written C costs;
 without it such a step would be slower than an array step, so the array step is taken.
 
-XLA's fusion computes shared subexpressions again in each kernel it makes. That helps short programs (values stay in
-registers) and ruins long ones (a factor of ten at 10⁴ operations, in running and in compiling), so programs of more
-than ``FUSED`` scalar operations are compiled without it.
+XLA's fusion computes shared subexpressions again in each kernel it makes. That helps short pieces (values stay in
+registers) and ruins long ones (a factor of ten at 10⁴ operations, in running and in compiling). So methods cut their
+steps where few values pass (``apart``, and loops over stages), and where a straight piece of more than ``FUSED`` scalar
+operations remains the program is compiled without fusion.
 
 Set the environment variable ``GEONH_KEEP_XLA_FLAGS`` to leave ``XLA_FLAGS`` alone.
 """
@@ -22,7 +23,6 @@ from typing import Any
 
 import jax
 
-from geonh.numerics.newton import rolled_jacobians
 from geonh.numerics.scalarize import scalar_operations, scalarize
 
 _THRESHOLD = "xla_cpu_small_while_loop_byte_threshold"
@@ -47,31 +47,20 @@ def prepare() -> bool:
     return True
 
 
-FUSED = 1300
-"""Programs of more scalar operations than this are compiled without fusion."""
-
-STRAIGHT = 12_000
-"""Programs of more scalar operations than this compute Jacobians in loops."""
+FUSED = 1200
+"""Programs with a longer straight piece than this, in scalar operations, are compiled without fusion."""
 
 WHOLE_LOOPS = prepare()
 """Whether small loops are compiled whole in this process."""
 
 
 def on_scalars(loop: Callable) -> Callable:
-    """The function to trace for a stepping loop: evaluated on scalars where loops are compiled whole.
-
-    Where that takes more than ``STRAIGHT`` operations, with Jacobians in loops.
-    """
-
-    def rolled(*args: Any) -> Any:
-        with rolled_jacobians():
-            return loop(*args)
-
-    return scalarize(loop, STRAIGHT, otherwise=scalarize(rolled)) if WHOLE_LOOPS else loop
+    """The function to trace for a stepping loop: evaluated on scalars where loops are compiled whole."""
+    return scalarize(loop) if WHOLE_LOOPS else loop
 
 
 def compiled(function: Callable, static_argnums: tuple[int, ...]) -> Callable:
-    """``jax.jit`` of a function with loops made by ``on_scalars``, fused if it is short."""
+    """``jax.jit`` of a function with loops made by ``on_scalars``, fused if its straight pieces are short."""
     fused = jax.jit(function, static_argnums=static_argnums)
     if not WHOLE_LOOPS:
         return fused

@@ -1,9 +1,10 @@
 r"""The one Newton iteration of the library.
 
-Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode and elimination unrolled at trace time,
-in a loop that stops when the error is at rounding level. With corrections of relative size δ_k the error after the k-th
-is estimated as δ_k·δ_k/δ_{k−1}, and after one with a new Jacobian, where convergence is quadratic, as δ_k². Above
-``KEEP`` unknowns a Jacobian costs many residuals, so it is kept while the corrections shrink fast.
+Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
+at rounding level. With corrections of relative size δ_k the error after the k-th is estimated as δ_k·δ_k/δ_{k−1}, and
+after one with a new Jacobian, where convergence is quadratic, as δ_k². Up to ``KEEP`` unknowns every correction has a
+Jacobian of its own, eliminated at trace time. Above, where it costs many residuals, its inverse is kept while the
+corrections shrink fast: from one to the next, and with ``follow`` from step to step.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -12,9 +13,7 @@ any number of times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -22,14 +21,20 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from geonh.numerics.linear import factor, solve, substitute
+from geonh.numerics.apart import apart
+from geonh.numerics.linear import solve
+from geonh.numerics.scalarize import kept_whole
 
 KEEP = 6
-"""With more unknowns than this the Jacobian is kept from one correction to the next,"""
-SLOW = 0.2
-"""while a correction is smaller than the one before by this factor."""
-ROUNDING = 1e-15
-"""A relative correction below this is rounding."""
+"""With more unknowns than this the inverse Jacobian is kept,"""
+SLOW = 0.1
+"""while a correction is smaller than the one before by this factor;"""
+TRUST = 0.05
+"""of the first correction with a Jacobian from before this factor is believed."""
+ROUNDING = 1e-16
+"""A relative error below this is rounding,"""
+STAGNANT = 1e-14
+"""and so is a correction below this that is no longer smaller than the one before."""
 
 
 class Newton(eqx.Module):
@@ -73,62 +78,112 @@ class Newton(eqx.Module):
             Whether the estimated error met the tolerance.
         """
 
+        return self.follow(residual, guess, no_inverse(guess.size), floor)[:2]
+
+    def follow(
+        self, residual: Callable[[Array], Array], guess: Array, inverse: Array, floor: float | Array = 1e-14
+    ) -> tuple[Array, Array, Array]:
+        """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
+
+        Parameters
+        ----------
+        residual, guess, floor
+            As for ``solve``.
+        inverse : array, shape=[n, n]
+            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first.
+
+        Returns
+        -------
+        root, converged
+            As of ``solve``.
+        inverse : array
+            For the next call.
+        """
         if _is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
-            return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True)
+            return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
+        kept = lax.stop_gradient(inverse)
 
-        def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, Array]:
+        def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
             size = jnp.max(jnp.abs(start)) + floor / self.tol
+            zero = jnp.zeros((), start.dtype)
+
+            allowed = max(self.tol**2, ROUNDING)
 
             def unfinished(error: Array, k: Array) -> Array:
-                return (error > self.tol**2) & (k < self.max_iterations)  # false for nan
+                return (error > allowed) & (k < self.max_iterations)  # false for nan
 
-            def refresh(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-                factors = factor(_jacobian(function, carry[0]))
+            def corrected(z: Array, delta: Array) -> tuple[Array, Array]:
+                z = z - delta
+                return z, jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
+
+            def quadratic(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+                z, _, k = carry
+                z, now = corrected(z, solve(jax.jacfwd(function)(z), function(z)))
+                return z, now * now, k + 1
+
+            def linear(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                z, inverse, old, _, k = carry
+                fresh = lambda: _inverse_in_a_loop(_jacobian(function, z))  # noqa: E731
+                inverse = lax.cond(old, fresh, lambda: inverse)
 
                 def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
                     z, _, before, ratio, k = carry
-                    delta = substitute(factors, function(z))
-                    z = z - delta
-                    now = jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
-                    ratio = jnp.where(before == 0.0, now, now / before)  # the first converges quadratically
-                    return z, jnp.where(now <= ROUNDING, 0.0, now * ratio), now, ratio, k + 1
+                    z, now = corrected(z, _times(inverse, apart(size, function, z)))
+                    first = jnp.where(old, now, TRUST)  # the first with a new Jacobian converges quadratically
+                    ratio = jnp.where(before == 0.0, first, now / before)
+                    stagnant = (now < STAGNANT) & (ratio >= SLOW)
+                    return z, jnp.where(stagnant, 0.0, now * ratio), now, ratio, k + 1
 
-                z, _, k = carry
-                zero = jnp.zeros((), start.dtype)
-                found = correct((z, zero, zero, zero, k))
-                if start.size > KEEP:
-                    fast = lambda carry: unfinished(carry[1], carry[4]) & (carry[3] < SLOW)  # noqa: E731
-                    found = lax.while_loop(fast, correct, found)
-                return found[0], found[1], found[4]
+                going = lambda carry: unfinished(carry[1], carry[4]) & (carry[3] < SLOW)  # noqa: E731
+                z, error, _, ratio, k = lax.while_loop(going, correct, (z, infinite, zero, zero, k))
+                return jnp.where(ratio < 1, z, carry[0]), inverse, jnp.asarray(True), error, k
 
-            first = (start, jnp.asarray(jnp.inf, start.dtype), jnp.asarray(0))
-            z, error, _ = lax.while_loop(lambda carry: unfinished(*carry[1:]), refresh, first)
-            return z, (error <= self.tol**2).astype(start.dtype)
+            infinite = jnp.asarray(jnp.inf, start.dtype)
+            k = jnp.asarray(0)
+            if start.size <= KEEP:
+                z, error, _ = lax.while_loop(lambda c: unfinished(c[1], c[2]), quadratic, (start, infinite, k))
+                found = kept
+            else:
+                none = jnp.max(jnp.abs(kept[..., 0, :])) == 0.0
+                first = (start, kept, none, infinite, k)
+                z, found, _, error, _ = lax.while_loop(lambda c: unfinished(c[3], c[4]), linear, first)
+            return z, ((error <= allowed).astype(start.dtype), found)
 
         def tangent_solve(linear: Callable[[Array], Array], rhs: Array) -> Array:
             return solve(jax.jacfwd(linear)(jnp.zeros_like(rhs)), rhs)
 
-        root, converged = lax.custom_root(residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True)
-        return root, converged > 0.5
+        root, (converged, inverse) = lax.custom_root(
+            residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True
+        )
+        return root, converged > 0.5, lax.stop_gradient(inverse)
 
 
-@contextmanager
-def rolled_jacobians() -> Iterator[None]:
-    """Within, Jacobians that are kept are computed in a loop over columns: programs are shorter and a little slower."""
-    token = _rolled.set(True)
-    try:
-        yield
-    finally:
-        _rolled.reset(token)
+def no_inverse(n: int) -> Array:
+    """What ``Newton.follow`` takes for n unknowns when no Jacobian is known: zeros, and up to ``KEEP`` nothing at all."""
+    return jnp.zeros((1, 1, 1, n, n) if n > KEEP else (0, 0))  # of rank 5, so that ``scalarize`` leaves it whole
 
 
-_rolled: ContextVar[bool] = ContextVar("rolled", default=False)
+@kept_whole
+def _inverse_in_a_loop(A: Array) -> Array:
+    """A⁻¹, shape=[1, 1, 1, n, n], by Gauss and Jordan's elimination in place, without pivoting."""
+
+    def eliminate(k: Array, A: Array) -> Array:
+        pivot = 1 / A[k, k]
+        row, column = A[k] * pivot, A[:, k]
+        A = (A - jnp.outer(column, row)).at[:, k].set(-column * pivot)
+        return A.at[k].set(row).at[k, k].set(pivot)
+
+    return lax.fori_loop(0, A.shape[0], eliminate, A)[None, None, None]
+
+
+@kept_whole
+def _times(inverse: Array, b: Array) -> Array:
+    return jnp.sum(inverse[0, 0, 0] * b, axis=1)
 
 
 def _jacobian(function: Callable[[Array], Array], z: Array) -> Array:
-    if z.size <= KEEP or not _rolled.get():
-        return jax.jacfwd(function)(z)
+    """Column by column in a loop: a short program, and rarely run."""
     tangent = jax.linearize(function, z)[1]
     return lax.map(tangent, jnp.eye(z.size)).T
 

@@ -7,6 +7,7 @@ import pytest
 
 import geonh as gn
 from geonh.numerics import engine
+from geonh.numerics.apart import apart
 from geonh.numerics.scalarize import scalar_operations
 
 pytestmark = pytest.mark.skipif(not engine.WHOLE_LOOPS, reason="loops are not compiled whole in this process")
@@ -46,11 +47,23 @@ def test_with_and_without_fusion(monkeypatch, fused):
     np.testing.assert_allclose(run(jnp.asarray(X), 50), pendulums(jnp.asarray(X), 50), rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("straight", [100, 10**6])
-def test_a_long_step_with_jacobians_in_loops(monkeypatch, straight):
-    """A Gauss method of ten unknowns, straight or rolled, against its step on arrays."""
-    monkeypatch.setattr(engine, "STRAIGHT", straight)
-    system = gn.System(  # made here, so that nothing compiled is found again
+def test_the_longest_straight_piece_is_counted():
+    twice = lambda x: jax.lax.cond(x[0, 0] > 0, lambda: pendulums(x, 3), lambda: x) + jnp.sin(x)  # noqa: E731
+    assert scalar_operations(jax.make_jaxpr(engine.on_scalars(twice))(X)) < 6 * 12
+
+
+def test_a_piece_apart_is_the_same_and_says_nan():
+    function = lambda x: (jnp.sin(x), x @ x)  # noqa: E731
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(apart(x[1], function, x)[0], jnp.sin(x))
+    assert np.isnan(apart(jnp.asarray(np.nan), function, x)[1])
+    np.testing.assert_array_equal(jax.jacrev(lambda x: apart(x[1], function, x)[1])(x), 2 * x)
+    np.testing.assert_array_equal(jax.vmap(lambda x: apart(x, jnp.cos, x))(x), jnp.cos(x))
+
+
+def test_a_whole_run_on_scalars_and_on_arrays():
+    """A Gauss method of ten unknowns, with loops over stages and columns and a kept inverse."""
+    system = gn.System(
         gn.groups.SO3(),
         metric=np.diag([1.0, 1.5, 2.0]),
         potential=lambda R: R[0, 2] + R[1, 0] * R[2, 2],
@@ -58,6 +71,5 @@ def test_a_long_step_with_jacobians_in_loops(monkeypatch, straight):
     )
     options = {"xi0": system.project(None, [1.0, -0.5, 0.2]), "dt": 0.02, "n_steps": 30}
     run = gn.solve(system, gn.Gauss(2), **options)
-    with jax.enable_x64(True):
-        nodes = jax.jit(lambda: gn.integrate(system, gn.Gauss(2), **options))()
+    nodes = jax.jit(lambda: gn.integrate(system, gn.Gauss(2), **options))()
     np.testing.assert_allclose(run.p_plus, nodes.p_plus, rtol=1e-12, atol=1e-13)

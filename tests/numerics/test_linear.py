@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonh.numerics.linear import UNROLLED, UNROLLED_ON_SCALARS, det, factor, gram_schmidt, solve, solve_spd, substitute
+from geonh.numerics.linear import UNROLLED, UNROLLED_ON_SCALARS, det, gram_schmidt, solve, solve_spd
 from geonh.numerics.scalarize import scalarize
 
 
@@ -90,16 +90,10 @@ ON_ARRAYS_AND_SCALARS = pytest.mark.parametrize("scalars", [False, True], ids=["
 
 @ON_ARRAYS_AND_SCALARS
 @pytest.mark.parametrize("n", [3, UNROLLED + 4, UNROLLED_ON_SCALARS + 2])
-def test_one_factorisation_serves_many_right_hand_sides(n, scalars):
-    a, b, c = jnp.asarray(skewed(n)), jnp.arange(n) / n, jnp.cos(jnp.arange(float(n)))
-
-    def both(a, b, c):
-        factors = factor(a)
-        return substitute(factors, b), substitute(factors, c), solve(a, b)
-
-    x, y, z = jax.jit(scalarize(both, 10**5) if scalars else both)(a, b, c)
-    for found, right in ((x, b), (y, c), (z, b)):
-        np.testing.assert_allclose(a @ found, right, atol=1e-13)
+def test_on_scalars_as_on_arrays(n, scalars):
+    a, b = jnp.asarray(skewed(n)), jnp.arange(2.0 * n).reshape(n, 2) / n
+    x = jax.jit(scalarize(solve, 10**5) if scalars else solve)(a, b)
+    np.testing.assert_allclose(a @ x, b, atol=1e-13)
 
 
 @ON_ARRAYS_AND_SCALARS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonh.numerics.newton import KEEP, Newton, rolled_jacobians
+from geonh.numerics.newton import KEEP, Newton, no_inverse
 
 
 @pytest.fixture(autouse=True)
@@ -115,18 +115,41 @@ def test_batches_converge_each_on_its_own():
     np.testing.assert_allclose(roots**3 + roots, targets[:, None] * np.ones(2), rtol=1e-14)
 
 
-def test_rolled_jacobians_change_the_program_not_the_root():
-    residual, root = problem(KEEP + 4, 1)
+def test_an_inverse_follows_equations_that_change_little():
+    """A root carried along a path: only the first call computes a Jacobian, and the roots are as exact as without."""
+    n = KEEP + 3
+    rng = np.random.default_rng(2)
+    B, c = jnp.asarray(rng.normal(size=(n, n)) / n), jnp.asarray(rng.normal(size=n))
+    equations = lambda s: lambda z: z + 0.5 * jnp.sin(B @ z) - jnp.cos(s + c)  # noqa: E731
+    z, inverse = jnp.zeros(n), no_inverse(n)
+    for k in range(20):
+        z, converged, new = Newton().follow(equations(0.01 * k), z, inverse)
+        assert converged
+        assert np.abs(equations(0.01 * k)(z)).max() < 4e-16
+        assert (np.array_equal(new, inverse)) == (k > 0)
+        inverse = new
+    slope = jnp.eye(n) + 0.5 * jnp.cos(B @ z)[:, None] * B
+    np.testing.assert_allclose(inverse.reshape(n, n) @ slope, np.eye(n), atol=0.2)
 
-    def rolled(z):
-        with rolled_jacobians():
-            return Newton().solve(residual, z)[0]
 
-    straight = lambda z: Newton().solve(residual, z)[0]  # noqa: E731
-    start = root + 0.1
-    assert "scan" in str(jax.make_jaxpr(rolled)(start))
-    assert "scan" not in str(jax.make_jaxpr(straight)(start))
-    np.testing.assert_allclose(rolled(start), straight(start), rtol=1e-14, atol=1e-15)
+def test_a_useless_inverse_is_replaced():
+    n = KEEP + 1
+    residual, root = problem(n, 3)
+    for bad in (5.0, -1.0, 1e-6):
+        found, converged, inverse = Newton().follow(residual, root + 0.1, jnp.full_like(no_inverse(n), bad))
+        assert converged
+        np.testing.assert_allclose(found, root, atol=1e-14)
+        slope = jax.jacfwd(residual)(found)
+        np.testing.assert_allclose(inverse.reshape(n, n) @ slope, np.eye(n), atol=0.2)
+
+
+def test_up_to_the_limit_nothing_is_kept():
+    assert no_inverse(KEEP).size == 0
+    residual, root = problem(KEEP, 4)
+    found, converged, inverse = Newton().follow(residual, root + 0.1, no_inverse(KEEP))
+    assert converged
+    assert inverse.size == 0
+    np.testing.assert_allclose(found, root, atol=1e-14)
 
 
 def test_bad_options_are_refused():

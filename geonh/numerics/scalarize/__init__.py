@@ -24,18 +24,18 @@ import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from geonh.numerics.scalarize.control import scalar_form
+from geonh.numerics.scalarize.control import kept_whole, scalar_form
 from geonh.numerics.scalarize.entries import WHOLE, array_of, entries_of
 from geonh.numerics.scalarize.evaluator import Evaluator, TooManyOps
 from geonh.numerics.scalarize.folding import ELEMENTWISE
 
-__all__ = ["WHOLE", "scalar_form", "scalar_operations", "scalarize"]
+__all__ = ["WHOLE", "kept_whole", "scalar_form", "scalar_operations", "scalarize"]
 
 MAX_OPS = 16_000
 """Programs of more scalar operations than this are left as they are."""
 
 
-def scalarize(fn: Callable, max_ops: int = MAX_OPS, otherwise: Callable | None = None) -> Callable:
+def scalarize(fn: Callable, max_ops: int = MAX_OPS) -> Callable:
     """The same function, evaluated on scalars when it is traced.
 
     Use it only for the primal evaluation of a step in a compiled loop. Custom derivative rules are inlined
@@ -49,9 +49,7 @@ def scalarize(fn: Callable, max_ops: int = MAX_OPS, otherwise: Callable | None =
         Any traceable function of pytrees. Array leaves of its arguments are traced, or folded if they are
         concrete while others are traced; other leaves (Python numbers too) are static.
     max_ops : int
-        Largest number of scalar operations, counted after folding; compilation takes about a second for 1500.
-    otherwise : callable, optional
-        What is called beyond that number; ``fn`` itself when left out.
+        Largest number of scalar operations, counted after folding; beyond it ``fn`` itself is called.
 
     Returns
     -------
@@ -82,20 +80,29 @@ def scalarize(fn: Callable, max_ops: int = MAX_OPS, otherwise: Callable | None =
         try:  # inside a trace of its own, so that nothing is left behind when the count is exceeded
             flat = jax.jit(scalar_program)(*(values[i] for i in traced))
         except TooManyOps:
-            return (otherwise or fn)(*args, **kwargs)
+            return fn(*args, **kwargs)
         return eqx.combine(jax.tree.unflatten(jax.tree.structure(struct), flat), static)
 
     return wrapped
 
 
 def scalar_operations(closed: ClosedJaxpr) -> int:
-    """How many operations the functions evaluated on scalars in a jaxpr have, a loop's body counted once."""
+    """Operations in the longest piece without a loop or a branch of the functions evaluated on scalars in a jaxpr."""
     programs = [eqn for eqn in closed.jaxpr.eqns if eqn.params.get("name") == "scalar_program"]
-    return sum(_operations(eqn.params["jaxpr"].jaxpr) for eqn in programs)
+    return max((max(_operations(eqn.params["jaxpr"].jaxpr)) for eqn in programs), default=0)
 
 
-def _operations(jaxpr: Jaxpr) -> int:
-    params = [value for eqn in jaxpr.eqns for value in eqn.params.values()]
-    inner = [x for value in params for x in (value if isinstance(value, tuple) else (value,))]
-    arithmetic = sum(eqn.primitive.name in ELEMENTWISE for eqn in jaxpr.eqns)
-    return arithmetic + sum(_operations(x.jaxpr) for x in inner if isinstance(x, ClosedJaxpr))
+def _operations(jaxpr: Jaxpr) -> list[int]:
+    """Numbers of operations: of the jaxpr itself, and of each body of a loop or branch within."""
+    own, bodies = 0, []
+    for eqn in jaxpr.eqns:
+        own += eqn.primitive.name in ELEMENTWISE
+        params = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple) else (value,))]
+        for inner in (x.jaxpr for x in params if isinstance(x, ClosedJaxpr)):
+            here, *below = _operations(inner)
+            bodies += below
+            if eqn.primitive.name in ("while", "scan", "cond"):
+                bodies.append(here)
+            else:
+                own += here
+    return [own, *bodies]

@@ -51,7 +51,18 @@ def scalar_form(form: Callable) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def _inline(ev: Evaluator, eqn: Any, xs: list) -> list:
+def kept_whole(function: Callable) -> Callable:
+    """Decorator: a call of the function, without derivatives, stays what it is, on arrays: short, and rarely made."""
+    _WHOLE_CALLS.add(function.__name__)
+    return jax.jit(function)
+
+
+_WHOLE_CALLS: set[str] = set()
+
+
+def _inline(ev: Evaluator, eqn: Any, xs: list) -> list | None:
+    if eqn.params.get("name") in _WHOLE_CALLS:
+        return None
     arity, form = _FORMS.get(eqn.params.get("name", ""), (-1, None))
     if form is not None and arity == len(xs):  # a derivative of the function has its name, but more arguments
         avals = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]

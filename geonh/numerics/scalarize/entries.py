@@ -10,7 +10,9 @@ import numpy as np
 from jax import lax
 
 WHOLE = 600
-"""Arrays with more entries than this stay arrays."""
+"""Arrays with more entries than this stay arrays,"""
+RANK = 5
+"""and so do those of this rank or more, which is how a caller asks for it."""
 
 
 def is_constant(entry: Any) -> bool:
@@ -19,7 +21,7 @@ def is_constant(entry: Any) -> bool:
 
 def is_whole(aval: Any) -> bool:
     plain = hasattr(aval, "shape") and not jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
-    return not plain or aval.size > WHOLE
+    return not plain or aval.size > WHOLE or aval.ndim >= RANK
 
 
 def pack(entries: Sequence, shape: Sequence[int]) -> np.ndarray:
