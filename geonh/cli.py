@@ -429,8 +429,8 @@ def _warn_of_alternation(trajectory: Trajectory) -> None:
         t = trajectory.t[int(np.argmax(swing > 0.1))]
         out.print(
             f"[bold yellow]the multipliers alternate:[/] from t = {t:g} s their swing from node to node is more than a "
-            "tenth of the momentum. A smaller step does not cure it, a method in quasi-velocities does: --method midpoint "
-            "or gauss4",
+            "tenth of the momentum. A smaller step does not cure it, a method in quasi-velocities does: "
+            "--method midpoint or gauss4",
             highlight=False,
         )
 

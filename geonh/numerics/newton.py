@@ -89,7 +89,7 @@ class Newton(eqx.Module):
         ----------
         residual, guess, floor
             As for ``solve``.
-        inverse : array, shape=[n, n]
+        inverse : array
             Of the Jacobian, from the call before; ``no_inverse(n)`` in the first.
 
         Returns
@@ -106,49 +106,9 @@ class Newton(eqx.Module):
 
         def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
             size = jnp.max(jnp.abs(start)) + floor / self.tol
-            zero = jnp.zeros((), start.dtype)
-
-            allowed = max(self.tol**2, ROUNDING)
-
-            def unfinished(error: Array, k: Array) -> Array:
-                return (error > allowed) & (k < self.max_iterations)  # false for nan
-
-            def corrected(z: Array, delta: Array) -> tuple[Array, Array]:
-                z = z - delta
-                return z, jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
-
-            def quadratic(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-                z, _, k = carry
-                z, now = corrected(z, solve(jax.jacfwd(function)(z), function(z)))
-                return z, now * now, k + 1
-
-            def linear(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                z, inverse, old, _, k = carry
-                fresh = lambda: _inverse_in_a_loop(_jacobian(function, z))  # noqa: E731
-                inverse = lax.cond(old, fresh, lambda: inverse)
-
-                def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                    z, _, before, ratio, k = carry
-                    z, now = corrected(z, _times(inverse, apart(size, function, z)))
-                    first = jnp.where(old, now, TRUST)  # the first with a new Jacobian converges quadratically
-                    ratio = jnp.where(before == 0.0, first, now / before)
-                    stagnant = (now < STAGNANT) & (ratio >= SLOW)
-                    return z, jnp.where(stagnant, 0.0, now * ratio), now, ratio, k + 1
-
-                going = lambda carry: unfinished(carry[1], carry[4]) & (carry[3] < SLOW)  # noqa: E731
-                z, error, _, ratio, k = lax.while_loop(going, correct, (z, infinite, zero, zero, k))
-                return jnp.where(ratio < 1, z, carry[0]), inverse, jnp.asarray(True), error, k
-
-            infinite = jnp.asarray(jnp.inf, start.dtype)
-            k = jnp.asarray(0)
-            if start.size <= KEEP:
-                z, error, _ = lax.while_loop(lambda c: unfinished(c[1], c[2]), quadratic, (start, infinite, k))
-                found = kept
-            else:
-                none = jnp.max(jnp.abs(kept[..., 0, :])) == 0.0
-                first = (start, kept, none, infinite, k)
-                z, found, _, error, _ = lax.while_loop(lambda c: unfinished(c[3], c[4]), linear, first)
-            return z, ((error <= allowed).astype(start.dtype), found)
+            method = self._quadratic if start.size <= KEEP else self._linear
+            z, error, found = method(function, start, kept, size)
+            return z, ((error <= self._allowed).astype(start.dtype), found)
 
         def tangent_solve(linear: Callable[[Array], Array], rhs: Array) -> Array:
             return solve(jax.jacfwd(linear)(jnp.zeros_like(rhs)), rhs)
@@ -158,14 +118,73 @@ class Newton(eqx.Module):
         )
         return root, converged > 0.5, lax.stop_gradient(inverse)
 
+    @property
+    def _allowed(self) -> float:
+        return max(self.tol**2, ROUNDING)
+
+    def _unfinished(self, error: Array, k: Array) -> Array:
+        return (error > self._allowed) & (k < self.max_iterations)  # false for nan
+
+    def _quadratic(
+        self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
+    ) -> tuple[Array, Array, Array]:
+        """Root, error and ``kept``, with a Jacobian for each correction."""
+
+        def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            z, _, k = carry
+            z, now = _corrected(z, solve(jax.jacfwd(function)(z), function(z)), size)
+            return z, now * now, k + 1
+
+        first: tuple[Array, ...] = (start, jnp.asarray(jnp.inf, start.dtype), jnp.asarray(0))
+        z, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[1:]), correct, first)
+        return z, error, kept
+
+    def _linear(
+        self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
+    ) -> tuple[Array, Array, Array]:
+        """Root, error and the inverse used last, renewed where the corrections shrink too slowly."""
+        infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            start, inverse, renew, _, k = carry
+            inverse = lax.cond(renew, lambda: _inverse(_jacobian(function, start)), lambda: inverse)
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                z, _, before, ratio, k = carry
+                z, now = _corrected(z, _times(inverse, apart(size, function, z)), size)
+                ratio = jnp.where(before == 0.0, jnp.where(renew, now, TRUST), now / before)
+                stagnant = (now < STAGNANT) & (ratio >= SLOW)
+                return z, jnp.where(stagnant, 0.0, now * ratio), now, ratio, k + 1
+
+            fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < SLOW)  # noqa: E731
+            begin: tuple[Array, ...] = (start, infinite, zero, zero, k)
+            z, error, _, ratio, k = lax.while_loop(fast, correct, begin)
+            error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
+            better = (ratio < 1) | ~self._unfinished(error, k)
+            return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
+
+        unknown = jnp.max(jnp.abs(kept[..., 0, :])) == 0.0
+        first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
+        z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
+        return z, error, found
+
+
+def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
+    """z − δ and the relative size of δ."""
+    z = z - delta
+    return z, jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
+
 
 def no_inverse(n: int) -> Array:
-    """What ``Newton.follow`` takes for n unknowns when no Jacobian is known: zeros, and up to ``KEEP`` nothing at all."""
-    return jnp.zeros((1, 1, 1, n, n) if n > KEEP else (0, 0))  # of rank 5, so that ``scalarize`` leaves it whole
+    """What ``Newton.follow`` takes for n unknowns when nothing is known: zeros, and up to ``KEEP`` an empty array.
+
+    It has shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole.
+    """
+    return jnp.zeros((1, 1, 1, n, n) if n > KEEP else (0, 0))
 
 
 @kept_whole
-def _inverse_in_a_loop(A: Array) -> Array:
+def _inverse(A: Array) -> Array:
     """A⁻¹, shape=[1, 1, 1, n, n], by Gauss and Jordan's elimination in place, without pivoting."""
 
     def eliminate(k: Array, A: Array) -> Array:

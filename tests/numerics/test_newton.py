@@ -143,6 +143,22 @@ def test_a_useless_inverse_is_replaced():
         np.testing.assert_allclose(inverse.reshape(n, n) @ slope, np.eye(n), atol=0.2)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_rounding_in_the_residual_is_no_failure(scale):
+    """Residuals that are small differences of large numbers: corrections stagnate above the tolerance, at the root."""
+    n = KEEP + 2
+    residual, root = problem(n, 5)
+    noisy = lambda offset: lambda z: (residual(scale * z) + offset) - offset  # noqa: E731
+    follow = jax.jit(lambda offset, start, inverse: Newton().follow(noisy(offset), start, inverse))
+    inverse = no_inverse(n)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        offset, start = 10 ** rng.uniform(0, 2, size=n), root + 10 ** rng.uniform(-13, -1) * rng.normal(size=n)
+        found, converged, inverse = follow(offset, start / scale, inverse)
+        assert converged
+        np.testing.assert_allclose(scale * found, root, atol=1e-12)
+
+
 def test_up_to_the_limit_nothing_is_kept():
     assert no_inverse(KEEP).size == 0
     residual, root = problem(KEEP, 4)

@@ -11,7 +11,7 @@ from jax import lax
 from jax.extend.core import jaxprs_in_params
 
 from geonh.numerics.linear import solve
-from geonh.numerics.scalarize import WHOLE, scalarize
+from geonh.numerics.scalarize import WHOLE, kept_whole, scalarize
 
 
 @pytest.fixture(autouse=True)
@@ -428,3 +428,25 @@ def test_whole_stepping_loop():
     x = jnp.array([1.0, 2.0, 3.0])
     check(loop, x, 20, rtol=1e-13)
     assert primitives(scalarize(loop), x, 20).count("dynamic_update_slice") == 1
+
+
+@kept_whole
+def outer_in_a_loop(x):
+    return lax.fori_loop(0, 3, lambda i, a: a + i * jnp.outer(x, x), jnp.zeros((3, 3)))[None, None, None]
+
+
+def test_calls_and_arrays_that_are_kept_whole():
+    """A value of rank 5 through a loop and a branch, made and used by functions that stay on arrays."""
+
+    def fn(x):
+        def body(carry):
+            k, x, kept = carry
+            kept = lax.cond(k == 1, lambda: outer_in_a_loop(x), lambda: kept)
+            return k + 1, jnp.sin(x) + kept[0, 0, 0, 1], kept
+
+        return lax.while_loop(lambda c: c[0] < 4, body, (jnp.asarray(0), x, jnp.zeros((1, 1, 1, 3, 3))))
+
+    check(fn, random(0, 3), rtol=1e-14)
+    names = primitives(scalarize(fn), random(0, 3))
+    assert names.count("while") + names.count("scan") == 2
+    assert "sin" in names

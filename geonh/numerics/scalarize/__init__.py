@@ -7,10 +7,10 @@ constants), so the zeros of a structure matrix or of an identity tangent cost no
 straight-line scalar code and fuses it.
 
 How a value is held: a NumPy object array whose entries are NumPy scalars (known constants) or JAX scalars; an
-array of more than ``WHOLE`` entries, such as the buffer of a stepping loop, stays a JAX array. How an
-operation is evaluated: ``folding.ELEMENTWISE`` primitives act entry by entry, ``moves.RULES`` move or sum
-entries, ``control.CONTROL`` are calls and loops; anything else (LAPACK, sort, traced indices) is done by the primitive
-itself, on stacked arrays.
+array of more than ``WHOLE`` entries, such as the buffer of a stepping loop, or of rank ``RANK``, such as a kept
+inverse, stays a JAX array. How an operation is evaluated: ``folding.ELEMENTWISE`` primitives act entry by entry,
+``moves.RULES`` move or sum entries, ``control.CONTROL`` are calls and loops; a function under ``kept_whole``, and
+anything else (LAPACK, sort, traced indices), is done as it is, on stacked arrays.
 """
 
 from __future__ import annotations

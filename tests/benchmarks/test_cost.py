@@ -1,7 +1,7 @@
 """Cost of a step of each method against GNI's, for each implicit solve it makes.
 
-On demand: ``pytest -m benchmark -s tests/benchmarks/test_family.py``; the overhead of a call is subtracted. That the methods agree is asserted; times are
-printed, not asserted.
+On demand: ``pytest -m benchmark -s tests/benchmarks/test_cost.py``. The overhead of a call is subtracted.
+That the methods agree is asserted; times are printed, not asserted.
 """
 
 import time
@@ -27,7 +27,6 @@ SOLVES = {
     "euler-ab": 2,
 }
 """Implicit solves of a step, of the size of GNI's: stages, or substeps; 1 where nothing is said."""
-
 
 STARTS = {
     "suslov": ({}, [0.4, 1.0, 0.0], None, 0.01),
