@@ -420,7 +420,8 @@ def _warn_of_alternation(trajectory: Trajectory) -> None:
 
     method, system = trajectory.method, trajectory.system
     jump = np.linalg.norm(trajectory.p_minus - trajectory.p_plus, axis=1).max() / 2
-    if method is None or system is None or not method.jumps or jump < 0.05 * np.linalg.norm(trajectory.p, axis=1).max():
+    small = jump <= 0.05 * np.linalg.norm(trajectory.p, axis=1).max()
+    if method is None or system is None or not method.reflects or system.distribution is None or small:
         return
     from geonh.diagnostics import alternation
 

@@ -140,6 +140,9 @@ class Trajectory:
             controls = self.clock.controls
         clock = Clock(np.float64(self.t0), np.float64(self.dt), controls)
         state = self.state._replace(g=system.point(self.state.g))
+        start = jax.eval_shape(lambda: method.init(system, clock, state.g, jnp.zeros(system.group.dim)))
+        if np.shape(state.inverse) != start.inverse.shape:  # of another version: Newton begins anew
+            state = state._replace(inverse=np.zeros(start.inverse.shape))
         return replace(self, system=system, method=method, clock=clock, state=state)
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ class Trajectory:
             with float64():
                 new = self.method.step(self.system, self.clock, self.state)
                 residual = float(self.method.residual(self.system, self.clock, self.state, new))
-            text += f" (residual of the implicit step {residual:.2g})"
+            text += f" (residual of the implicit step {residual:.2g})" if residual else ""
         return text
 
     @property

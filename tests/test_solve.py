@@ -332,3 +332,17 @@ def test_without_the_flag_the_result_is_the_same():
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"GEONH_KEEP_XLA_FLAGS": "1"}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     np.testing.assert_allclose([float(v) for v in out.stdout.split()], sleigh_run().g[-1], atol=1e-13)
+
+
+def test_a_file_without_newtons_inverse_can_be_resumed(tmp_path):
+    import xarray as xr
+
+    sleigh, options = gn.systems.chaplygin_sleigh(), {"xi0": [0.8, -0.5, 0.0], "dt": 0.05}
+    run = gn.solve(sleigh, gn.Gauss(2), n_steps=10, **options)
+    path = run.save(tmp_path / "run.nc")
+    with xr.open_dataset(path) as data:
+        data.load().drop_vars("state_inverse").to_netcdf(tmp_path / "old.nc")
+    whole = gn.solve(sleigh, gn.Gauss(2), n_steps=20, **options)
+    for name, tolerance in (("run.nc", 0), ("old.nc", 1e-14)):
+        resumed = gn.resume(tmp_path / name, 10, system=sleigh, method=gn.Gauss(2))
+        np.testing.assert_allclose(resumed.g_vector, whole.g_vector, rtol=0, atol=tolerance)

@@ -86,23 +86,27 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
     Parameters
     ----------
     trajectory : Trajectory
-        With its system and its method, one whose momentum jumps at the nodes.
+        With its system and its method, one that reflects the momentum at each node: GNI, RATTLE or SHAKE.
 
     Raises
     ------
     ValueError
-        For a method whose momentum does not jump, or a system without constraints.
+        For any other method, compositions included, and for a system without constraints.
     """
     system, method = trajectory._bound, trajectory.method
-    if method is None or not method.jumps:
+    if method is None:
+        raise ValueError(
+            "this trajectory came from a file without its method; attach it with trajectory.bind(system, method)"
+        )
+    if not method.reflects:
         name = trajectory.attributes["method"]
-        raise ValueError(f"the momentum of {name} does not jump at the nodes: there is nothing to alternate")
+        raise ValueError(f"{name} does not reflect the momentum at the nodes: no part of it alternates")
     if system.distribution is None:
         raise ValueError(f"{system.name} has no constraints: there are no multipliers to alternate")
     arrays, static = split((system, method, trajectory.clock))
     with float64():
         part, p = _alternating(arrays, static, trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus)
-    return np.asarray(part) / np.asarray(p).max()
+    return np.asarray(part) / (np.asarray(p).max() or 1.0)
 
 
 @partial(jax.jit, static_argnums=1)

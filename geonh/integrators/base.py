@@ -144,6 +144,8 @@ class Integrator(Precise):
 
     jumps = False
     """Whether p⁻ ≠ p⁺ at the nodes: the constraint acts as an impulse there."""
+    reflects = False
+    """Whether p⁻ is p⁺ reflected about the constraint, so that a part of it may alternate in sign."""
     looks_ahead = False
     """Whether the state holds the next increment already, so that the step size cannot change: not composable."""
 

@@ -91,7 +91,7 @@ class Composition(Integrator):
         return self.parts[0].recentre(system, state)
 
     def multipliers(self, system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
-        inner = clock.part(k, 0.0, self.fractions[-1])
+        inner = clock.part(k, 0.0, self.fractions[0])  # the impulse at a node is kept for the next substep
         return self.parts[-1].multipliers(system, inner, jnp.asarray(0), g, p_plus, p_minus)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
@@ -99,7 +99,7 @@ class Composition(Integrator):
         state = self.parts[0].init(system, inner, g0, xi0)
         for part in self.members[1:]:
             other = jax.eval_shape(lambda part=part: part.init(system, inner, g0, xi0))  # type: ignore[misc]
-            if (other.increment.shape, other.rows.shape) != (state.increment.shape, state.rows.shape):
+            if any(getattr(other, n).shape != getattr(state, n).shape for n in ("increment", "rows", "inverse")):
                 raise ValueError(f"{type(part).__name__} and {type(self.parts[0]).__name__} keep different states")
         return state
 

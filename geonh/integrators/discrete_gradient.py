@@ -30,9 +30,9 @@ from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
 from geonh.integrators.base import Clock, Guarantees, State
-from geonh.integrators.hamel import Advance, QuasiVelocityMethod, default_retraction
+from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.mechanics.quasi_velocities import adapted_frame, gyroscopic_force
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
@@ -84,13 +84,14 @@ class DiscreteGradient(QuasiVelocityMethod):
         )
 
     def refuse(self, system: System) -> None:
+        super().refuse(system)
         if not system.is_quadratic:
             raise ValueError(f"DiscreteGradient is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian")
         if isinstance(system.distribution, AffineDistribution):
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
 
     def retraction_on(self, system: System) -> Retraction:
-        return default_retraction(self.retraction, system)
+        return retraction_on(system.group, self.retraction)
 
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         x = system.action.at(state.g)
@@ -114,7 +115,8 @@ class DiscreteGradient(QuasiVelocityMethod):
             return jnp.concatenate([zeta - h * xi, w1 - w0 - h * rate])
 
         floor = 1e-14 * jnp.abs(h)
-        z, solved, inverse = self.newton.follow(mismatch, state.increment, state.inverse, floor)
+        guess = jnp.concatenate([state.increment[:n], w0])
+        z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor)
         zeta, w1 = z[:n], z[n:]
         g = system.group.compose(state.g, self._increment(system, zeta))
         ahead = adapted_frame(system, system.action.at(g), R)

@@ -30,7 +30,7 @@ from jax import Array
 
 from geonh.geometry.field import takes_parameters
 from geonh.groups.base import Point
-from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
 from geonh.integrators.base import (
     Clock,
     Guarantees,
@@ -162,11 +162,10 @@ class DLA(Integrator):
 
     def tau(self, system: System) -> Retraction:
         """The retraction used on a system."""
-        return self.retraction or (Cayley() if system.group.has_cayley else Exponential())
+        return retraction_on(system.group, self.retraction)
 
     def refuse(self, system: System) -> None:
-        if isinstance(self.retraction, Cayley) and not system.group.has_cayley:
-            raise ValueError(f"{system.group} has no Cayley map; use retraction='exp'")
+        self.tau(system)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""

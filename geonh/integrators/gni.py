@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
 from geonh.integrators.base import (
     Clock,
     Guarantees,
@@ -54,7 +54,7 @@ class _DiscreteFlow(Integrator):
     newton: Newton
     start: str = eqx.field(static=True)
     _reference: ClassVar[str]
-    jumps = True
+    jumps = reflects = True
 
     def __init__(
         self,
@@ -90,13 +90,10 @@ class _DiscreteFlow(Integrator):
 
     def tau(self, system: System) -> Retraction:
         """The retraction used on a system: the one asked for, else Cayley where the group has it."""
-        if self.retraction is not None:
-            return self.retraction
-        return Cayley() if system.group.has_cayley else Exponential()
+        return retraction_on(system.group, self.retraction)
 
     def refuse(self, system: System) -> None:
-        if isinstance(self.retraction, Cayley) and not system.group.has_cayley:
-            raise ValueError(f"{system.group} has no Cayley map; use retraction='exp'")
+        self.tau(system)
 
     @abstractmethod
     def average(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Cayley, Exponential, Retraction
+from geonh.groups.retraction import Retraction
 from geonh.integrators.base import Clock, Integrator, Result, State, first_failure, rank_lost, rows_of
 from geonh.mechanics.quasi_velocities import completing_forms, frame, velocity
 from geonh.mechanics.system import System
@@ -43,6 +43,9 @@ class QuasiVelocityMethod(Integrator):
     @abstractmethod
     def retraction_on(self, system: System) -> Retraction:
         """The retraction used on a system."""
+
+    def refuse(self, system: System) -> None:
+        self.retraction_on(system)
 
     @abstractmethod
     def guess(self, system: System, clock: Clock, state: State) -> Array:
@@ -83,8 +86,3 @@ class QuasiVelocityMethod(Integrator):
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.zeros(())
-
-
-def default_retraction(retraction: Retraction | None, system: System) -> Retraction:
-    """The retraction asked for, else Cayley where the group has it."""
-    return retraction or (Cayley() if system.group.has_cayley else Exponential())

@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Retraction, make_retraction, retraction_on
 from geonh.integrators.base import (
     Clock,
     Guarantees,
@@ -110,12 +110,15 @@ class Lobatto(Integrator):
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
+    def refuse(self, system: System) -> None:
+        self.tau(system)
+
     def turned(self, before: State, state: State) -> State:
         return state  # the multipliers stay, and the stages are a guess only
 
     def tau(self, system: System) -> Retraction:
         """The retraction used on a system."""
-        return self.retraction or (Cayley() if system.group.has_cayley else Exponential())
+        return retraction_on(system.group, self.retraction)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         x, zero = system.action.at(g0), jnp.asarray(0)

@@ -32,7 +32,7 @@ from jax import Array
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Cayley, Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Retraction, make_retraction, retraction_on
 from geonh.integrators.base import (
     Clock,
     Guarantees,
@@ -65,7 +65,7 @@ class RATTLE(Integrator):
     retraction: Retraction | None
     newton: Newton
     start: str = eqx.field(static=True)
-    jumps = True
+    jumps = reflects = True
 
     def __init__(
         self, retraction: str | Retraction = "auto", *, newton: Newton | None = None, start: str = "average"
@@ -89,6 +89,7 @@ class RATTLE(Integrator):
         )
 
     def refuse(self, system: System) -> None:
+        self._tau(system)
         refuse_changing_mass(self, system)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
@@ -127,7 +128,7 @@ class RATTLE(Integrator):
         return finish(state, g, incoming, average + push, zeta, rows_of(system, y), solved & found, turned)
 
     def _tau(self, system: System) -> Retraction:
-        return self.retraction or (Cayley() if system.group.has_cayley else Exponential())
+        return retraction_on(system.group, self.retraction)
 
 
 class SHAKE(Integrator):
@@ -140,7 +141,7 @@ class SHAKE(Integrator):
     """
 
     newton: Newton
-    jumps = True
+    jumps = reflects = True
     looks_ahead = True
 
     def __init__(self, *, newton: Newton | None = None) -> None:

@@ -28,9 +28,9 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
 from geonh.integrators.base import Clock, Guarantees, State
-from geonh.integrators.hamel import Advance, QuasiVelocityMethod, default_retraction
+from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
 from geonh.mechanics.quasi_velocities import rates
 from geonh.mechanics.system import System
@@ -63,7 +63,7 @@ class RKMK(QuasiVelocityMethod):
         return explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
 
     def retraction_on(self, system: System) -> Retraction:
-        return default_retraction(self.retraction, system)
+        return retraction_on(system.group, self.retraction)
 
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         return jnp.zeros(0)
@@ -160,7 +160,7 @@ class Gauss(QuasiVelocityMethod):
         )
 
     def retraction_on(self, system: System) -> Retraction:
-        return default_retraction(self.retraction, system)
+        return retraction_on(system.group, self.retraction)
 
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         y = state.rows @ system.velocity(system.action.at(state.g), state.p_minus)

@@ -4,7 +4,8 @@ Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, 
 at rounding level. With corrections of relative size δ_k the error after the k-th is estimated as δ_k·δ_k/δ_{k−1}, and
 after one with a new Jacobian, where convergence is quadratic, as δ_k². Up to ``KEEP`` unknowns every correction has a
 Jacobian of its own, eliminated at trace time. Above, where it costs many residuals, its inverse is kept while the
-corrections shrink fast: from one to the next, and with ``follow`` from step to step.
+corrections shrink fast: from one to the next, and with ``follow`` from step to step. There is no pivoting: a vanishing
+pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -99,6 +100,7 @@ class Newton(eqx.Module):
         inverse : array
             For the next call.
         """
+        inverse = inverse if inverse.size else no_inverse(guess.size)
         if _is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
             return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
@@ -151,16 +153,19 @@ class Newton(eqx.Module):
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
                 z, _, before, ratio, k = carry
-                z, now = _corrected(z, _times(inverse, apart(size, function, z)), size)
-                ratio = jnp.where(before == 0.0, jnp.where(renew, now, TRUST), now / before)
-                stagnant = (now < STAGNANT) & (ratio >= SLOW)
-                return z, jnp.where(stagnant, 0.0, now * ratio), now, ratio, k + 1
+                new, now = _corrected(z, _times(inverse, apart(size, function, z)), size)
+                first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
+                ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
+                error = now * jnp.where(first & renew, now, ratio)
+                error = jnp.where((now < STAGNANT) & (ratio >= SLOW), 0.0, error)
+                error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
+                return jnp.where((ratio >= 1) & (error > 0), z, new), error, now, ratio, k + 1
 
             fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < SLOW)  # noqa: E731
             begin: tuple[Array, ...] = (start, infinite, zero, zero, k)
             z, error, _, ratio, k = lax.while_loop(fast, correct, begin)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
-            better = (ratio < 1) | ~self._unfinished(error, k)
+            better = renew | (ratio < 1) | ~self._unfinished(error, k)
             return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
 
         unknown = jnp.max(jnp.abs(kept[..., 0, :])) == 0.0

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.benchmark
 REPEATS = 300
 
 SOLVES = {
+    "lobatto2": 2,
     "gauss4": 2,
     "gauss6": 3,
     "lobatto4": 3,

@@ -35,9 +35,9 @@ COMPOSED = {
     "SE2xT2": Product([SE2(), Torus(2)]),
     "R2xSO3": Product([Translations(2), SO3()]),
     "SE2op": Opposite(SE2()),
-    "SO3xSE3": Product([SO3(), SE3()]),
 }
 SLOW = {
+    "SO3xSE3": Product([SO3(), SE3()]),
     "R2xSO3op": Product([Translations(2), Opposite(SO3())]),
     "(SE2xS1)op": Opposite(Product([SE2(), Torus(1)])),
     "SE3op": Opposite(SE3()),

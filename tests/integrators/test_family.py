@@ -256,3 +256,14 @@ def test_feedback_refuses_what_it_is_not_for():
     for wrong in ({"solver": "rk5"}, {"gains": -1.0}, {"gains": {"energy": np.nan}}):
         with pytest.raises(ValueError, match=r"solver|gain"):
             gn.Feedback(**wrong)
+
+
+@pytest.mark.parametrize("fractions", [(0.3, 0.7), (0.7, 0.1, 0.2)])
+def test_multipliers_of_a_composition_of_unequal_substeps(fractions):
+    """λ of the impulse at a node, whose part that alternates is small after the exact start."""
+    sleigh = gn.systems.chaplygin_sleigh()
+    run = gn.solve(
+        sleigh, gn.compose(gn.GNI(start="multiplier"), fractions), xi0=[0.8, -0.5, 0.0], dt=1e-3, n_steps=200
+    )
+    exact = [gn.multipliers(sleigh, 0.0, g, xi)[0] for g, xi in zip(run.g[::50], run.xi[::50], strict=True)]
+    np.testing.assert_allclose(run.multipliers[::50, 0], exact, atol=2e-3)

@@ -220,7 +220,7 @@ def test_moser_veselov_is_a_discrete_lagrangian_of_the_user():
     np.testing.assert_allclose(spatial, np.broadcast_to(spatial[0], spatial.shape), atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
+@pytest.mark.parametrize("rule", ["trapezoid", pytest.param("midpoint", marks=pytest.mark.slow)])
 def test_symmetric_methods_retrace_their_steps(rule):
     """From the last node, with momenta exchanged, −dt leads back to the start."""
     system = random_system(GROUPS["R2xSO3"], seed=21, affine=True)
@@ -250,10 +250,21 @@ def test_euler_a_and_b_are_adjoint():
     np.testing.assert_allclose(back.p_plus, there.p_minus[0], atol=1e-12)
 
 
-def test_variational_refuses_constraints_and_cayley_where_there_is_none():
+def test_variational_refuses_constraints():
     system = random_system(GROUPS["R3"], seed=1)
     with pytest.raises(ValueError, match="without constraints"):
         gn.solve(system, gn.Variational(), xi0=np.zeros(3), dt=0.1, n_steps=1)
+
+
+@pytest.mark.parametrize("name", [name for name, method in gn.methods.items() if "retraction" in method.options])
+def test_cayley_is_refused_where_there_is_none(name):
+    units = [[i == k and j == m for j in range(3) for i in range(3)] for k in range(3) for m in range(3) if k != m]
+    basis = np.reshape(units, (6, 3, 3)).astype(float)
+    diagonal = np.stack([np.diag([1.0, -1.0, 0.0]), np.diag([0.0, 1.0, -1.0])])
+    system = gn.System(gn.groups.MatrixGroup(np.concatenate([basis, diagonal])), metric=np.eye(8))
+    gn.methods[name].make(retraction="exp").refuse(system)
+    with pytest.raises(ValueError, match="has no Cayley map; use retraction='exp'"):
+        gn.methods[name].make(retraction="cayley").refuse(system)
 
 
 @pytest.mark.parametrize("bad", [{"rule": "simpson"}, {"retraction": "log"}, {"start": "guess"}])

@@ -23,7 +23,7 @@ STEPS = {
     6: (8, 12, 16, 24),
 }
 DT = 0.04
-QUICK = ("gni", "euler-a", "rattle", "shake", "dla", "midpoint", "rkmk4", "commutator-free4", "rk4", "rk4-energy")
+QUICK = ("gni", "euler-a", "rattle", "shake", "dla", "rkmk4", "rk4-energy")
 ONE_OF_EACH = ("gauss4", "lobatto4", "yoshida4", "discrete-gradient", "variational")
 
 

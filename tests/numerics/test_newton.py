@@ -1,4 +1,4 @@
-"""Newton's iteration: roots to rounding, loud failure, derivatives of the root, Jacobians kept and rolled."""
+"""Newton's iteration: roots to rounding, loud failure, derivatives of the root, Jacobians kept."""
 
 import jax
 import jax.numpy as jnp
@@ -141,6 +141,18 @@ def test_a_useless_inverse_is_replaced():
         np.testing.assert_allclose(found, root, atol=1e-14)
         slope = jax.jacfwd(residual)(found)
         np.testing.assert_allclose(inverse.reshape(n, n) @ slope, np.eye(n), atol=0.2)
+
+
+def test_a_new_jacobian_s_correction_is_not_undone_by_the_next():
+    """One unknown starts where its Jacobian is tiny: the first correction overshoots, those after it creep back."""
+    n = KEEP + 2
+
+    def residual(z):
+        return jnp.append(z[:-1] - 1 + 0.01 * (z[:-1] - 1) ** 2, z[-1] ** 2 - 1e-4)
+
+    found, converged = Newton().solve(residual, jnp.ones(n).at[-1].set(1e-3))
+    assert converged
+    np.testing.assert_allclose(found, jnp.ones(n).at[-1].set(0.01), rtol=1e-13)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
