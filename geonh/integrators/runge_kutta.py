@@ -15,8 +15,9 @@ step,
 
     g_k = cτ(−δ),   g_{k+1} = cτ(δ),   σ_i = −δ + hΣ_j a_ij σ̇_j,   δ = (h/2)Σ_j b_j σ̇_j,   c = g_k τ(δ),
 
-solved for the stages' (σ̇, ẏ). Centred so, the equations are the same seen from either end. With one stage it is the
-implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
+solved for the stages' (σ̇, ẏ), where y = Rξ with R an orthonormal basis of D at c. Centred so, the equations are the
+same seen from either end and know nothing of the steps before: that keeps the energy of a reversible system. With one
+stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from geonh.groups.retraction import Exponential, Retraction, make_retraction, re
 from geonh.integrators.base import Clock, Guarantees, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
-from geonh.mechanics.quasi_velocities import rates
+from geonh.mechanics.quasi_velocities import frame, rates, velocity
 from geonh.mechanics.system import System
+from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.newton import Newton
 
 TABLEAUX = {4: RK4, 6: BUTCHER6}
@@ -178,16 +180,23 @@ class Gauss(QuasiVelocityMethod):
             K = z.reshape(self.stages, n + y.size)
             return K[:, :n], K[:, n:], 0.5 * (jnp.asarray(b) @ K[:, :n])
 
+        xi0 = velocity(system, system.action.at(state.g), y, state.rows)
+
+        def centred(centre: Point) -> Array:
+            return gram_schmidt(frame(system, system.action.at(centre), state.rows), jnp.eye(n))
+
         def mismatch(z: Array) -> Array:
             K, L, delta = unpack(z)
             centre = group.compose(state.g, tau(group, delta))
+            R = centred(centre)
+            y = R @ xi0
 
             def stage(at: tuple[Array, ...]) -> Array:
                 K_i, L_i, a_i, c_i = at
                 sigma = jnp.zeros(n) if self.stages == 1 else a_i @ K - delta
                 g = centre if self.stages == 1 else group.compose(centre, tau(group, sigma))
                 t = clock.time(state.k + c_i)
-                xi, rate = rates(system, t, g, y + a_i @ L, state.rows, clock.between(t))
+                xi, rate = rates(system, t, g, y + a_i @ L, R, clock.between(t))
                 return jnp.concatenate([K_i - h * (tau.dtau_inv(group, -sigma) @ xi), L_i - h * rate])
 
             stages = (K, L, jnp.asarray(a), jnp.asarray(np.sum(a, axis=1)))
@@ -199,8 +208,10 @@ class Gauss(QuasiVelocityMethod):
         z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
         _, L, delta = unpack(z)
         half = tau(group, delta)
-        g = group.compose(group.compose(state.g, half), half)
-        return Advance(g, y + b @ L, solved, 2 * tau.turn(group, delta), z, inverse)
+        centre = group.compose(state.g, half)
+        g, R = group.compose(centre, half), centred(centre)
+        y = state.rows @ velocity(system, system.action.at(g), R @ xi0 + b @ L, R)
+        return Advance(g, y, solved, 2 * tau.turn(group, delta), z, inverse)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

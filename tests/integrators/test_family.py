@@ -8,7 +8,7 @@ import pytest
 from random_systems import random_system, spd, start
 
 import geonh as gn
-from geonh.diagnostics import adjoint_defect
+from geonh.diagnostics import adjoint_defect, drift
 from geonh.groups import SO3, Translations
 from geonh.integrators.composition import COEFFICIENTS
 from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, gyroscopic_force, rates, velocity
@@ -267,3 +267,14 @@ def test_multipliers_of_a_composition_of_unequal_substeps(fractions):
     )
     exact = [gn.multipliers(sleigh, 0.0, g, xi)[0] for g, xi in zip(run.g[::50], run.xi[::50], strict=True)]
     np.testing.assert_allclose(run.multipliers[::50, 0], exact, atol=2e-3)
+
+
+@pytest.mark.parametrize(("stages", "bound"), [(1, 2e-3), (2, 5e-7)])
+def test_gauss_keeps_the_energy_of_a_reversible_system_near(stages, bound):
+    """Over 2000 s and some hundred turns of the contact plane, in coordinates that are chosen anew on the way."""
+    entry = catalogue["contact-oscillator"]
+    system = entry.system()
+    begin = entry.start(system)
+    run = gn.solve(system, gn.Gauss(stages), g0=begin.g0, xi0=begin.xi0, dt=0.05, n_steps=40_000, save_every=20)
+    assert np.ptp(run.energy) < bound
+    assert not drift(run.t, run.energy).drifts
