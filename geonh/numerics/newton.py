@@ -149,7 +149,9 @@ class Newton(eqx.Module):
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             start, inverse, renew, _, k = carry
-            inverse = lax.cond(renew, lambda: _inverse(_jacobian(function, start)), lambda: inverse)
+            # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
+            new = lambda _: (_inverse(_jacobian(function, start)), jnp.asarray(False))  # noqa: E731
+            inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
                 z, _, before, ratio, k = carry
