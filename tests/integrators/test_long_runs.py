@@ -34,8 +34,11 @@ def test_a_million_steps_on_the_reversible_contact_oscillator(name):
     if name == "discrete-gradient":
         assert found.bound < 1e-9  # a rounding error in each of 10⁶ steps
     elif name in FAMILIES:
+        # Within its bound the energy wanders slowly (DLA over 8·10⁶ steps as over 10⁶), so a fitted slope is no test of
+        # drift; the growth of the bound is: tenfold for a drift, threefold for a random walk.
+        tenth = len(trajectory) // 10
         assert found.bound < 0.02
-        assert abs(found.slope) * trajectory.t[-1] < 0.2 * found.bound
+        assert found.bound < 1.1 * drift(trajectory.t[:tenth], trajectory.energy[:tenth]).bound
     if gn.methods[name].make().guarantees.constraint == "nodes":
         assert np.abs(trajectory.constraint_residual).max() < 1e-13
 
