@@ -86,19 +86,6 @@ class Cayley(Retraction):
         return angle * (1 + angle**2 / 4)
 
 
-def retraction_on(group: LieGroup, retraction: Retraction | None) -> Retraction:
-    """The retraction that is asked for, else Cayley where the group has it, else exp.
-
-    Raises
-    ------
-    ValueError
-        If Cayley is asked for and the group has none.
-    """
-    if isinstance(retraction, Cayley) and not group.has_cayley:
-        raise ValueError(f"{group} has no Cayley map; use retraction='exp'")
-    return retraction or (Cayley() if group.has_cayley else Exponential())
-
-
 def make_retraction(retraction: str | Retraction) -> Retraction | None:
     """Retraction of a name: "exp", "cayley", or "auto" (None here): Cayley where the group has it, else exp.
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.geometry.distribution import rank_cosine
 from geonh.groups.base import Point
+from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
@@ -205,6 +207,28 @@ class Integrator(Precise):
         return multipliers(system, clock.time(k), g, xi, clock.control(k))
 
 
+class RetractingIntegrator(Integrator):
+    """A method that moves along a retraction: the one asked for, else Cayley where the group has it, else exp."""
+
+    retraction: eqx.AbstractVar[Retraction | None]
+
+    def tau(self, system: System) -> Retraction:
+        """The retraction used on a system.
+
+        Raises
+        ------
+        ValueError
+            If Cayley is asked for and the group has none.
+        """
+        group = system.group
+        if isinstance(self.retraction, Cayley) and not group.has_cayley:
+            raise ValueError(f"{group} has no Cayley map; use retraction='exp'")
+        return self.retraction or (Cayley() if group.has_cayley else Exponential())
+
+    def refuse(self, system: System) -> None:
+        self.tau(system)
+
+
 def impulse_multipliers(system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
     """λ with p⁻ = p⁺ + h(f + μᵀλ) at a node, shape=[m]: for methods whose momentum jumps there."""
     if system.distribution is None:
@@ -227,6 +251,30 @@ def rows_of(system: System, x: Any) -> Array:
 def rank_lost(before: Array, after: Array) -> Array | bool:
     """Whether the constraint rows became dependent between two nodes."""
     return False if after.size == 0 else rank_cosine(before, after) < RANK_COSINE
+
+
+def arrived(
+    state: State,
+    g: Point,
+    p_plus: Array,
+    p_minus: Array,
+    increment: ArrayLike,
+    rows: Array,
+    inverse: ArrayLike | None = None,
+    *,
+    found: Array | bool = True,
+    turn: Array | float = 0.0,
+) -> State:
+    """The node after ``state``, with its status: whether the equations were solved, and how far the step turns a body;
+    ``inverse`` stays as it is where nothing is said."""
+    status = first_failure(
+        (~jnp.isfinite(jnp.sum(p_minus)) & found, Result.NOT_FINITE),
+        (jnp.logical_not(found), Result.NEWTON),
+        (turn >= jnp.pi, Result.CHART),
+        (rank_lost(state.rows, rows), Result.RANK),
+    )
+    inverse = state.inverse if inverse is None else inverse
+    return State(state.k + 1, g, p_plus, p_minus, increment, rows, status, inverse)
 
 
 def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:

@@ -16,7 +16,7 @@ from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, Result, State, first_failure, rank_lost, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, rows_of
 from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
@@ -110,11 +110,7 @@ class RungeKutta(Integrator):
             wanted = state.increment[0] + system.lagrangian(x, xi) - kinetic  # E − V
             xi = xi * jnp.where(kinetic > 0, jnp.sqrt(wanted / jnp.where(kinetic > 0, kinetic, 1.0)), 1.0)
         p = system.momentum(x, xi)
-        new_rows = rows_of(system, x)
-        status = first_failure(
-            (~jnp.isfinite(jnp.sum(p)), Result.NOT_FINITE), (rank_lost(state.rows, new_rows), Result.RANK)
-        )
-        return State(state.k + 1, g, p, p, state.increment, new_rows, status)
+        return arrived(state, g, p, p, state.increment, rows_of(system, x))
 
     def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
         g = system.group.from_vector(position)

@@ -30,7 +30,7 @@ from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
+from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.mechanics.quasi_velocities import adapted_frame, gyroscopic_force
@@ -90,15 +90,12 @@ class DiscreteGradient(QuasiVelocityMethod):
         if isinstance(system.distribution, AffineDistribution):
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
 
-    def retraction_on(self, system: System) -> Retraction:
-        return retraction_on(system.group, self.retraction)
-
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         x = system.action.at(state.g)
         w = adapted_frame(system, x, state.rows) @ state.p_minus
         return jnp.concatenate([state.increment, w])
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
+    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         h, n, R = clock.dt, system.group.dim, state.rows
         x = system.action.at(state.g)
         w0 = adapted_frame(system, x, R) @ state.p_minus
@@ -109,10 +106,10 @@ class DiscreteGradient(QuasiVelocityMethod):
             middle = (w0 + w1) / 2
             where = self._middle(system, x, zeta)
             F = adapted_frame(system, where, R)
-            xi = F.T @ middle
-            push = system.force(t, where, xi, clock.between(t)) - self._slope(system, x, where, zeta)
+            velocity = F.T @ middle
+            push = system.force(t, where, velocity, clock.between(t)) - self._slope(system, x, where, zeta)
             rate = gyroscopic_force(system, where, middle, R) + F @ push
-            return jnp.concatenate([zeta - h * xi, w1 - w0 - h * rate])
+            return jnp.concatenate([zeta - h * velocity, w1 - w0 - h * rate])
 
         floor = 1e-14 * jnp.abs(h)
         guess = jnp.concatenate([state.increment[:n], w0])
@@ -120,21 +117,21 @@ class DiscreteGradient(QuasiVelocityMethod):
         zeta, w1 = z[:n], z[n:]
         g = system.group.compose(state.g, self._increment(system, zeta))
         ahead = adapted_frame(system, system.action.at(g), R)
-        return Advance(g, R @ (ahead.T @ w1), solved, system.group.turn(zeta), z, inverse)
+        return Advance(g, ahead.T @ w1, solved, system.group.turn(zeta), z, inverse)
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""
         group = system.group
         if self.gradient == "itoh-abe":
             return self._partial_increments(system, zeta)[-1]
-        half = self.retraction_on(system)(group, zeta / 2)
+        half = self.tau(system)(group, zeta / 2)
         return group.compose(half, half)
 
     def _middle(self, system: System, x: Any, zeta: Array) -> Any:
         """Where the frame and the gyroscopic force are taken."""
         if self.gradient == "itoh-abe":
             return x
-        return system.action.act(x, self.retraction_on(system)(system.group, zeta / 2))
+        return system.action.act(x, self.tau(system)(system.group, zeta / 2))
 
     def _partial_increments(self, system: System, zeta: Array) -> list[Point]:
         """1, W₁, W₁W₂, …"""

@@ -30,15 +30,16 @@ from jax import Array
 
 from geonh.geometry.field import takes_parameters
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
+from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import (
     Clock,
     Guarantees,
     Integrator,
     Result,
+    RetractingIntegrator,
     State,
+    arrived,
     first_failure,
-    rank_lost,
     rows_of,
 )
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
@@ -102,7 +103,7 @@ class DiscreteConstraint(Precise):
         return sum(values[1:], values[0]) / len(values)
 
 
-class DLA(Integrator):
+class DLA(RetractingIntegrator):
     """The discrete Lagrange–d'Alembert integrator.
 
     Parameters
@@ -160,13 +161,6 @@ class DLA(Integrator):
     def turned(self, before: State, state: State) -> State:
         return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-before.increment)
 
-    def tau(self, system: System) -> Retraction:
-        """The retraction used on a system."""
-        return retraction_on(system.group, self.retraction)
-
-    def refuse(self, system: System) -> None:
-        self.tau(system)
-
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""
         x, zero = system.action.at(g0), jnp.asarray(0)
@@ -190,14 +184,8 @@ class DLA(Integrator):
         equations, floor = self._node(system, clock, state.k + 1, x, p_plus), 1e-14 * jnp.abs(h)
         zeta, solved, inverse = self.newton.follow(equations, state.increment, state.inverse, floor)
         p_minus = self.rule.legendre_minus(system, tau, h, x, zeta)
-        rows = rows_of(system, x)
-        status = first_failure(
-            (~jnp.isfinite(jnp.sum(p_minus)) & solved, Result.NOT_FINITE),
-            (~solved, Result.NEWTON),
-            (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
-            (rank_lost(state.rows, rows), Result.RANK),
-        )
-        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status, inverse)
+        rows, turn = rows_of(system, x), tau.turn(group, zeta)
+        return arrived(state, g, p_plus, p_minus, zeta, rows, inverse, found=solved, turn=turn)
 
     def _node(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> Callable[[Array], Array]:
         """The equations of the node k for ζ, the force taken at the average momentum."""

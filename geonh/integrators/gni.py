@@ -28,17 +28,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
-from geonh.integrators.base import (
-    Clock,
-    Guarantees,
-    Integrator,
-    Result,
-    State,
-    first_failure,
-    rank_lost,
-    rows_of,
-)
+from geonh.groups.retraction import Exponential, Retraction, make_retraction
+from geonh.integrators.base import Clock, Guarantees, Integrator, RetractingIntegrator, State, arrived, rows_of
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
@@ -46,7 +37,7 @@ from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton, no_inverse
 
 
-class _DiscreteFlow(Integrator):
+class _DiscreteFlow(RetractingIntegrator):
     """What the variational integrator and GNI share: everything but the node."""
 
     rule: DiscreteLagrangian
@@ -88,13 +79,6 @@ class _DiscreteFlow(Integrator):
     def adjoint(self) -> Integrator:
         return self if self.rule.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())
 
-    def tau(self, system: System) -> Retraction:
-        """The retraction used on a system: the one asked for, else Cayley where the group has it."""
-        return retraction_on(system.group, self.retraction)
-
-    def refuse(self, system: System) -> None:
-        self.tau(system)
-
     @abstractmethod
     def average(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> tuple[Array, Array]:
         """p̃_k at the node from the incoming momentum, and whether it was found."""
@@ -133,14 +117,8 @@ class _DiscreteFlow(Integrator):
         p_plus = self.rule.legendre_plus(system, tau, h, x, zeta, y)
         average, found = self.average(system, clock, state.k + 1, y, p_plus)
         p_minus = 2 * average - p_plus
-        rows = rows_of(system, y)
-        status = first_failure(
-            (~jnp.isfinite(jnp.sum(p_minus)) & solved, Result.NOT_FINITE),
-            (~(solved & found), Result.NEWTON),
-            (tau.turn(group, zeta) >= jnp.pi, Result.CHART),
-            (rank_lost(state.rows, rows), Result.RANK),
-        )
-        return State(state.k + 1, g, p_plus, p_minus, zeta, rows, status, inverse)
+        rows, turn = rows_of(system, y), tau.turn(group, zeta)
+        return arrived(state, g, p_plus, p_minus, zeta, rows, inverse, found=solved & found, turn=turn)
 
 
 class GNI(_DiscreteFlow):

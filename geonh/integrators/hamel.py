@@ -1,8 +1,9 @@
 r"""Methods in quasi-velocities: what they share.
 
-A step takes (g, y) of the unconstrained equations on G × Rʳ (``geonh.mechanics.quasi_velocities``) to the next node, in
-the coordinates of forms R that are kept from step to step. The constraint holds at every node and every stage, by
-construction. R is renewed between steps only where the coordinates become bad, so that symmetric methods stay so.
+A step solves the unconstrained equations on G × Rʳ (``geonh.mechanics.quasi_velocities``), so the constraint holds at
+every node and every stage, by construction. Forms R that complete μ where the trajectory is are kept from step to step
+and renewed between steps where the coordinates y = Rξ become bad. That is a memory: a method in whose result R shows
+has not the good long-time behaviour of symmetric ones; see ``Gauss``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Retraction
-from geonh.integrators.base import Clock, Integrator, Result, State, first_failure, rank_lost, rows_of
-from geonh.mechanics.quasi_velocities import completing_forms, frame, velocity
+from geonh.integrators.base import Clock, RetractingIntegrator, State, arrived, rows_of
+from geonh.mechanics.quasi_velocities import completing_forms, frame
 from geonh.mechanics.system import System
 from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.newton import no_inverse
@@ -26,34 +26,27 @@ WORST = 4.0
 
 
 class Advance(NamedTuple):
-    """A step made: the next g and y; whether it was found, and the angle it turns a body by; the next guess and what
+    """A step made: the next g and ξ; whether it was found, and the angle it turns a body by; the next guess and what
     Newton keeps."""
 
     g: Point
-    y: Array
+    xi: Array
     found: Array
     turn: Array
     guess: Array
     inverse: Array
 
 
-class QuasiVelocityMethod(Integrator):
-    """A one-step method for (g, y); subclasses say how a step is made."""
-
-    @abstractmethod
-    def retraction_on(self, system: System) -> Retraction:
-        """The retraction used on a system."""
-
-    def refuse(self, system: System) -> None:
-        self.retraction_on(system)
+class QuasiVelocityMethod(RetractingIntegrator):
+    """A one-step method in quasi-velocities; subclasses say how a step is made."""
 
     @abstractmethod
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         """What ``State.increment`` holds at node 0: the guess of the first implicit solve, or an empty array."""
 
     @abstractmethod
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
-        """The step from ``state``, where the quasi-velocity is y."""
+    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
+        """The step from ``state``, where the velocity is ξ."""
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         x = system.action.at(g0)
@@ -65,17 +58,12 @@ class QuasiVelocityMethod(Integrator):
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         x = system.action.at(state.g)
-        y = state.rows @ system.velocity(x, state.p_minus)
-        made = self.advance(system, clock, state, y)
+        made = self.advance(system, clock, state, system.velocity(x, state.p_minus))
         ahead = system.action.at(made.g)
-        p = system.momentum(ahead, velocity(system, ahead, made.y, state.rows))
-        status = first_failure(
-            (~jnp.isfinite(jnp.sum(p)) & made.found, Result.NOT_FINITE),
-            (~made.found, Result.NEWTON),
-            (made.turn >= jnp.pi, Result.CHART),
-            (rank_lost(rows_of(system, x), rows_of(system, ahead)), Result.RANK),
-        )
-        return State(state.k + 1, made.g, p, p, made.guess, state.rows, status, made.inverse)
+        p = system.momentum(ahead, made.xi)
+        before, after = state._replace(rows=rows_of(system, x)), rows_of(system, ahead)
+        new = arrived(before, made.g, p, p, made.guess, after, made.inverse, found=made.found, turn=made.turn)
+        return new._replace(rows=state.rows)
 
     def recentre(self, system: System, state: State) -> State:
         if system.distribution is None:

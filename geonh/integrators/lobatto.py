@@ -28,17 +28,8 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Retraction, make_retraction, retraction_on
-from geonh.integrators.base import (
-    Clock,
-    Guarantees,
-    Integrator,
-    Result,
-    State,
-    first_failure,
-    rank_lost,
-    rows_of,
-)
+from geonh.groups.retraction import Retraction, make_retraction
+from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State, arrived, rows_of
 from geonh.integrators.tableaux import continued
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
@@ -73,7 +64,7 @@ class _Stages(NamedTuple):
     residual: Array
 
 
-class Lobatto(Integrator):
+class Lobatto(RetractingIntegrator):
     """Nonholonomic partitioned Runge–Kutta method of Lobatto IIIA–IIIB type, on groups through a retraction.
 
     Parameters
@@ -110,15 +101,8 @@ class Lobatto(Integrator):
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
-    def refuse(self, system: System) -> None:
-        self.tau(system)
-
     def turned(self, before: State, state: State) -> State:
         return state  # the multipliers stay, and the stages are a guess only
-
-    def tau(self, system: System) -> Retraction:
-        """The retraction used on a system."""
-        return retraction_on(system.group, self.retraction)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         x, zero = system.action.at(g0), jnp.asarray(0)
@@ -141,14 +125,8 @@ class Lobatto(Integrator):
         last = stages.Q[-1]
         g = group.compose(state.g, tau(group, last))
         p = tau.pull(group, -last, state.p_minus + h * (IIIA[self.stages][-1] @ stages.slopes))
-        new_rows = rows_of(system, system.action.at(g))
-        status = first_failure(
-            (~jnp.isfinite(jnp.sum(p)) & solved, Result.NOT_FINITE),
-            (~solved, Result.NEWTON),
-            (tau.turn(group, last) >= jnp.pi, Result.CHART),
-            (rank_lost(state.rows, new_rows), Result.RANK),
-        )
-        return State(state.k + 1, g, p, p, z, new_rows, status, inverse)
+        rows, turn = rows_of(system, system.action.at(g)), tau.turn(group, last)
+        return arrived(state, g, p, p, z, rows, inverse, found=solved, turn=turn)
 
     def _guess(self, n: int, z: Array) -> Array:
         """hV and hΛ of the next step, on the polynomials through those of the last."""

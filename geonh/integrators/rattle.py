@@ -32,24 +32,15 @@ from jax import Array
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Retraction, make_retraction, retraction_on
-from geonh.integrators.base import (
-    Clock,
-    Guarantees,
-    Integrator,
-    Result,
-    State,
-    first_failure,
-    rank_lost,
-    rows_of,
-)
+from geonh.groups.retraction import Retraction, make_retraction
+from geonh.integrators.base import Clock, Guarantees, Integrator, RetractingIntegrator, State, arrived, rows_of
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
 from geonh.numerics.newton import Newton, no_inverse
 
 
-class RATTLE(Integrator):
+class RATTLE(RetractingIntegrator):
     """Nonholonomic RATTLE, reduced on groups.
 
     Parameters
@@ -89,7 +80,7 @@ class RATTLE(Integrator):
         )
 
     def refuse(self, system: System) -> None:
-        self._tau(system)
+        super().refuse(system)
         refuse_changing_mass(self, system)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
@@ -105,11 +96,11 @@ class RATTLE(Integrator):
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
         momentum = system.momentum(x, new.increment / clock.dt)
-        left = self._tau(system).pull(system.group, new.increment, momentum)
+        left = self.tau(system).pull(system.group, new.increment, momentum)
         return jnp.max(jnp.abs(left - state.p_minus - clock.dt / 2 * _pull_of_potential(system, x)))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
-        tau, group, h = self._tau(system), system.group, clock.dt
+        tau, group, h = self.tau(system), system.group, clock.dt
         x = system.action.at(state.g)
         M = system.mass_matrix(x)
         half_step = state.p_minus + h / 2 * _pull_of_potential(system, x)
@@ -123,12 +114,8 @@ class RATTLE(Integrator):
         y = system.action.at(g)
         incoming = tau.pull(group, -zeta, M @ zeta / h) + h / 2 * _pull_of_potential(system, y)
         average, push, found = node(system, clock, state.k + 1, y, incoming, M, self.newton)
-        turned = tau.turn(group, zeta) >= jnp.pi
-        state = state._replace(inverse=inverse)
-        return finish(state, g, incoming, average + push, zeta, rows_of(system, y), solved & found, turned)
-
-    def _tau(self, system: System) -> Retraction:
-        return retraction_on(system.group, self.retraction)
+        new_rows, turn = rows_of(system, y), tau.turn(group, zeta)
+        return arrived(state, g, incoming, average + push, zeta, new_rows, inverse, found=solved & found, turn=turn)
 
 
 class SHAKE(Integrator):
@@ -202,7 +189,7 @@ class SHAKE(Integrator):
             xi, found = self.newton.solve(lambda xi: velocity(xi)[0] - xi, xi)
         ahead = velocity(xi)[1]
         p_plus, p_minus = M @ before / h + h / 2 * slope, M @ ahead / h - h / 2 * slope
-        return finish(state, g, p_plus, p_minus, ahead, rows_of(system, x), found, False)
+        return arrived(state, g, p_plus, p_minus, ahead, rows_of(system, x), found=found)
 
 
 def node(
@@ -222,26 +209,6 @@ def node(
         xi, found = newton.solve(lambda xi: solve(M, incoming + half_impulse(xi)) - xi, xi)
     push = half_impulse(xi)
     return incoming + push, push, found
-
-
-def finish(
-    state: State,
-    g: Point,
-    p_plus: Array,
-    p_minus: Array,
-    increment: Array,
-    new_rows: Array,
-    found: Array,
-    turned: Array | bool,
-) -> State:
-    """The next state, with its status."""
-    status = first_failure(
-        (~jnp.isfinite(jnp.sum(p_minus)) & found, Result.NOT_FINITE),
-        (~found, Result.NEWTON),
-        (turned, Result.CHART),
-        (rank_lost(state.rows, new_rows), Result.RANK),
-    )
-    return State(state.k + 1, g, p_plus, p_minus, increment, new_rows, status, state.inverse)
 
 
 def rows(system: System, x: Point) -> Array:

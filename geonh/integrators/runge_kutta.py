@@ -29,7 +29,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction, retraction_on
+from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
@@ -64,15 +64,13 @@ class RKMK(QuasiVelocityMethod):
     def guarantees(self) -> Guarantees:
         return explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
 
-    def retraction_on(self, system: System) -> Retraction:
-        return retraction_on(system.group, self.retraction)
-
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         return jnp.zeros(0)
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
+    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = TABLEAUX[self.stages_order]
-        tau, group, h = self.retraction_on(system), system.group, clock.dt
+        tau, group, h = self.tau(system), system.group, clock.dt
+        y = state.rows @ xi
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(b)):
             sigma = weighted(h * a[i], [s for s, _ in slopes], group.dim)
@@ -85,24 +83,27 @@ class RKMK(QuasiVelocityMethod):
         sigma = weighted(h * b, [s for s, _ in slopes], group.dim)
         y = y + weighted(h * b, [r for _, r in slopes], y.size)
         g = group.compose(state.g, tau(group, sigma))
-        return Advance(g, y, jnp.asarray(True), tau.turn(group, sigma), state.increment, state.inverse)
+        xi = velocity(system, system.action.at(g), y, state.rows)
+        return Advance(g, xi, jnp.asarray(True), tau.turn(group, sigma), state.increment, state.inverse)
 
 
 class CommutatorFree(QuasiVelocityMethod):
     """The commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
 
+    retraction: Retraction
+
+    def __init__(self) -> None:
+        self.retraction = Exponential()
+
     @property
     def guarantees(self) -> Guarantees:
         return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
 
-    def retraction_on(self, system: System) -> Retraction:
-        return Exponential()
-
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         return jnp.zeros(0)
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
-        group, h, g = system.group, clock.dt, state.g
+    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
+        group, h, g, y = system.group, clock.dt, state.g, state.rows @ xi
 
         def slope(c: float, g: Point, y: Array) -> tuple[Array, Array]:
             t = clock.time(state.k + c)
@@ -122,7 +123,9 @@ class CommutatorFree(QuasiVelocityMethod):
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
         y = y + (L1 + 2 * L2 + 2 * L3 + L4) / 6
         turn = group.turn(first) + group.turn(second)
-        return Advance(move(g, first, second), y, jnp.asarray(True), turn, state.increment, state.inverse)
+        g = move(g, first, second)
+        xi = velocity(system, system.action.at(g), y, state.rows)
+        return Advance(g, xi, jnp.asarray(True), turn, state.increment, state.inverse)
 
 
 class Gauss(QuasiVelocityMethod):
@@ -161,9 +164,6 @@ class Gauss(QuasiVelocityMethod):
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
-    def retraction_on(self, system: System) -> Retraction:
-        return retraction_on(system.group, self.retraction)
-
     def guess(self, system: System, clock: Clock, state: State) -> Array:
         y = state.rows @ system.velocity(system.action.at(state.g), state.p_minus)
         t = clock.time(state.k)
@@ -171,16 +171,14 @@ class Gauss(QuasiVelocityMethod):
             clock.dt * jnp.concatenate(rates(system, t, state.g, y, state.rows, clock.between(t))), self.stages
         )
 
-    def advance(self, system: System, clock: Clock, state: State, y: Array) -> Advance:
+    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = GAUSS[self.stages]
-        tau, group, h, n = self.retraction_on(system), system.group, clock.dt, system.group.dim
+        tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
 
         def unpack(z: Array) -> tuple[Array, Array, Array]:
             """Stages' h σ̇ and h ẏ, and the half increment δ."""
-            K = z.reshape(self.stages, n + y.size)
+            K = z.reshape(self.stages, -1)
             return K[:, :n], K[:, n:], 0.5 * (jnp.asarray(b) @ K[:, :n])
-
-        xi0 = velocity(system, system.action.at(state.g), y, state.rows)
 
         def centred(centre: Point) -> Array:
             return gram_schmidt(frame(system, system.action.at(centre), state.rows), jnp.eye(n))
@@ -189,15 +187,15 @@ class Gauss(QuasiVelocityMethod):
             K, L, delta = unpack(z)
             centre = group.compose(state.g, tau(group, delta))
             R = centred(centre)
-            y = R @ xi0
+            y = R @ xi
 
             def stage(at: tuple[Array, ...]) -> Array:
                 K_i, L_i, a_i, c_i = at
                 sigma = jnp.zeros(n) if self.stages == 1 else a_i @ K - delta
                 g = centre if self.stages == 1 else group.compose(centre, tau(group, sigma))
                 t = clock.time(state.k + c_i)
-                xi, rate = rates(system, t, g, y + a_i @ L, R, clock.between(t))
-                return jnp.concatenate([K_i - h * (tau.dtau_inv(group, -sigma) @ xi), L_i - h * rate])
+                xi_i, rate = rates(system, t, g, y + a_i @ L, R, clock.between(t))
+                return jnp.concatenate([K_i - h * (tau.dtau_inv(group, -sigma) @ xi_i), L_i - h * rate])
 
             stages = (K, L, jnp.asarray(a), jnp.asarray(np.sum(a, axis=1)))
             if self.stages == 1:
@@ -210,8 +208,8 @@ class Gauss(QuasiVelocityMethod):
         half = tau(group, delta)
         centre = group.compose(state.g, half)
         g, R = group.compose(centre, half), centred(centre)
-        y = state.rows @ velocity(system, system.action.at(g), R @ xi0 + b @ L, R)
-        return Advance(g, y, solved, 2 * tau.turn(group, delta), z, inverse)
+        xi = velocity(system, system.action.at(g), R @ xi + b @ L, R)
+        return Advance(g, xi, solved, 2 * tau.turn(group, delta), z, inverse)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

@@ -1,0 +1,254 @@
+"""The command line: ``geonh list``, ``geonh show NAME``, ``geonh run NAME``.
+
+Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted. geonh
+itself is imported inside the commands, so that help appears at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+from typer.core import TyperGroup
+
+from geonh.cli.console import close, err, new_table, numbers, one_line, out, value_text, without_rounding, wrong
+from geonh.cli.report import Progress, report, save
+from geonh.cli.words import RETRACTIONS, RULES, catalogue, destination, entry_of, floats, integrator_of, parameters_of
+
+MAX_NODES = 20_000_000
+
+
+class _Commands(TyperGroup):
+    """Commands whose usage errors are one line, not a box."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **kwargs)
+        try:
+            code = super().main(*args, standalone_mode=False, **kwargs)
+        except Exception as error:
+            if not hasattr(error, "format_message"):
+                if type(error).__name__ == "Abort":
+                    raise SystemExit(130) from None
+                raise
+            err.print(f"[bold red]error:[/] {escape(one_line(error.format_message()))}")
+            raise SystemExit(2) from None
+        raise SystemExit(code if isinstance(code, int) else 0)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            names = self.list_commands(ctx)
+            hint = close(args[0], names) or f"; commands: {', '.join(names)}"
+            wrong(f"no command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="geonh",
+    help="Integrate mechanical systems with nonholonomic constraints.",
+    epilog="A first run: geonh run chaplygin-sphere",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from geonh.version import __version__
+
+        print(f"geonh {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Integrate mechanical systems with nonholonomic constraints, and look at the result."""
+
+
+@app.command("list")
+def list_systems() -> None:
+    """List the systems of the catalogue."""
+    entries = catalogue()
+    table = new_table("name", "space", "what it is", "source")
+    table.columns[0].no_wrap = True
+    table.columns[1].no_wrap = True
+    for entry in entries.values():
+        table.add_row(*map(escape, (entry.name, str(entry.system().group), entry.title, entry.source)))
+    out.print(table)
+    out.print("One of them in full: geonh show NAME. Integrate it: geonh run NAME.")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geonh list`.")]) -> None:
+    """Show a system: space, constraints, parameters, default start, what is conserved."""
+    entry = entry_of(name)
+    system = entry.system()
+    group = system.group
+    start = entry.start(system)
+    out.print(f"[bold]{escape(entry.name)}[/]: {escape(entry.title)}")
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column()
+
+    def fact(label: str, text: str) -> None:
+        facts.add_row(label, escape(text))
+
+    constraints = (
+        system.distribution.annihilator(system.action.at(group.identity()), system.parameters).shape[0]
+        if (system.distribution is not None)
+        else 0
+    )
+    fact("space", f"{group}, dimension {group.dim}")
+    fact("functions of", _base_in_words(system))
+    fact("coordinates", ", ".join(group.point_names))
+    fact("velocity ξ", ", ".join(group.velocity_names))
+    fact("constraints", f"{entry.constraints}  ({constraints} of them)" if constraints else entry.constraints)
+    fact("start g0", "the identity" if start.g0 is None else numbers(group.to_vector(system.point(start.g0))))
+    velocity = zip(group.velocity_names, without_rounding(start.xi0), strict=True)
+    fact("start ξ0", ", ".join(f"{n} = {v:g}" for n, v in velocity))
+    fact(
+        "default run",
+        f"dt = {entry.dt:g} s, {entry.n_steps} steps" + (", driven by controls" if entry.controls else ""),
+    )
+    fact("exact solution", "known in closed form" if entry.exact else "none in the catalogue")
+    fact("source", entry.source)
+    if entry.notes:
+        fact("notes", entry.notes)
+    out.print(facts)
+    if entry.parameters:
+        table = new_table("parameter", "default", "unit, meaning")
+        for key, meaning in entry.parameters.items():
+            table.add_row(key, escape(value_text(entry.defaults.get(key))), escape(meaning))
+        out.print(table)
+    table = new_table("conserved", "and by the integrator")
+    for key, how in entry.conserved.items():
+        table.add_row(escape(key), escape(how))
+    for key, integral in system.first_integrals.items():
+        if key not in entry.conserved:
+            table.add_row(escape(key), escape(integral.note or "first integral of the motion"))
+    out.print(table if table.row_count else "nothing is known to be conserved")
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="Name of a system, as in `geonh list`.")],
+    method: Annotated[str, typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`.")] = "gni",
+    rule: Annotated[str | None, typer.Option(metavar="|".join(RULES), help="How ℓ is discretised.")] = None,
+    retraction: Annotated[
+        str | None, typer.Option(metavar="|".join(RETRACTIONS), help="Map from the algebra to the group.")
+    ] = None,
+    dt: Annotated[float | None, typer.Option(help="Time step in seconds; negative runs backwards.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
+    t0: Annotated[float, typer.Option(help="Initial time in seconds.")] = 0.0,
+    save_every: Annotated[int, typer.Option(help="Keep every so many nodes.")] = 1,
+    xi0: Annotated[str | None, typer.Option(metavar="A,B,…", help="Initial velocity, in place of the default.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter, e.g. --set J=0.5,0.6,0.8; may be repeated."),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--out", metavar="DIR|FILE.nc", help="Where the NetCDF file and the figure go.")
+    ] = "out",
+    no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
+) -> None:
+    """Integrate a system; print what it kept, save a NetCDF file and a figure."""
+    integrator = integrator_of(method, rule=rule, retraction=retraction)
+    for option, value in (("--steps", steps), ("--save-every", save_every)):
+        if value is not None and value < 1:
+            wrong(f"{option} must be a positive integer, got {value}")
+    entry = entry_of(name)
+    parameters = parameters_of(entry, assignments or [])
+    n_steps = entry.n_steps if steps is None else steps
+    if n_steps // save_every > MAX_NODES:
+        wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
+    data, picture = destination(output, entry.name)
+
+    import geonh as gn
+
+    step = entry.dt if dt is None else dt
+    try:
+        system = entry.system(**parameters)
+        start = entry.start(system)
+        velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", len(system.group.velocity_names))
+        options = {"xi0": velocity, "g0": start.g0, "dt": step, "t0": t0, "controls": entry.controls}
+        began = time.perf_counter()
+        with Progress(n_steps) as progress:
+            trajectory = gn.solve(
+                system,
+                integrator,
+                n_steps=n_steps,
+                save_every=save_every,
+                throw=False,
+                progress=progress,
+                **options,
+            )
+    except (ValueError, TypeError) as error:
+        text = one_line(str(error))
+        if "does not satisfy the constraints" in text:
+            nearest = ",".join(f"{v:.12g}" for v in without_rounding(system.project(start.g0, velocity)))
+            text = f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}"
+        wrong(text)
+    report(trajectory, integrator, time.perf_counter() - began)
+    save(trajectory, data, None if no_figure else picture)
+    if trajectory.status is gn.Result.INTERRUPTED:
+        err.print(f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved")
+        raise typer.Exit(130)
+    if not trajectory.success:
+        err.print(f"[bold red]stopped early:[/] {escape(one_line(trajectory.message))}")
+        raise typer.Exit(1)
+
+
+@app.command()
+def methods(name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None) -> None:
+    """List the methods: order, cost, and what each keeps. Every entry is a test."""
+    from geonh.integrators.registry import methods as known
+
+    if name is not None:
+        guarantees = integrator_of(name).guarantees
+        out.print(f"[bold]{name}[/]: {escape(known[name].title)}; order {guarantees.order}")
+        out.print(f"reference: {escape(guarantees.reference)}", highlight=False)
+        out.print(f"options of geonh run: {', '.join(f'--{option}' for option in known[name].options) or 'none'}")
+        return
+    table = new_table("method", "order", "solve", "symmetric", "constraint", "energy", "momentum", "affine", "spaces")
+    table.columns[0].no_wrap = True
+    for name, method in known.items():
+        g = method.make().guarantees
+        table.add_row(
+            name,
+            str(g.order),
+            "implicit" if g.implicit else "explicit",
+            "yes" if g.symmetric else "no",
+            g.constraint,
+            g.energy,
+            g.momentum,
+            "yes" if g.affine else "no",
+            g.groups,
+        )
+    out.print(table)
+    out.print(
+        "constraint: where μξ = b holds to rounding (nodes; step: in the method's own discrete form). "
+        "energy: always = any metric, potential and linear constraint; bi-invariant = at p⁻ for such an ℓ; projected = "
+        "put back. momentum: horizontal = the momentum maps of horizontal symmetries. geonh methods NAME tells more."
+    )
+
+
+def _base_in_words(system: Any) -> str:
+    kind = type(system.action).__name__
+    words = {
+        "PointBase": "nothing (left-invariant)",
+        "GroupBase": "the group element",
+        "AdvectedVector": "an advected vector γ",
+    }
+    if kind == "ShapeBase":
+        return f"the shape {', '.join(system.action.names)}"
+    return words.get(kind, kind)

@@ -1,0 +1,64 @@
+"""What the commands write with: two consoles, tables, numbers as text, and the end of a wrong word."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+PIPED_WIDTH = 120
+
+out = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+err = Console(stderr=True, soft_wrap=True)
+
+
+def new_table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
+def without_rounding(values: Any) -> Any:
+    """Zeros in place of entries at rounding beside the largest."""
+    import numpy as np
+
+    return np.where(np.abs(values) < 1e-14 * np.abs(values).max(initial=0.0), 0.0, values)
+
+
+def numbers(values: Any) -> str:
+    import numpy as np
+
+    flat = [f"{v:.6g}" for v in np.ravel(values)]
+    return flat[0] if len(flat) == 1 else "\n".join(flat) if len(flat) <= 4 else ", ".join(flat)
+
+
+def value_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(value_text(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def close(word: str, words: Iterable[str]) -> str:
+    """ "; did you mean …?" or nothing."""
+    pool = list(words)
+    found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
+    found = found or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def one_line(text: str) -> str:
+    return re.sub(r"\s*\n\s*", " ", text.strip())
+
+
+def wrong(message: str) -> NoReturn:
+    """Say what is wrong with the user's words and leave with exit code 2."""
+    err.print(f"[bold red]error:[/] {escape(message)}", highlight=False)
+    raise typer.Exit(2)

@@ -1,0 +1,100 @@
+"""What ``geonh run`` shows: its progress, the table of what was kept, and where the result is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from geonh.cli.console import err, new_table, numbers, out, value_text, wrong
+
+if TYPE_CHECKING:
+    from geonh.trajectory import Trajectory
+
+
+class Progress:
+    """A progress bar on a terminal, nothing elsewhere; gone when done."""
+
+    def __init__(self, total: int):
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+        self.task = self.bar.add_task("integrating", total=total)
+
+    def __enter__(self) -> Progress:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self.bar.update(self.task, completed=done)
+
+
+def report(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
+    from geonh.plotting.invariants import invariants
+    from geonh.plotting.labels import method_in_words
+
+    a = trajectory.attributes
+    steps = int(trajectory.k[-1])
+    out.print(
+        f"[bold]{escape(a['system'])}[/] on {escape(a['group'])}: "
+        f"{method_in_words(trajectory)} (order {integrator.order}), "
+        f"dt = {trajectory.dt:g} s, {steps} steps, t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s",
+        highlight=False,
+    )
+    if a["parameters"]:
+        out.print("parameters: " + escape(", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items())))
+    out.print(f"integrated in {seconds:.2f} s, compilation included", highlight=False)
+    table = new_table("quantity", "at the start", "at the end", "largest change", "relative", "known of it")
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:5]:
+        column.justify, column.no_wrap = "right", True
+    for q in invariants(trajectory):
+        relative = "" if q.name == "constraint residual" else f"{q.relative.max():.1e}"
+        table.add_row(
+            escape(q.name),
+            numbers(q.start),
+            numbers(q.end),
+            f"{q.error.max():.1e}",
+            relative,
+            escape(q.note),
+        )
+    out.print(table)
+    _warn_of_alternation(trajectory)
+
+
+def _warn_of_alternation(trajectory: Trajectory) -> None:
+    """Say when the multipliers' swing from node to node has grown to a part of the momentum that spoils the run."""
+    import numpy as np
+
+    method, system = trajectory.method, trajectory.system
+    jump = np.linalg.norm(trajectory.p_minus - trajectory.p_plus, axis=1).max() / 2
+    small = jump <= 0.05 * np.linalg.norm(trajectory.p, axis=1).max()
+    if method is None or system is None or not method.reflects or system.distribution is None or small:
+        return
+    from geonh.diagnostics import alternation
+
+    swing = alternation(trajectory)
+    if swing.max() > 0.1 and swing.max() > 10 * swing[0]:
+        t = trajectory.t[int(np.argmax(swing > 0.1))]
+        out.print(
+            f"[bold yellow]the multipliers alternate:[/] from t = {t:g} s their swing from node to node is more than a "
+            "tenth of the momentum. A smaller step does not cure it, a method in quasi-velocities does: "
+            "--method midpoint or gauss4",
+            highlight=False,
+        )
+
+
+def save(trajectory: Trajectory, data: Path, picture: Path | None) -> None:
+    try:
+        trajectory.save(data)
+        out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
+        if picture is not None:
+            trajectory.plot().savefig(picture, dpi=150)
+            out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
+    except OSError as error:
+        wrong(f"the result could not be saved: {error.strerror or error}")
