@@ -88,4 +88,5 @@ ENTRY = Entry(
     dt=0.01,
     n_steps=1000,
     draw=draw,
+    notes="a part of p⁻ of GNI alternates: 0.3 % of the momentum at the start, 5 % after 10 s; gauss4 has none",
 )
