@@ -90,7 +90,7 @@ def integrate(
     first = method.init(system, clock, g, jnp.asarray(xi0, float))
 
     def advance(state: State, _: None) -> tuple[State, State]:
-        new = method.recentre(system, method.step(system, clock, state))
+        new = method.step(system, clock, state)
         going = state.status == 0
         failed = jnp.where(going, new.status, state.status)
         state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
@@ -260,7 +260,7 @@ def _run_chunk(
         well = jnp.asarray(0, jnp.int32)
 
         def advance(state: State) -> tuple[State, Array]:
-            new = method.recentre(system, method.step(system, clock, state))
+            new = method.step(system, clock, state)
             return _choose(new.status == 0, new, state), new.status
 
         def leap(state: State) -> tuple[State, Array]:

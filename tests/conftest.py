@@ -17,7 +17,7 @@ def double_precision(request):
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def forget_programs():
     """Compiled programs are memory maps, of which a process may have some 65 000: forget them before they are many."""
     yield

@@ -128,7 +128,7 @@ def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Arr
 
     def leg(state: State) -> tuple[State, State]:
         def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
-            return pair[1], method.recentre(system, method.step(system, clock, pair[1]))
+            return pair[1], method.step(system, clock, pair[1])
 
         return jax.lax.fori_loop(0, n_steps, advance, (state, state))
 

@@ -195,10 +195,6 @@ class Integrator(Precise):
         """The node ``state``, reached from ``before``, made ready to go back with −h (the momenta keep their sign)."""
         return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-state.increment)
 
-    def recentre(self, system: System, state: State) -> State:
-        """Between steps: the same node in better coordinates, where a method works in coordinates."""
-        return state
-
     def multipliers(self, system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
         """λ at a node, shape=[m]: of the impulse where the momentum jumps, else of the continuous equations."""
         if self.jumps:

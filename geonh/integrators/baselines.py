@@ -68,12 +68,11 @@ class RungeKutta(Integrator):
         )
 
     def refuse(self, system: System) -> None:
-        if self.project == "energy" and (
-            not system.is_quadratic or isinstance(system.distribution, AffineDistribution)
-        ):
+        affine = isinstance(system.distribution, AffineDistribution)
+        if self.project == "energy" and (affine or not system.is_quadratic or system.forces is not None):
             raise ValueError(
-                f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x) and "
-                "linear constraints; use project='constraint'"
+                f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x), linear "
+                "constraints and no forces; use project='constraint'"
             )
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:

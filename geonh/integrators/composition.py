@@ -87,9 +87,6 @@ class Composition(Integrator):
         for member in self.members:
             member.refuse(system)
 
-    def recentre(self, system: System, state: State) -> State:
-        return self.parts[0].recentre(system, state)
-
     def multipliers(self, system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
         inner = clock.part(k, 0.0, self.fractions[0])  # the impulse at a node is kept for the next substep
         return self.parts[-1].multipliers(system, inner, jnp.asarray(0), g, p_plus, p_minus)
@@ -160,9 +157,6 @@ class Adjoint(Integrator):
 
     def refuse(self, system: System) -> None:
         self.method.refuse(system)
-
-    def recentre(self, system: System, state: State) -> State:
-        return self.method.recentre(system, state)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         return self.method.init(system, clock, g0, xi0)

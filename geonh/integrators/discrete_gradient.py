@@ -1,18 +1,20 @@
 r"""Energy-preserving methods: discrete gradients on the almost-Poisson form in quasi-velocities.
 
-In an M-orthonormal frame F(x) of D the energy is ½|w|² + V(x), and (``geonh.mechanics.quasi_velocities``)
+In momenta π = E(x)p along a frame E of D the energy is H(x, π), and (``geonh.mechanics.quasi_velocities``)
 
-    ζ = hF(x̄)ᵀw̄,   w_{k+1} = w_k + h(S(x̄, w̄)w̄ − F(x̄)D̄V(x_k, ζ)),   w̄ = ½(w_k + w_{k+1}),   g_{k+1} = g_k τ(ζ/2)²,
+    ζ = hRᵀy,   π_{k+1} = π_k + h(S(x̄, π̄)y − Rη),   g_{k+1} = g_k τ(ζ/2)²,      (η, y) = D̄H,
 
-with S skew and a discrete gradient on the group, ⟨D̄V, ζ⟩ = V(x_{k+1}) − V(x_k). Then ½|w|² + V is kept: w̄·(w_{k+1}
-− w_k) = −⟨D̄V, ζ⟩, for any metric, potential and linear constraint, and any x̄. The discrete gradients are
+with S skew, R = E(x̄) an orthonormal basis of D there, and a discrete gradient D̄H on D*: ⟨η, ζ⟩ + y·(π_{k+1} − π_k) =
+H_{k+1} − H_k. By the equations the left-hand side is h(y·Rη + y·Sy − y·Rη) = 0, so the energy is kept, for any metric,
+potential and linear constraint, and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
 
-    gonzalez    dV(x̄) + (V(x_{k+1}) − V(x_k) − ⟨dV(x̄), ζ⟩) Mζ/⟨Mζ, ζ⟩,   x̄ = x_k·τ(ζ/2)           symmetric, order 2
-    average     ∫₀¹ dV(x_k·exp(sζ)) ds by Gauss quadrature                                          symmetric, order 2
-    itoh-abe    (V(x_k·W₁…W_j) − V(x_k·W₁…W_{j−1}))/ζ_j,   W_j = exp(ζ_j e_j),   x̄ = x_k              order 1, no dV
+    gonzalez    ∂H(x̄, π̄) + (H_{k+1} − H_k − ⟨∂_xH, ζ⟩ − ∂_πH·(π_{k+1} − π_k)) (Mζ, 0)/⟨Mζ, ζ⟩   symmetric, order 2
+    average     ∫₀¹ ∂H(x_k·exp(sζ), π_k + s(π_{k+1} − π_k)) ds by Gauss quadrature              symmetric, order 2
+    itoh-abe    quotients of differences of H, one coordinate of (ζ, π) changed after the other   order 1
 
-where dV is ρ*∂V in g*. Itoh–Abe's moves by canonical coordinates of the second kind, g_{k+1} = g_k W₁…W_n, and becomes
-symmetric of order 2 as ``method.adjoint() @ method``. Order 4 by ``compose(method, "suzuki4")``.
+with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same, and another R turns
+all of π with it. Itoh–Abe's has x̄ = x_k, π̄ = π_k, and moves by canonical coordinates of the second kind, g_{k+1} =
+g_k exp(ζ₁e₁)…exp(ζ_ne_n); ``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
 
 Sources: Gonzalez, *Time integration and discrete Hamiltonian systems*, J. Nonlinear Sci. 6 (1996); Itoh, Abe 1988;
 Quispel, McLaren 2008; on Lie groups: Celledoni, Eidnes, Owren, Ringholm, *Energy-preserving methods on Riemannian
@@ -21,7 +23,8 @@ manifolds*, Math. Comp. 89 (2020).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -31,9 +34,15 @@ from jax import Array
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, State
+from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
-from geonh.mechanics.quasi_velocities import adapted_frame, gyroscopic_force
+from geonh.mechanics.quasi_velocities import (
+    energy_on_distribution,
+    frame,
+    gyroscopic_force,
+    orthonormal_basis,
+    velocity_of_momentum,
+)
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 
@@ -43,7 +52,15 @@ _SMALL = 1e-5
 """Below this increment a difference quotient has lost more digits than the derivative in its middle is wrong by."""
 
 
-class DiscreteGradient(QuasiVelocityMethod):
+class _Chart(NamedTuple):
+    """Where a step's equations stand: x̄, an orthonormal basis R of D there, and π_k in it."""
+
+    where: Any
+    R: Array
+    start: Array
+
+
+class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
     """Energy-preserving integrator.
 
     Parameters
@@ -91,33 +108,35 @@ class DiscreteGradient(QuasiVelocityMethod):
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
 
     def guess(self, system: System, clock: Clock, state: State) -> Array:
-        x = system.action.at(state.g)
-        w = adapted_frame(system, x, state.rows) @ state.p_minus
-        return jnp.concatenate([state.increment, w])
+        return jnp.concatenate([state.increment, jnp.zeros(state.rows.shape[0])])
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        h, n, R = clock.dt, system.group.dim, state.rows
+        h, n = clock.dt, system.group.dim
         x = system.action.at(state.g)
-        w0 = adapted_frame(system, x, R) @ state.p_minus
-        t = clock.time(state.k + 0.5)
+        p, t = system.momentum(x, xi), clock.time(state.k + 0.5)
+
+        def chart(z: Array) -> _Chart:
+            where = self._middle(system, x, z[:n])
+            R = orthonormal_basis(system, where, state.rows)
+            return _Chart(where, R, frame(system, x, R) @ p)
 
         def mismatch(z: Array) -> Array:
-            zeta, w1 = z[:n], z[n:]
-            middle = (w0 + w1) / 2
-            where = self._middle(system, x, zeta)
-            F = adapted_frame(system, where, R)
-            velocity = F.T @ middle
-            push = system.force(t, where, velocity, clock.between(t)) - self._slope(system, x, where, zeta)
-            rate = gyroscopic_force(system, where, middle, R) + F @ push
-            return jnp.concatenate([zeta - h * velocity, w1 - w0 - h * rate])
+            zeta, change = z[:n], z[n:]
+            where, R, start = at = chart(z)
+            slope, y = self._gradient(system, x, zeta, change, at)
+            middle = start if self.gradient == "itoh-abe" else start + change / 2
+            momentum = system.momentum(where, R.T @ velocity_of_momentum(system, where, middle, R))
+            push = system.force(t, where, R.T @ y, clock.between(t)) - slope
+            rate = gyroscopic_force(system, where, momentum, y, R) + R @ push
+            return jnp.concatenate([zeta - h * (R.T @ y), change - h * rate])
 
         floor = 1e-14 * jnp.abs(h)
-        guess = jnp.concatenate([state.increment[:n], w0])
-        z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor)
-        zeta, w1 = z[:n], z[n:]
+        z, solved, inverse = self.newton.follow(mismatch, state.increment, state.inverse, floor)
+        zeta, (_, R, start) = z[:n], chart(z)
         g = system.group.compose(state.g, self._increment(system, zeta))
-        ahead = adapted_frame(system, system.action.at(g), R)
-        return Advance(g, ahead.T @ w1, solved, system.group.turn(zeta), z, inverse)
+        ahead = system.action.at(g)
+        y = velocity_of_momentum(system, ahead, start + z[n:], R)
+        return Advance(g, frame(system, ahead, R).T @ y, solved, system.group.turn(zeta), z, inverse)
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""
@@ -128,7 +147,7 @@ class DiscreteGradient(QuasiVelocityMethod):
         return group.compose(half, half)
 
     def _middle(self, system: System, x: Any, zeta: Array) -> Any:
-        """Where the frame and the gyroscopic force are taken."""
+        """x̄."""
         if self.gradient == "itoh-abe":
             return x
         return system.action.act(x, self.tau(system)(system.group, zeta / 2))
@@ -141,36 +160,51 @@ class DiscreteGradient(QuasiVelocityMethod):
             found.append(group.compose(found[-1], group.exp(jnp.zeros(group.dim).at[j].set(zeta[j]))))
         return found
 
-    def _slope(self, system: System, x: Any, middle: Any, zeta: Array) -> Array:
-        """D̄V(x, ζ), shape=[n]."""
-        if system.potential is None:
-            return jnp.zeros_like(zeta)
-        field, action = system.potential, system.action
-        V = lambda x: field(x, system.parameters)  # noqa: E731
-        if self.gradient == "average":
-            points = [action.act(x, system.group.exp((1 + s) / 2 * zeta)) for s in _NODES]
-            slopes = [w / 2 * action.coanchor(V, point) for w, point in zip(_WEIGHTS, points, strict=True)]
-            return jnp.sum(jnp.stack(slopes), axis=0)
-        if self.gradient == "itoh-abe":
-            return self._quotients(system, x, zeta)
-        slope = action.coanchor(V, middle)
-        lowered = system.mass_matrix(middle) @ zeta
-        size = lowered @ zeta
-        missing = V(action.act(x, self._increment(system, zeta))) - V(x) - slope @ zeta
-        resting = size == 0.0
-        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * lowered
+    def _gradient(self, system: System, x: Any, zeta: Array, change: Array, at: _Chart) -> tuple[Array, Array]:
+        """D̄H = (η, y) of shapes [n] and [r]."""
+        where, R, start = at
+        action, group = system.action, system.group
 
-    def _quotients(self, system: System, x: Any, zeta: Array) -> Array:
-        """Itoh–Abe's difference quotients, shape=[n]; a derivative in the middle of a very short one."""
-        field, action, group = system.potential, system.action, system.group
-        assert field is not None
-        V = lambda x: field(x, system.parameters)  # noqa: E731
+        def H(x: Any, pi: Array) -> Array:
+            return energy_on_distribution(system, x, pi, R)
+
+        def partials(x: Any, pi: Array) -> tuple[Array, Array]:
+            return action.coanchor(lambda x: H(x, pi), x), velocity_of_momentum(system, x, pi, R)
+
+        if self.gradient == "average":
+            nodes = [(1 + s) / 2 for s in _NODES]
+            found = [partials(action.act(x, group.exp(s * zeta)), start + s * change) for s in nodes]
+            slopes, ys = (jnp.stack(parts) for parts in zip(*found, strict=True))
+            return jnp.asarray(_WEIGHTS / 2) @ slopes, jnp.asarray(_WEIGHTS / 2) @ ys
+        if self.gradient == "itoh-abe":
+            return self._quotients(system, x, zeta, start, H), self._conjugate(system, x, zeta, start, change, R)
+        slope, y = partials(where, start + change / 2)
+        lowered = system.mass_matrix(where) @ zeta
+        size = lowered @ zeta
+        ahead = action.act(x, self._increment(system, zeta))
+        missing = H(ahead, start + change) - H(x, start) - slope @ zeta - y @ change
+        resting = size == 0.0
+        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * lowered, y
+
+    def _quotients(self, system: System, x: Any, zeta: Array, pi: Array, H: Callable) -> Array:
+        """Itoh–Abe's difference quotients in ζ, shape=[n]; a derivative in the middle of a very short one."""
+        action, group = system.action, system.group
         points = [action.act(x, W) for W in self._partial_increments(system, zeta)]
-        values = [V(point) for point in points]
+        values = [H(point, pi) for point in points]
         found = []
         for j in range(group.dim):
             short = jnp.abs(zeta[j]) < _SMALL
             quotient = (values[j + 1] - values[j]) / jnp.where(short, 1.0, zeta[j])
             half = group.exp(jnp.zeros(group.dim).at[j].set(zeta[j] / 2))
-            found.append(jnp.where(short, action.coanchor(V, action.act(points[j], half))[j], quotient))
+            slope = action.coanchor(lambda x: H(x, pi), action.act(points[j], half))[j]
+            found.append(jnp.where(short, slope, quotient))
+        return jnp.stack(found)
+
+    def _conjugate(self, system: System, x: Any, zeta: Array, start: Array, change: Array, R: Array) -> Array:
+        """Itoh–Abe's difference quotients in π, shape=[r]: H is quadratic, so they are derivatives in the middle."""
+        ahead = system.action.act(x, self._increment(system, zeta))
+        found = []
+        for a in range(change.size):
+            middle = start + jnp.where(jnp.arange(change.size) < a, change, 0.0).at[a].set(change[a] / 2)
+            found.append(velocity_of_momentum(system, ahead, middle, R)[a])
         return jnp.stack(found)

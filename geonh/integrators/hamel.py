@@ -1,9 +1,10 @@
 r"""Methods in quasi-velocities: what they share.
 
 A step solves the unconstrained equations on G × Rʳ (``geonh.mechanics.quasi_velocities``), so the constraint holds at
-every node and every stage, by construction. Forms R that complete μ where the trajectory is are kept from step to step
-and renewed between steps where the coordinates y = Rξ become bad. That is a memory: a method in whose result R shows
-has not the good long-time behaviour of symmetric ones; see ``Gauss``.
+every node and every stage, by construction. The coordinates are y = Rξ with R an orthonormal basis of D where the step
+begins, or in its middle for symmetric methods; which basis does not matter (but to Itoh–Abe's discrete gradient), and
+what is handed on is only where the next step begins to look for its own. Forms R kept for many steps would be a memory
+in the result, under which the energy of a reversible system drifts.
 """
 
 from __future__ import annotations
@@ -15,14 +16,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, RetractingIntegrator, State, arrived, rows_of
-from geonh.mechanics.quasi_velocities import completing_forms, frame
+from geonh.integrators.base import Clock, Integrator, State, arrived, rows_of
+from geonh.mechanics.quasi_velocities import completing_forms, orthonormal_basis
 from geonh.mechanics.system import System
-from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.newton import no_inverse
-
-WORST = 4.0
-"""R is renewed where the squared length of a vector of its dual frame exceeds this."""
 
 
 class Advance(NamedTuple):
@@ -37,7 +34,7 @@ class Advance(NamedTuple):
     inverse: Array
 
 
-class QuasiVelocityMethod(RetractingIntegrator):
+class QuasiVelocityMethod(Integrator):
     """A one-step method in quasi-velocities; subclasses say how a step is made."""
 
     @abstractmethod
@@ -63,14 +60,7 @@ class QuasiVelocityMethod(RetractingIntegrator):
         p = system.momentum(ahead, made.xi)
         before, after = state._replace(rows=rows_of(system, x)), rows_of(system, ahead)
         new = arrived(before, made.g, p, p, made.guess, after, made.inverse, found=made.found, turn=made.turn)
-        return new._replace(rows=state.rows)
-
-    def recentre(self, system: System, state: State) -> State:
-        if system.distribution is None:
-            return state
-        dual = frame(system, system.action.at(state.g), state.rows)
-        bad = jnp.max(jnp.sum(dual * dual, axis=1)) > WORST
-        return state._replace(rows=jnp.where(bad, gram_schmidt(dual, jnp.eye(system.group.dim)), state.rows))
+        return new._replace(rows=orthonormal_basis(system, ahead, state.rows))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.zeros(())

@@ -16,8 +16,9 @@ step,
     g_k = cτ(−δ),   g_{k+1} = cτ(δ),   σ_i = −δ + hΣ_j a_ij σ̇_j,   δ = (h/2)Σ_j b_j σ̇_j,   c = g_k τ(δ),
 
 solved for the stages' (σ̇, ẏ), where y = Rξ with R an orthonormal basis of D at c. Centred so, the equations are the
-same seen from either end and know nothing of the steps before: that keeps the energy of a reversible system. With one
-stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
+same seen from either end and know nothing of the steps before, so the energy error of a reversible system stays
+bounded. With one stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even
+order.
 """
 
 from __future__ import annotations
@@ -29,19 +30,18 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, State
+from geonh.groups.retraction import Retraction, make_retraction
+from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
-from geonh.mechanics.quasi_velocities import frame, rates, velocity
+from geonh.mechanics.quasi_velocities import orthonormal_basis, rates, velocity
 from geonh.mechanics.system import System
-from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.newton import Newton
 
 TABLEAUX = {4: RK4, 6: BUTCHER6}
 
 
-class RKMK(QuasiVelocityMethod):
+class RKMK(QuasiVelocityMethod, RetractingIntegrator):
     """Runge–Kutta–Munthe-Kaas in quasi-velocities, explicit.
 
     Parameters
@@ -90,11 +90,6 @@ class RKMK(QuasiVelocityMethod):
 class CommutatorFree(QuasiVelocityMethod):
     """The commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
 
-    retraction: Retraction
-
-    def __init__(self) -> None:
-        self.retraction = Exponential()
-
     @property
     def guarantees(self) -> Guarantees:
         return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
@@ -128,7 +123,7 @@ class CommutatorFree(QuasiVelocityMethod):
         return Advance(g, xi, jnp.asarray(True), turn, state.increment, state.inverse)
 
 
-class Gauss(QuasiVelocityMethod):
+class Gauss(QuasiVelocityMethod, RetractingIntegrator):
     """Gauss collocation in quasi-velocities, symmetric.
 
     Parameters
@@ -181,7 +176,7 @@ class Gauss(QuasiVelocityMethod):
             return K[:, :n], K[:, n:], 0.5 * (jnp.asarray(b) @ K[:, :n])
 
         def centred(centre: Point) -> Array:
-            return gram_schmidt(frame(system, system.action.at(centre), state.rows), jnp.eye(n))
+            return orthonormal_basis(system, system.action.at(centre), state.rows)
 
         def mismatch(z: Array) -> Array:
             K, L, delta = unpack(z)

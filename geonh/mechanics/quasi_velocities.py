@@ -6,12 +6,12 @@ Let R, shape=[r, n], be constant forms with RRᵀ = 1 that complete μ(x) to a c
     Rξ = y,   μ(x)ξ = b(x):      ξ = Rᵀ(y − Cκ) + μᵀκ,   (μμᵀ − CᵀC)κ = b − Cᵀy,   C = Rμᵀ,
 
 so that the constraint holds by construction, whatever is done to y. With ξ̇ of the constrained equations
-(mathematics.md §2) the dynamics is ġ = gξ, ẏ = Rξ̇: an ODE on G × Rʳ. ``adapted_frame`` gives the M-orthonormal frame
-of D that belongs to R, in which the energy of a linear system is ½|w|² + V and the equations are
+(mathematics.md §2) the dynamics is ġ = gξ, ẏ = Rξ̇: an ODE on G × Rʳ. In the momenta π = Ep along the frame E of D dual
+to R a linear system has the energy H(x, π) = ½πᵀ(EMEᵀ)⁻¹π + V, and the equations are
 
-    ẇ_a = ⟨p, [[ξ, F_a]]⟩ − ⟨dV, ρ(F_a)⟩,      ξ = Fᵀw,  p = Mξ,
+    π̇_a = ⟨p, [[ξ, E_a]]⟩ − ρ(E_a)H,      ξ = Eᵀy,  y = ∂H/∂π,  p = Mξ,
 
-almost Poisson: the first term is orthogonal to w (Hamel's equations, with the algebroid bracket).
+almost Poisson: the first term is orthogonal to y (Hamel's equations, with the algebroid bracket).
 
 Sources: Hamel, *Die Lagrange–Eulerschen Gleichungen der Mechanik* (1904); Bloch, Marsden, Zenkov, *Quasivelocities and
 symmetries in non-holonomic systems*, Dynamical Systems 24 (2009); Kane's generalised speeds are such y.
@@ -68,22 +68,39 @@ def rates(system: System, t: Array, g: Point, y: Array, R: Array, u: Any = None)
     return apart(jnp.asarray(t, y.dtype), field, g, y, R)
 
 
+def orthonormal_basis(system: System, x: Any, R: Array) -> Array:
+    """Orthonormal basis of D (of its linear part) at x, shape=[r, n]: the completing forms that belong to x itself."""
+    E = frame(system, x, R)
+    return E if system.distribution is None else gram_schmidt(E, jnp.eye(system.group.dim))
+
+
 def adapted_frame(system: System, x: Any, R: Array) -> Array:
     """M-orthonormal frame of D, rows F_a of shape=[r, n], smooth in x where R completes μ(x)."""
     return gram_schmidt(frame(system, x, R), system.mass_matrix(x))
 
 
-def gyroscopic_force(system: System, x: Any, w: Array, R: Array) -> Array:
-    """⟨p, [[ξ, F_a]]⟩, shape=[r], with ξ = Fᵀw and p = Mξ: what turns w in the adapted frame; orthogonal to w.
+def energy_on_distribution(system: System, x: Any, pi: Array, R: Array) -> Array:
+    """H(x, π), scalar, of a linear system."""
+    y = velocity_of_momentum(system, x, pi, R)
+    potential = 0.0 if system.potential is None else system.potential(x, system.parameters)
+    return pi @ y / 2 + potential
 
-    [[ξ, F_a]] = [ξ, F_a] + ρ(ξ)F_a − ρ(F_a)(F_b)w_b is the algebroid bracket, w held constant. Since ½|w|² does not
-    depend on x, −⟨p, ρ(F_a)(F_b)w_b⟩ is ρ(F_a) of ½ξᵀM(x)ξ, ξ held constant.
+
+def velocity_of_momentum(system: System, x: Any, pi: Array, R: Array) -> Array:
+    """y = ∂H/∂π = (EMEᵀ)⁻¹π, shape=[r]."""
+    E = frame(system, x, R)
+    return solve_spd(E @ system.mass_matrix(x) @ E.T, pi)
+
+
+def gyroscopic_force(system: System, x: Any, p: Array, y: Array, R: Array) -> Array:
+    """⟨p, [[ξ, E_a]]⟩, shape=[r], for p in M(D), with ξ = Eᵀy: linear in y and orthogonal to it.
+
+    [[ξ, E_a]] = [ξ, E_a] + ρ(ξ)E_a − ρ(E_a)(E_b)y_b is the algebroid bracket, y held constant.
     """
-    F, action = adapted_frame(system, x, R), system.action
-    xi = F.T @ w
-    p = system.mass_matrix(x) @ xi
-    along = jax.jvp(lambda x: adapted_frame(system, x, R) @ p, (x,), (action.anchor(x, xi),))[1]
-    return along + F @ (system.group.ad_star(xi, p) + action.coanchor(lambda x: xi @ system.mass_matrix(x) @ xi / 2, x))
+    E, action = frame(system, x, R), system.action
+    xi = E.T @ y
+    along = jax.jvp(lambda x: frame(system, x, R) @ p, (x,), (action.anchor(x, xi),))[1]
+    return along + E @ (system.group.ad_star(xi, p) - action.coanchor(lambda x: y @ frame(system, x, R) @ p, x))
 
 
 def _complement(system: System, x: Any, R: Array) -> tuple[Array, Array, Array]:

@@ -11,7 +11,7 @@ import geonh as gn
 from geonh.diagnostics import adjoint_defect, drift
 from geonh.groups import SO3, Translations
 from geonh.integrators.composition import COEFFICIENTS
-from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, gyroscopic_force, rates, velocity
+from geonh.mechanics.quasi_velocities import completing_forms, rates
 from geonh.systems import catalogue
 
 OPTIONS = {"dt": 0.03, "n_steps": 60}
@@ -79,6 +79,11 @@ def test_lobatto_with_two_stages_is_rattle_on_a_vector_space():
     rattle = gn.solve(system, gn.RATTLE(start="multiplier"), **start(system), **OPTIONS)
     np.testing.assert_allclose(lobatto.g_vector, rattle.g_vector, atol=1e-11)
     np.testing.assert_allclose(lobatto.xi, rattle.xi, atol=1e-11)
+
+
+def test_an_energy_that_is_not_kept_is_not_put_back():
+    with pytest.raises(ValueError, match="no forces"):
+        gn.solve(forced(SO3()), gn.methods["rk4-energy"].make(), xi0=[0.0, 0.0, 0.0], dt=0.01, n_steps=5)
 
 
 def test_rattle_says_what_it_is_not_for():
@@ -157,25 +162,6 @@ def test_quasi_velocities_are_coordinates_of_the_constrained_equations(affine):
     xi, rate = rates(system, jnp.asarray(0.0), at["g0"], R @ at["xi0"], R)
     np.testing.assert_allclose(xi, at["xi0"], atol=1e-13)
     np.testing.assert_allclose(rate, R @ gn.accelerations(system, 0.0, at["g0"], at["xi0"])[0], atol=1e-12)
-
-
-def test_adapted_frame_is_orthonormal_and_hamels_equations_hold():
-    """ẇ = ⟨p, [[ξ, F]]⟩ − F ρ*dV, against d/dt of w = F(x)Mξ along the constrained equations."""
-    system = random_system("SO3")
-    at = start(system)
-    x, xi = jnp.asarray(at["g0"]), jnp.asarray(at["xi0"])
-    R = completing_forms(system, x)
-    M, F = system.mass_matrix(x), adapted_frame(system, x, R)
-    np.testing.assert_allclose(F @ M @ F.T, np.eye(2), atol=1e-13)
-    np.testing.assert_allclose(velocity(system, x, R @ xi, R), xi, atol=1e-13)
-    w = F @ M @ xi
-    turning = gyroscopic_force(system, x, w, R)
-    assert abs(w @ turning) < 1e-13
-    potential = system.potential
-    hamel = turning - F @ system.action.coanchor(lambda x: potential(x, system.parameters), x)
-    moving = (system.action.anchor(x, xi), jnp.asarray(gn.accelerations(system, 0.0, x, xi)[0]))
-    rate = jax.jvp(lambda x, v: adapted_frame(system, x, R) @ system.mass_matrix(x) @ v, (x, xi), moving)[1]
-    np.testing.assert_allclose(hamel, rate, atol=1e-12)
 
 
 def test_coordinates_are_renewed_before_they_end():

@@ -32,6 +32,11 @@ def but_slow(slow):
     return [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in NAMES]
 
 
+def speed(order):
+    """Of the start: Dormand–Prince's leading error is small and shows in a fast motion only."""
+    return 6.0 if order == 5 else 2.0
+
+
 @functools.cache
 def method(name):
     # The feedback of gain 100 is too fast for the steps that the other methods take.
@@ -42,9 +47,8 @@ def method(name):
 def test_order_constraint_and_energy(name):
     """On one random system, whose metric, potential and constraints depend on the point."""
     system, promised = system_for(name), method(name).guarantees
-    fast = 6.0 if promised.order == 5 else 2.0  # Dormand–Prince's leading error is small: it shows in a fast motion
     steps = np.array(STEPS[promised.order]) * (8 if name == "feedback" else 1)  # its attraction is to be resolved
-    measured = convergence(system, method(name), steps=steps, **start(system, speed=fast))
+    measured = convergence(system, method(name), steps=steps, **start(system, speed=speed(promised.order)))
     assert measured.declared == promised.order
     assert abs(measured.order - promised.order) <= 0.1, str(measured)
 
@@ -75,6 +79,10 @@ def test_symmetry(name):
     """A symmetric method retraces its steps with the velocity reversed; one that is not misses its start."""
     system = system_for(name)
     defect = float(reversibility_defect(system, method(name), dt=DT, n_steps=20, **start(system)))
+    if method(name).guarantees.symmetric and not method(name).jumps:  # nor has it a memory: the way back begins anew
+        there = gn.solve(system, method(name), dt=DT, n_steps=20, **start(system))
+        back = gn.solve(system, method(name), dt=DT, n_steps=20, g0=there.g[-1], xi0=-there.xi[-1])
+        defect += np.abs(np.concatenate([back.g_vector[-1] - there.g_vector[0], back.xi[-1] + there.xi[0]])).max()
     if method(name).guarantees.symmetric:
         assert defect < 2e-12
     else:
@@ -86,14 +94,13 @@ def test_symmetry(name):
 def test_affine_constraints_are_taken_at_full_order_or_refused(name):
     if name == "variational":
         pytest.skip("for systems without constraints")
-    system = system_for(name, affine=True)
+    system, order = system_for(name, affine=True), method(name).guarantees.order
     if not method(name).guarantees.affine:
         with pytest.raises(ValueError, match=r"affine|ℓ = ½ξᵀMξ"):
             gn.solve(system, method(name), dt=DT, n_steps=5, **start(system))
         return
-    measured = convergence(system, method(name), steps=STEPS[method(name).order], **start(system))
-    assert measured.order >= measured.declared - 0.1, str(measured)
-    assert measured.order <= measured.declared + 0.2, str(measured)
+    measured = convergence(system, method(name), steps=STEPS[order], **start(system, speed=speed(order)))
+    assert order - 0.1 <= measured.order <= order + 0.2, str(measured)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,7 +131,7 @@ def test_energy_at_p_minus_for_a_bi_invariant_lagrangian(name):
     assert np.ptp(trajectory.energy_minus) < 1e-12
 
 
-def momentum_change(name):
+def momentum_change(name, dt):
     """Change of a nonholonomic momentum of a horizontal symmetry, over 200 steps."""
     if method(name).guarantees.groups != "any":
         entry = catalogue["nonholonomic-particle"]
@@ -136,20 +143,20 @@ def momentum_change(name):
         entry = catalogue["veselova"]
         system, what = entry.system(), "horizontal momentum"
     begin = entry.start(system)
-    trajectory = gn.solve(system, method(name), dt=DT, n_steps=200, g0=begin.g0, xi0=begin.xi0)
+    trajectory = gn.solve(system, method(name), dt=dt, n_steps=200, g0=begin.g0, xi0=begin.xi0)
     integral = trajectory.integrals[what]
     return np.abs(integral - integral[0]).max()
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.momentum == "horizontal"])
 def test_momentum_of_a_horizontal_symmetry_is_kept(name):
-    assert momentum_change(name) < 1e-12
+    assert momentum_change(name, DT) < 1e-12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.momentum == "none"])
 def test_momentum_of_a_horizontal_symmetry_is_not_kept(name):
-    assert momentum_change(name) > 1e-13
+    assert momentum_change(name, 4 * DT) > 1e-12  # a long step: of order 6, a short one changes it by rounding only
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if method(n).guarantees.groups != "any"])

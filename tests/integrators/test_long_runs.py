@@ -35,10 +35,10 @@ def test_a_million_steps_on_the_reversible_contact_oscillator(name):
         assert found.bound < 1e-9  # a rounding error in each of 10⁶ steps
     elif name in FAMILIES:
         # Within its bound the energy wanders slowly (DLA over 8·10⁶ steps as over 10⁶), so a fitted slope is no test of
-        # drift; the growth of the bound is: tenfold for a drift, threefold for a random walk.
+        # drift; the growth of the bound is: tenfold for a drift, threefold for a random walk. (1 node in 500 is seen.)
         tenth = len(trajectory) // 10
         assert found.bound < 0.02
-        assert found.bound < 1.1 * drift(trajectory.t[:tenth], trajectory.energy[:tenth]).bound
+        assert found.bound < 1.5 * drift(trajectory.t[:tenth], trajectory.energy[:tenth]).bound
     if gn.methods[name].make().guarantees.constraint == "nodes":
         assert np.abs(trajectory.constraint_residual).max() < 1e-13
 

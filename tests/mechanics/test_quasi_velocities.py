@@ -12,10 +12,13 @@ from geonh.groups import SE3, SO3
 from geonh.mechanics.quasi_velocities import (
     adapted_frame,
     completing_forms,
+    energy_on_distribution,
     frame,
     gyroscopic_force,
+    orthonormal_basis,
     rates,
     velocity,
+    velocity_of_momentum,
 )
 
 
@@ -69,21 +72,40 @@ def test_coordinates_of_the_distribution(m, seed, affine):
 
 
 @pytest.mark.parametrize(("group", "m"), [(SO3(), 1), (SE3(), 2)], ids=["SO3", "SE3"])
-def test_equations_in_the_adapted_frame_are_those_with_multipliers(group, m):
-    r"""w = FMξ along the motion: ẇ_a = ⟨p, [[ξ, F_a]]⟩ − ⟨dV, ρ(F_a)⟩, and the first term does no work."""
+def test_equations_in_momenta_along_the_frame_are_those_with_multipliers(group, m):
+    r"""π = EMξ along the motion: π̇_a = ⟨p, [[ξ, E_a]]⟩ − ρ(E_a)H, and the first term, linear in y, does no work."""
     system = random_system(group, m, 5)
     g, h = points(group, 5)
     R, x = completing_forms(system, system.action.at(g)), system.action.at(h)
-    w = jnp.asarray(np.random.default_rng(6).normal(size=group.dim - m))
-    xi = adapted_frame(system, x, R).T @ w
+    y, other = jnp.asarray(np.random.default_rng(6).normal(size=(2, group.dim - m)))
+    E = frame(system, x, R)
+    xi = E.T @ y
+    p = system.momentum(x, xi)
+    pi = E @ p
+    np.testing.assert_allclose(velocity_of_momentum(system, x, pi, R), y, atol=1e-12)
+    np.testing.assert_allclose(energy_on_distribution(system, x, pi, R), system.energy(x, p), atol=1e-12)
     acceleration = gn.accelerations(system, 0.0, h, xi)[0]
-    np.testing.assert_allclose(rates(system, 0.0, h, R @ xi, R)[1], R @ acceleration, atol=1e-11)
+    np.testing.assert_allclose(rates(system, 0.0, h, y, R)[1], R @ acceleration, atol=1e-11)
 
-    def coordinates(x, xi):
-        return adapted_frame(system, x, R) @ system.momentum(x, xi)
+    def momenta(x, xi):
+        return frame(system, x, R) @ system.momentum(x, xi)
 
-    along = jax.jvp(coordinates, (x, xi), (system.action.anchor(x, xi), jnp.asarray(acceleration)))[1]
-    turning = gyroscopic_force(system, x, w, R)
-    falling = adapted_frame(system, x, R) @ system.action.coanchor(lambda x: system.potential(x, system.parameters), x)
+    along = jax.jvp(momenta, (x, xi), (system.action.anchor(x, xi), jnp.asarray(acceleration)))[1]
+    turning = gyroscopic_force(system, x, p, y, R)
+    falling = E @ system.action.coanchor(lambda x: energy_on_distribution(system, x, pi, R), x)
     np.testing.assert_allclose(turning - falling, along, atol=1e-11)
-    assert abs(turning @ w) < 1e-12 * np.abs(turning).max()
+    sideways = gyroscopic_force(system, x, p, other, R)
+    assert abs(sideways @ other) < 1e-12 * np.abs(sideways).max()
+    total = gyroscopic_force(system, x, p, 2 * y - 3 * other, R)
+    np.testing.assert_allclose(total, 2 * turning - 3 * sideways, atol=1e-11)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_an_orthonormal_basis_of_the_distribution(affine):
+    system = random_system(SE3(), 2, 7, affine=affine)
+    g, h = points(system.group, 7)
+    R, x = completing_forms(system, system.action.at(g)), system.action.at(h)
+    basis = orthonormal_basis(system, x, R)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(4), atol=1e-14)
+    np.testing.assert_allclose(system.distribution.annihilator(x, ()) @ basis.T, 0, atol=1e-13)
+    np.testing.assert_allclose(frame(system, x, basis), basis, atol=1e-13)
