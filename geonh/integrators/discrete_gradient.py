@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
@@ -38,6 +38,7 @@ from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, Stat
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.mechanics.quasi_velocities import (
     energy_on_distribution,
+    energy_slopes,
     frame,
     gyroscopic_force,
     orthonormal_basis,
@@ -114,6 +115,7 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         h, n = clock.dt, system.group.dim
         x = system.action.at(state.g)
         p, t = system.momentum(x, xi), clock.time(state.k + 0.5)
+        energy = system.energy(x, p)
 
         def chart(z: Array) -> _Chart:
             where = self._middle(system, x, z[:n])
@@ -123,7 +125,7 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         def mismatch(z: Array) -> Array:
             zeta, change = z[:n], z[n:]
             where, R, start = at = chart(z)
-            slope, y = self._gradient(system, x, zeta, change, at)
+            slope, y = self._gradient(system, x, energy, zeta, change, at)
             middle = start if self.gradient == "itoh-abe" else start + change / 2
             momentum = system.momentum(where, R.T @ velocity_of_momentum(system, where, middle, R))
             push = system.force(t, where, R.T @ y, clock.between(t)) - slope
@@ -135,8 +137,9 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         zeta, (_, R, start) = z[:n], chart(z)
         g = system.group.compose(state.g, self._increment(system, zeta))
         ahead = system.action.at(g)
-        y = velocity_of_momentum(system, ahead, start + z[n:], R)
-        return Advance(g, frame(system, ahead, R).T @ y, solved, system.group.turn(zeta), z, inverse)
+        E = frame(system, ahead, R)
+        xi = E.T @ velocity_of_momentum(system, ahead, start + z[n:], E)
+        return Advance(g, xi, solved, system.group.turn(zeta), z, inverse)
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""
@@ -160,29 +163,33 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
             found.append(group.compose(found[-1], group.exp(jnp.zeros(group.dim).at[j].set(zeta[j]))))
         return found
 
-    def _gradient(self, system: System, x: Any, zeta: Array, change: Array, at: _Chart) -> tuple[Array, Array]:
-        """D̄H = (η, y) of shapes [n] and [r]."""
+    def _gradient(
+        self, system: System, x: Any, energy: Array, zeta: Array, change: Array, at: _Chart
+    ) -> tuple[Array, Array]:
+        """D̄H = (η, y) of shapes [n] and [r], from the node x with that energy."""
         where, R, start = at
         action, group = system.action, system.group
 
         def H(x: Any, pi: Array) -> Array:
-            return energy_on_distribution(system, x, pi, R)
-
-        def partials(x: Any, pi: Array) -> tuple[Array, Array]:
-            return action.coanchor(lambda x: H(x, pi), x), velocity_of_momentum(system, x, pi, R)
+            return energy_on_distribution(system, x, pi, frame(system, x, R))
 
         if self.gradient == "average":
-            nodes = [(1 + s) / 2 for s in _NODES]
-            found = [partials(action.act(x, group.exp(s * zeta)), start + s * change) for s in nodes]
-            slopes, ys = (jnp.stack(parts) for parts in zip(*found, strict=True))
-            return jnp.asarray(_WEIGHTS / 2) @ slopes, jnp.asarray(_WEIGHTS / 2) @ ys
+
+            def weighted(at: tuple[Array, Array]) -> tuple[Array, Array]:
+                s, weight = at
+                between = action.act(x, group.exp(s * zeta))
+                slope, y = energy_slopes(system, between, start + s * change, R, frame(system, between, R))
+                return weight * slope, weight * y
+
+            slopes, ys = lax.map(weighted, (jnp.asarray((1 + _NODES) / 2), jnp.asarray(_WEIGHTS / 2)))
+            return jnp.sum(slopes, axis=0), jnp.sum(ys, axis=0)
         if self.gradient == "itoh-abe":
             return self._quotients(system, x, zeta, start, H), self._conjugate(system, x, zeta, start, change, R)
-        slope, y = partials(where, start + change / 2)
+        slope, y = energy_slopes(system, where, start + change / 2, R, R)
         lowered = system.mass_matrix(where) @ zeta
         size = lowered @ zeta
         ahead = action.act(x, self._increment(system, zeta))
-        missing = H(ahead, start + change) - H(x, start) - slope @ zeta - y @ change
+        missing = H(ahead, start + change) - energy - slope @ zeta - y @ change
         resting = size == 0.0
         return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * lowered, y
 
@@ -203,8 +210,9 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
     def _conjugate(self, system: System, x: Any, zeta: Array, start: Array, change: Array, R: Array) -> Array:
         """Itoh–Abe's difference quotients in π, shape=[r]: H is quadratic, so they are derivatives in the middle."""
         ahead = system.action.act(x, self._increment(system, zeta))
+        E = frame(system, ahead, R)
         found = []
         for a in range(change.size):
             middle = start + jnp.where(jnp.arange(change.size) < a, change, 0.0).at[a].set(change[a] / 2)
-            found.append(velocity_of_momentum(system, ahead, middle, R)[a])
+            found.append(velocity_of_momentum(system, ahead, middle, E)[a])
         return jnp.stack(found)

@@ -79,28 +79,60 @@ def adapted_frame(system: System, x: Any, R: Array) -> Array:
     return gram_schmidt(frame(system, x, R), system.mass_matrix(x))
 
 
-def energy_on_distribution(system: System, x: Any, pi: Array, R: Array) -> Array:
-    """H(x, π), scalar, of a linear system."""
-    y = velocity_of_momentum(system, x, pi, R)
+def energy_on_distribution(system: System, x: Any, pi: Array, E: Array) -> Array:
+    """H(x, π), scalar, of a linear system, in a frame E of D at x."""
     potential = 0.0 if system.potential is None else system.potential(x, system.parameters)
-    return pi @ y / 2 + potential
+    return pi @ velocity_of_momentum(system, x, pi, E) / 2 + potential
 
 
-def velocity_of_momentum(system: System, x: Any, pi: Array, R: Array) -> Array:
-    """y = ∂H/∂π = (EMEᵀ)⁻¹π, shape=[r]."""
-    E = frame(system, x, R)
+def velocity_of_momentum(system: System, x: Any, pi: Array, E: Array) -> Array:
+    """y = ∂H/∂π = (EMEᵀ)⁻¹π, shape=[r], in a frame E of D at x."""
     return solve_spd(E @ system.mass_matrix(x) @ E.T, pi)
 
 
-def gyroscopic_force(system: System, x: Any, p: Array, y: Array, R: Array) -> Array:
-    """⟨p, [[ξ, E_a]]⟩, shape=[r], for p in M(D), with ξ = Eᵀy: linear in y and orthogonal to it.
+def energy_slopes(system: System, x: Any, pi: Array, R: Array, E: Array) -> tuple[Array, Array]:
+    """(ρ*∂_xH, ∂H/∂π) of shapes [n] and [r], where the frame dual to R is E.
 
-    [[ξ, E_a]] = [ξ, E_a] + ρ(ξ)E_a − ρ(E_a)(E_b)y_b is the algebroid bracket, y held constant.
+    The frame turns as the forms do, ⟨p, dE_a⟩ = −κᵀ(dμ)E_a, with κ the components of p along μ in the coframe (R, μ):
+    with ξ = Eᵀy and κ held constant ∂_xH is that of V − ½ξᵀMξ + κᵀμξ.
     """
-    E, action = frame(system, x, R), system.action
+    y = velocity_of_momentum(system, x, pi, E)
     xi = E.T @ y
-    along = jax.jvp(lambda x: frame(system, x, R) @ p, (x,), (action.anchor(x, xi),))[1]
-    return along + E @ (system.group.ad_star(xi, p) - action.coanchor(lambda x: y @ frame(system, x, R) @ p, x))
+    kappa = _along_forms(system, x, system.mass_matrix(x) @ xi, R)
+
+    def held(x: Any) -> Array:
+        potential = 0.0 if system.potential is None else system.potential(x, system.parameters)
+        return potential - xi @ system.mass_matrix(x) @ xi / 2 + kappa @ (_forms(system, x) @ xi)
+
+    return system.action.coanchor(held, x), y
+
+
+def gyroscopic_force(system: System, x: Any, p: Array, y: Array, R: Array) -> Array:
+    """⟨p, [[ξ, E_a]]⟩, shape=[r], for p in M(D), with ξ = Eᵀy, at a point where E = R: linear in y, orthogonal to it.
+
+    [[ξ, E_a]] = [ξ, E_a] + ρ(ξ)E_a − ρ(E_a)(E_b)y_b is the algebroid bracket, y held constant; the frame turns as in
+    ``energy_slopes``.
+    """
+    action = system.action
+    xi, kappa = R.T @ y, _along_forms(system, x, p, R)
+    along = jax.jvp(lambda x: kappa @ _forms(system, x), (x,), (action.anchor(x, xi),))[1]
+    across = action.coanchor(lambda x: kappa @ (_forms(system, x) @ xi), x)
+    return R @ (system.group.ad_star(xi, p) - along + across)
+
+
+def _forms(system: System, x: Any) -> Array:
+    """μ(x), with m = 0 without constraints."""
+    if system.distribution is None:
+        return jnp.zeros((0, system.group.dim))
+    return system.distribution.annihilator(x, system.parameters)
+
+
+def _along_forms(system: System, x: Any, p: Array, R: Array) -> Array:
+    """κ with p = Rᵀα + μᵀκ, shape=[m]."""
+    if system.distribution is None:
+        return jnp.zeros(0)
+    mu, C, gram = _complement(system, x, R)
+    return solve_spd(gram, mu @ p - C.T @ (R @ p))
 
 
 def _complement(system: System, x: Any, R: Array) -> tuple[Array, Array, Array]:

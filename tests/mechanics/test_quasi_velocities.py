@@ -13,6 +13,7 @@ from geonh.mechanics.quasi_velocities import (
     adapted_frame,
     completing_forms,
     energy_on_distribution,
+    energy_slopes,
     frame,
     gyroscopic_force,
     orthonormal_basis,
@@ -76,27 +77,35 @@ def test_equations_in_momenta_along_the_frame_are_those_with_multipliers(group, 
     r"""π = EMξ along the motion: π̇_a = ⟨p, [[ξ, E_a]]⟩ − ρ(E_a)H, and the first term, linear in y, does no work."""
     system = random_system(group, m, 5)
     g, h = points(group, 5)
-    R, x = completing_forms(system, system.action.at(g)), system.action.at(h)
+    x = system.action.at(h)
+    R = completing_forms(system, system.action.at(g))
+    basis = orthonormal_basis(system, x, R)
     y, other = jnp.asarray(np.random.default_rng(6).normal(size=(2, group.dim - m)))
     E = frame(system, x, R)
     xi = E.T @ y
     p = system.momentum(x, xi)
     pi = E @ p
-    np.testing.assert_allclose(velocity_of_momentum(system, x, pi, R), y, atol=1e-12)
-    np.testing.assert_allclose(energy_on_distribution(system, x, pi, R), system.energy(x, p), atol=1e-12)
+    np.testing.assert_allclose(velocity_of_momentum(system, x, pi, E), y, atol=1e-12)
+    np.testing.assert_allclose(energy_on_distribution(system, x, pi, E), system.energy(x, p), atol=1e-12)
     acceleration = gn.accelerations(system, 0.0, h, xi)[0]
     np.testing.assert_allclose(rates(system, 0.0, h, y, R)[1], R @ acceleration, atol=1e-11)
 
-    def momenta(x, xi):
-        return frame(system, x, R) @ system.momentum(x, xi)
+    slope, conjugate = energy_slopes(system, x, pi, R, E)
+    H = lambda x, pi: energy_on_distribution(system, x, pi, frame(system, x, R))  # noqa: E731
+    np.testing.assert_allclose(slope, system.action.coanchor(lambda x: H(x, pi), x), atol=1e-11)
+    np.testing.assert_allclose(conjugate, jax.grad(H, argnums=1)(x, pi), atol=1e-12)
 
+    def momenta(x, xi):
+        return frame(system, x, basis) @ system.momentum(x, xi)
+
+    y, pi = basis @ xi, basis @ p
     along = jax.jvp(momenta, (x, xi), (system.action.anchor(x, xi), jnp.asarray(acceleration)))[1]
-    turning = gyroscopic_force(system, x, p, y, R)
-    falling = E @ system.action.coanchor(lambda x: energy_on_distribution(system, x, pi, R), x)
+    turning = gyroscopic_force(system, x, p, y, basis)
+    falling = basis @ energy_slopes(system, x, pi, basis, basis)[0]
     np.testing.assert_allclose(turning - falling, along, atol=1e-11)
-    sideways = gyroscopic_force(system, x, p, other, R)
+    sideways = gyroscopic_force(system, x, p, other, basis)
     assert abs(sideways @ other) < 1e-12 * np.abs(sideways).max()
-    total = gyroscopic_force(system, x, p, 2 * y - 3 * other, R)
+    total = gyroscopic_force(system, x, p, 2 * y - 3 * other, basis)
     np.testing.assert_allclose(total, 2 * turning - 3 * sideways, atol=1e-11)
 
 
