@@ -1,7 +1,6 @@
 """The command line: ``geonh list``, ``geonh show NAME``, ``geonh run NAME``.
 
-Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted. geonh
-itself is imported inside the commands, so that help appears at once.
+Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
+import geonh as gn
 from geonh.cli.console import close, err, new_table, numbers, one_line, out, value_text, without_rounding, wrong
-from geonh.cli.report import Progress, report, save
-from geonh.cli.words import RETRACTIONS, RULES, catalogue, destination, entry_of, floats, integrator_of, parameters_of
+from geonh.cli.report import Progress, save, show_run
+from geonh.cli.words import RETRACTIONS, RULES, destination, entry_of, floats, integrator_of, parameters_of
+from geonh.version import __version__
 
 MAX_NODES = 20_000_000
 
@@ -60,8 +61,6 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from geonh.version import __version__
-
         print(f"geonh {__version__}")
         raise typer.Exit()
 
@@ -78,11 +77,10 @@ def main(
 @app.command("list")
 def list_systems() -> None:
     """List the systems of the catalogue."""
-    entries = catalogue()
     table = new_table("name", "space", "what it is", "source")
     table.columns[0].no_wrap = True
     table.columns[1].no_wrap = True
-    for entry in entries.values():
+    for entry in gn.systems.catalogue.values():
         table.add_row(*map(escape, (entry.name, str(entry.system().group), entry.title, entry.source)))
     out.print(table)
     out.print("One of them in full: geonh show NAME. Integrate it: geonh run NAME.")
@@ -173,8 +171,6 @@ def run(
         wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
     data, picture = destination(output, entry.name)
 
-    import geonh as gn
-
     step = entry.dt if dt is None else dt
     try:
         system = entry.system(**parameters)
@@ -198,7 +194,7 @@ def run(
             nearest = ",".join(f"{v:.12g}" for v in without_rounding(system.project(start.g0, velocity)))
             text = f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}"
         wrong(text)
-    report(trajectory, integrator, time.perf_counter() - began)
+    show_run(trajectory, integrator, time.perf_counter() - began)
     save(trajectory, data, None if no_figure else picture)
     if trajectory.status is gn.Result.INTERRUPTED:
         err.print(f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved")
@@ -211,17 +207,15 @@ def run(
 @app.command()
 def methods(name: Annotated[str | None, typer.Argument(help="One of them, in full.")] = None) -> None:
     """List the methods: order, cost, and what each keeps. Every entry is a test."""
-    from geonh.integrators.registry import methods as known
-
     if name is not None:
         guarantees = integrator_of(name).guarantees
-        out.print(f"[bold]{name}[/]: {escape(known[name].title)}; order {guarantees.order}")
+        out.print(f"[bold]{name}[/]: {escape(gn.methods[name].title)}; order {guarantees.order}")
         out.print(f"reference: {escape(guarantees.reference)}", highlight=False)
-        out.print(f"options of geonh run: {', '.join(f'--{option}' for option in known[name].options) or 'none'}")
+        out.print(f"options of geonh run: {', '.join(f'--{option}' for option in gn.methods[name].options) or 'none'}")
         return
     table = new_table("method", "order", "solve", "symmetric", "constraint", "energy", "momentum", "affine", "spaces")
     table.columns[0].no_wrap = True
-    for name, method in known.items():
+    for name, method in gn.methods.items():
         g = method.make().guarantees
         table.add_row(
             name,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -28,14 +29,10 @@ def new_table(*columns: str) -> Table:
 
 def without_rounding(values: Any) -> Any:
     """Zeros in place of entries at rounding beside the largest."""
-    import numpy as np
-
     return np.where(np.abs(values) < 1e-14 * np.abs(values).max(initial=0.0), 0.0, values)
 
 
 def numbers(values: Any) -> str:
-    import numpy as np
-
     flat = [f"{v:.6g}" for v in np.ravel(values)]
     return flat[0] if len(flat) == 1 else "\n".join(flat) if len(flat) <= 4 else ", ".join(flat)
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from rich import progress
 from rich.markup import escape
 
 from geonh.cli.console import err, new_table, numbers, out, value_text, wrong
-
-if TYPE_CHECKING:
-    from geonh.trajectory import Trajectory
+from geonh.diagnostics import alternation
+from geonh.plotting.invariants import invariants
+from geonh.plotting.labels import method_in_words
+from geonh.trajectory import Trajectory
 
 
 class Progress:
     """A progress bar on a terminal, nothing elsewhere; gone when done."""
 
     def __init__(self, total: int):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+        columns = (
+            progress.TextColumn("integrating"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeRemainingColumn(),
+        )
+        self.bar = progress.Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
         self.task = self.bar.add_task("integrating", total=total)
 
     def __enter__(self) -> Progress:
@@ -34,10 +40,7 @@ class Progress:
         self.bar.update(self.task, completed=done)
 
 
-def report(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
-    from geonh.plotting.invariants import invariants
-    from geonh.plotting.labels import method_in_words
-
+def show_run(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
     a = trajectory.attributes
     steps = int(trajectory.k[-1])
     out.print(
@@ -69,15 +72,11 @@ def report(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
 
 def _warn_of_alternation(trajectory: Trajectory) -> None:
     """Say when the multipliers' swing from node to node has grown to a part of the momentum that spoils the run."""
-    import numpy as np
-
     method, system = trajectory.method, trajectory.system
     jump = np.linalg.norm(trajectory.p_minus - trajectory.p_plus, axis=1).max() / 2
     small = jump <= 0.05 * np.linalg.norm(trajectory.p, axis=1).max()
     if method is None or system is None or not method.reflects or system.distribution is None or small:
         return
-    from geonh.diagnostics import alternation
-
     swing = alternation(trajectory)
     if swing.max() > 0.1 and swing.max() > 10 * swing[0]:
         t = trajectory.t[int(np.argmax(swing > 0.1))]

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from geonh.cli.console import close, wrong
-
-if TYPE_CHECKING:
-    from geonh.integrators.base import Integrator
-    from geonh.systems import Entry
+from geonh.integrators.base import Integrator
+from geonh.integrators.registry import methods
+from geonh.systems import Entry, catalogue
 
 RULES = ("trapezoid", "midpoint", "left", "right")
 RETRACTIONS = ("auto", "cayley", "exp")
 
 
-def catalogue() -> dict[str, Entry]:
-    from geonh.systems import catalogue
-
-    return catalogue
-
-
 def entry_of(name: str) -> Entry:
     """Entry of a name; underscores and capitals are forgiven."""
-    entries = catalogue()
-    found = entries.get(name) or entries.get(name.lower().replace("_", "-"))
+    found = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
     if found is None:
-        wrong(f"no system {name!r} in the catalogue{close(name, entries) or '; geonh list names them all'}")
+        wrong(f"no system {name!r} in the catalogue{close(name, catalogue) or '; geonh list names them all'}")
     return found
 
 
@@ -84,17 +76,15 @@ def _is_float(text: str) -> bool:
 
 def integrator_of(name: str, **options: str | None) -> Integrator:
     """The integrator that the words of a user mean."""
-    from geonh.integrators.registry import methods as known
-
-    if name not in known:
-        wrong(f"no method {name!r}{close(name, known) or '; geonh methods lists them all'}")
+    if name not in methods:
+        wrong(f"no method {name!r}{close(name, methods) or '; geonh methods lists them all'}")
     given = {key: value for key, value in options.items() if value is not None}
     for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given:
-            if key not in known[name].options:
+            if key not in methods[name].options:
                 wrong(f"--{key} is not for the method {name}")
             _known(key, given[key], words)
-    return known[name].make(**given)
+    return methods[name].make(**given)
 
 
 def _known(option: str, word: str, words: Iterable[str]) -> None:

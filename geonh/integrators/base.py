@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -264,7 +265,7 @@ def arrived(
     """The node after ``state``, with its status: whether the equations were solved, and how far the step turns a body;
     ``inverse`` stays as it is where nothing is said."""
     status = first_failure(
-        (~jnp.isfinite(jnp.sum(p_minus)) & found, Result.NOT_FINITE),
+        (~jnp.isfinite(sum(map(jnp.sum, jax.tree.leaves(g)), jnp.sum(p_minus))) & found, Result.NOT_FINITE),
         (jnp.logical_not(found), Result.NEWTON),
         (turn >= jnp.pi, Result.CHART),
         (rank_lost(state.rows, rows), Result.RANK),

@@ -34,7 +34,7 @@ from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, Result, State, first_failure, rank_lost, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, rows_of
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve_spd
@@ -235,11 +235,7 @@ class Feedback(Integrator):
         else:
             z = _diffrax_step(self.solver, slope, clock.dt, z)
         g, p = self._split(system, z)
-        new_rows = rows_of(system, system.action.at(g))
-        status = first_failure(
-            (~jnp.isfinite(jnp.sum(z)), Result.NOT_FINITE), (rank_lost(state.rows, new_rows), Result.RANK)
-        )
-        return State(state.k + 1, g, p, p, state.increment, new_rows, status)
+        return arrived(state, g, p, p, state.increment, rows_of(system, system.action.at(g)))
 
 
 def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:
