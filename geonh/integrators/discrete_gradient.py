@@ -9,7 +9,7 @@ H_{k+1} − H_k. By the equations the left-hand side is h(y·Rη + y·Sy − y·
 potential and linear constraint, and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
 
     gonzalez    ∂H(x̄, π̄) + (H_{k+1} − H_k − ⟨∂_xH, ζ⟩ − ∂_πH·(π_{k+1} − π_k)) (Mζ, 0)/⟨Mζ, ζ⟩   symmetric, order 2
-    average     ∫₀¹ ∂H(x_k·exp(sζ), π_k + s(π_{k+1} − π_k)) ds by Gauss quadrature              symmetric, order 2
+    average     ∫₀¹ ∂H(x_k·exp(sζ), π_k + s(π_{k+1} − π_k)) ds by Gauss quadrature, five nodes  symmetric, order 2
     itoh-abe    quotients of differences of H, one coordinate of (ζ, π) changed after the other   order 1
 
 with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same, and another R turns
