@@ -24,7 +24,7 @@ STEPS = {
 }
 DT = 0.04
 QUICK = ("gni", "euler-a", "rattle", "shake", "dla", "rkmk4", "rk4-energy")
-ONE_OF_EACH = ("gauss4", "lobatto4", "yoshida4", "discrete-gradient", "variational")
+ONE_OF_EACH = ("gauss4", "lobatto4", "discrete-gradient", "variational")
 
 
 def but_slow(slow):
