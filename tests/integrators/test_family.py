@@ -69,7 +69,8 @@ def test_forces_and_controls_are_of_full_order(name):
     if name == "feedback":
         method = gn.Feedback({"group": 1.0, "constraint": 1.0}, "rk4")  # the energy is not kept
     exact = gn.reference_trajectory(system, [0.0, 1.0], xi0, controls=controls)[1][-1]
-    errors = [np.abs(gn.solve(system, method, dt=1 / n, n_steps=n, **options).xi[-1] - exact).max() for n in (8, 16)]
+    steps = (8, 16) if method.order > 1 else (64, 128)  # of order 1, with a small error beside that of order 2
+    errors = [np.abs(gn.solve(system, method, dt=1 / n, n_steps=n, **options).xi[-1] - exact).max() for n in steps]
     assert errors[1] < 1e-10 or 0.6 * 2**method.order < errors[0] / errors[1] < 2.5 * 2**method.order
 
 

@@ -19,7 +19,7 @@ STEPS = {
     1: (320, 640, 1280, 2560),
     2: (40, 80, 160, 320),
     4: (16, 24, 32, 48),
-    5: (48, 64, 96, 128),
+    5: (96, 128, 192, 256),
     6: (8, 12, 16, 24),
 }
 DT = 0.04
@@ -34,7 +34,7 @@ def but_slow(slow):
 
 def speed(order):
     """Of the start: Dormand–Prince's leading error is small and shows in a fast motion only."""
-    return 6.0 if order == 5 else 2.0
+    return 10.0 if order == 5 else 2.0
 
 
 @functools.cache
