@@ -20,8 +20,9 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, State
-from geonh.mechanics.quasi_velocities import adapted_frame, completing_forms, velocity
+from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
+from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, in_float64
 
@@ -141,26 +142,25 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
     group, n = system.group, system.group.dim
     x = system.action.at(g)
     after = method.step(system, clock, method.init(system, clock, g, xi))
-    R, frame = _orthonormal(system, x)
+    frame, N = _orthonormal(system, x), normals(system, x)
     x_after = system.action.at(after.g)
-    lowered = _orthonormal(system, x_after)[1] @ system.mass_matrix(x_after)
+    lowered = _orthonormal(system, x_after) @ system.mass_matrix(x_after)
 
     def flow(z: Array) -> Array:
         moved = group.compose(g, group.exp(z[:n]))
-        start = method.init(
-            system, clock, moved, velocity(system, system.action.at(moved), R @ (xi + frame.T @ z[n:]), R)
-        )
-        new = method.step(system, clock, start)
+        velocity = restored(system, system.action.at(moved), xi + frame.T @ z[n:], N)
+        new = method.step(system, clock, method.init(system, clock, moved, velocity))
         new_xi = system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), lowered @ new_xi])
 
-    return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + R.shape[0])))[1] / clock.dt
+    return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + len(frame))))[1] / clock.dt
 
 
-def _orthonormal(system: System, x: Any) -> tuple[Array, Array]:
-    """Completing forms at x, and the M-orthonormal frame of D."""
-    R = completing_forms(system, x)
-    return R, adapted_frame(system, x, R)
+def _orthonormal(system: System, x: Any) -> Array:
+    """An M-orthonormal basis of D at x, shape=[r, n]."""
+    N = normals(system, x)
+    basis = jnp.linalg.svd(N)[2][N.shape[0] :] if N.shape[0] else jnp.eye(system.group.dim)
+    return gram_schmidt(basis, system.mass_matrix(x))
 
 
 def _gap(system: System, g: Point, h: Point, momentum: Array) -> Array:

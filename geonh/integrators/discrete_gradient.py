@@ -1,20 +1,25 @@
 r"""Energy-preserving methods: discrete gradients on the almost-Poisson form in quasi-velocities.
 
-In momenta π = E(x)p along a frame E of D the energy is H(x, π), and (``geonh.mechanics.quasi_velocities``)
+In momenta π modulo the constraint forces the energy is H(x, π), and (``geonh.mechanics.quasi_velocities``, of which P,
+the projection onto D(x̄), and the forces that do no work, S)
 
-    ζ = hRᵀy,   π_{k+1} = π_k + h(S(x̄, π̄)y − Rη),   g_{k+1} = g_k τ(ζ/2)²,      (η, y) = D̄H,
+    ζ = hPw,   π_{k+1} = π_k + hP(S(x̄, π̄)w − η),   g_{k+1} = g_k τ(ζ/2)²,      (η, w) = D̄H,
 
-with S skew, R = E(x̄) an orthonormal basis of D there, and a discrete gradient D̄H on D*: ⟨η, ζ⟩ + y·(π_{k+1} − π_k) =
-H_{k+1} − H_k. By the equations the left-hand side is h(y·Rη + y·Sy − y·Rη) = 0, so the energy is kept, for any metric,
-potential and linear constraint, and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
+with a discrete gradient D̄H on D*: ⟨η, ζ⟩ + ⟨π_{k+1} − π_k, w⟩ = H_{k+1} − H_k. By the equations the left-hand side is
+h(⟨η, w⟩ + ⟨Sw, w⟩ − ⟨η, w⟩) = 0 for w in D(x̄), so the energy is kept, for any metric, potential and linear constraint,
+and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
 
-    gonzalez    ∂H(x̄, π̄) + (H_{k+1} − H_k − ⟨∂_xH, ζ⟩ − ∂_πH·(π_{k+1} − π_k)) (Mζ, 0)/⟨Mζ, ζ⟩   symmetric, order 2
-    average     ∫₀¹ ∂H(x_k·exp(sζ), π_k + s(π_{k+1} − π_k)) ds by Gauss quadrature, five nodes  symmetric, order 2
-    itoh-abe    quotients of differences of H, one coordinate of (ζ, π) changed after the other   order 1
+    gonzalez    ∂H(x̄, π̄) + (H_{k+1} − H_k − ⟨∂_xH, ζ⟩ − ⟨π_{k+1} − π_k, w⟩)(Mζ, 0)/⟨Mζ, ζ⟩   symmetric, order 2
+    average     ∫₀¹ ∂H(x_k·exp(sζ), π_k + s(π_{k+1} − π_k)) ds by Gauss quadrature, five nodes   symmetric, order 2
+    itoh-abe    quotients of differences of H, one coordinate of ζ changed after the other, then π;   order 1
+                in π, in which H is quadratic, that is the derivative in the middle
 
-with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same, and another R turns
-all of π with it. Itoh–Abe's has x̄ = x_k, π̄ = π_k, and moves by canonical coordinates of the second kind, g_{k+1} =
-g_k exp(ζ₁e₁)…exp(ζ_ne_n); ``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
+with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same. Itoh–Abe's has
+x̄ = x_k, π̄ = π_k, and moves by canonical coordinates of the second kind, g_{k+1} = g_k exp(ζ₁e₁)…exp(ζ_ne_n);
+``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
+
+The unknown is ζ. Where w is the velocity of one momentum it gives that momentum, and with it π_{k+1}; the average has
+the change of π as another unknown.
 
 Sources: Gonzalez, *Time integration and discrete Hamiltonian systems*, J. Nonlinear Sci. 6 (1996); Itoh, Abe 1988;
 Quispel, McLaren 2008; on Lie groups: Celledoni, Eidnes, Owren, Ringholm, *Energy-preserving methods on Riemannian
@@ -23,10 +28,10 @@ manifolds*, Math. Comp. 89 (2020).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -37,11 +42,13 @@ from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.mechanics.quasi_velocities import (
-    energy_on_distribution,
-    energy_slopes,
-    frame,
+    energy_slope,
     gyroscopic_force,
-    orthonormal_basis,
+    normals,
+    reduced_energy,
+    reduced_momentum,
+    restored,
+    tangential,
     velocity_of_momentum,
 )
 from geonh.mechanics.system import System
@@ -53,12 +60,14 @@ _SMALL = 1e-5
 """Below this increment a difference quotient has lost more digits than the derivative in its middle is wrong by."""
 
 
-class _Chart(NamedTuple):
-    """Where a step's equations stand: x̄, an orthonormal basis R of D there, and π_k in it."""
+class _Step(NamedTuple):
+    """What the unknowns z say of a step: ζ, the normals N at x̄, w, π_k and its change."""
 
-    where: Any
-    R: Array
+    zeta: Array
+    N: Array
+    w: Array
     start: Array
+    change: Array
 
 
 class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
@@ -108,46 +117,66 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         if isinstance(system.distribution, AffineDistribution):
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
 
-    def guess(self, system: System, clock: Clock, state: State) -> Array:
-        return jnp.concatenate([state.increment, jnp.zeros(state.rows.shape[0])])
+    def unknowns(self, system: System) -> tuple[int, int]:
+        n = system.group.dim
+        return (2 * n, 2 * n) if self.gradient == "average" else (n, n)
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        h, n = clock.dt, system.group.dim
-        x = system.action.at(state.g)
+        h, n, group, action = clock.dt, system.group.dim, system.group, system.action
+        x = action.at(state.g)
         p, t = system.momentum(x, xi), clock.time(state.k + 0.5)
         energy = system.energy(x, p)
 
-        def chart(z: Array) -> _Chart:
-            where = self._middle(system, x, z[:n])
-            R = orthonormal_basis(system, where, state.rows)
-            return _Chart(where, R, frame(system, x, R) @ p)
-
         def mismatch(z: Array) -> Array:
-            zeta, change = z[:n], z[n:]
-            where, R, start = at = chart(z)
-            slope, y = self._gradient(system, x, energy, zeta, change, at)
-            middle = start if self.gradient == "itoh-abe" else start + change / 2
-            momentum = system.momentum(where, R.T @ velocity_of_momentum(system, where, middle, R))
-            push = system.force(t, where, R.T @ y, clock.between(t)) - slope
-            rate = gyroscopic_force(system, where, momentum, y, R) + R @ push
-            return jnp.concatenate([zeta - h * (R.T @ y), change - h * rate])
+            where = self._middle(system, x, z[:n])
+            step = self._step(system, h, x, p, z)
+            if self.gradient == "itoh-abe":
+                momentum = p
+            elif self.gradient == "average":
+                momentum = system.momentum(where, velocity_of_momentum(system, where, step.start + step.change / 2))
+            else:
+                momentum = system.momentum(where, step.w)
+            kappa = reduced_momentum(system, where, momentum, step.N)[1]
+            slope, w = self._gradient(system, x, energy, step)
+            push = gyroscopic_force(system, where, momentum, w, kappa) + system.force(t, where, w, clock.between(t))
+            missing = tangential(step.N, step.change - h * (push - slope))
+            if self.gradient == "average":
+                normal = step.N.T @ (step.N @ step.change)
+                return jnp.concatenate([step.zeta - h * w, missing + normal])
+            return missing + step.N.T @ (step.N @ step.w)
 
-        floor = 1e-14 * jnp.abs(h)
-        z, solved, inverse = self.newton.follow(mismatch, state.increment, state.inverse, floor)
-        zeta, (_, R, start) = z[:n], chart(z)
-        g = system.group.compose(state.g, self._increment(system, zeta))
-        ahead = system.action.at(g)
-        E = frame(system, ahead, R)
-        xi = E.T @ velocity_of_momentum(system, ahead, start + z[n:], E)
-        return Advance(g, xi, solved, system.group.turn(zeta), z, inverse)
+        middle, kept = xi + state.increment[:n] / 2, state.increment[n:]
+        guess = jnp.concatenate([h * middle, kept])
+        z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
+        step = self._step(system, h, x, p, z)
+        g = group.compose(state.g, self._increment(system, step.zeta))
+        ahead = velocity_of_momentum(system, action.at(g), step.start + step.change)
+        kept = jnp.concatenate([2 * (step.w - xi), z[n:]])
+        return Advance(g, ahead, solved, group.turn(step.zeta), kept, inverse)
+
+    def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
+        n = system.group.dim
+        zeta, w = z[:n], z[:n] / h
+        where = self._middle(system, x, zeta)
+        N = normals(system, where)
+        start = reduced_momentum(system, x, p, N)[0]
+        if self.gradient == "average":
+            return _Step(zeta, N, w, start, z[n:])
+        if self.gradient == "itoh-abe":
+            where = system.action.act(x, self._increment(system, zeta))
+        middle = reduced_momentum(system, where, system.momentum(where, restored(system, where, w, N)), N)[0]
+        return _Step(zeta, N, w, start, 2 * (middle - start))
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""
         group = system.group
-        if self.gradient == "itoh-abe":
-            return self._partial_increments(system, zeta)[-1]
-        half = self.tau(system)(group, zeta / 2)
-        return group.compose(half, half)
+        if self.gradient != "itoh-abe":
+            half = self.tau(system)(group, zeta / 2)
+            return group.compose(half, half)
+        W = group.identity()
+        for part in jnp.diag(zeta):
+            W = group.compose(W, group.exp(part))
+        return W
 
     def _middle(self, system: System, x: Any, zeta: Array) -> Any:
         """x̄."""
@@ -155,64 +184,50 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
             return x
         return system.action.act(x, self.tau(system)(system.group, zeta / 2))
 
-    def _partial_increments(self, system: System, zeta: Array) -> list[Point]:
-        """1, W₁, W₁W₂, …"""
-        group = system.group
-        found = [group.identity()]
-        for j in range(group.dim):
-            found.append(group.compose(found[-1], group.exp(jnp.zeros(group.dim).at[j].set(zeta[j]))))
-        return found
-
-    def _gradient(
-        self, system: System, x: Any, energy: Array, zeta: Array, change: Array, at: _Chart
-    ) -> tuple[Array, Array]:
-        """D̄H = (η, y) of shapes [n] and [r], from the node x with that energy."""
-        where, R, start = at
+    def _gradient(self, system: System, x: Any, energy: Array, step: _Step) -> tuple[Array, Array]:
+        """D̄H = (η, w), both of shape=[n], from the node x with that energy."""
+        zeta, N, w, start, change = step
         action, group = system.action, system.group
-
-        def H(x: Any, pi: Array) -> Array:
-            return energy_on_distribution(system, x, pi, frame(system, x, R))
-
+        if self.gradient == "itoh-abe":
+            return self._quotients(system, x, energy, zeta, start), w
         if self.gradient == "average":
 
             def weighted(at: tuple[Array, Array]) -> tuple[Array, Array]:
                 s, weight = at
                 between = action.act(x, group.exp(s * zeta))
-                slope, y = energy_slopes(system, between, start + s * change, R, frame(system, between, R))
-                return weight * slope, weight * y
+                xi = velocity_of_momentum(system, between, start + s * change)
+                kappa = reduced_momentum(system, between, system.momentum(between, xi), N)[1]
+                return weight * energy_slope(system, between, xi, kappa), weight * tangential(N, xi)
 
-            slopes, ys = lax.map(weighted, (jnp.asarray((1 + _NODES) / 2), jnp.asarray(_WEIGHTS / 2)))
-            return jnp.sum(slopes, axis=0), jnp.sum(ys, axis=0)
-        if self.gradient == "itoh-abe":
-            return self._quotients(system, x, zeta, start, H), self._conjugate(system, x, zeta, start, change, R)
-        slope, y = energy_slopes(system, where, start + change / 2, R, R)
-        lowered = system.mass_matrix(where) @ zeta
-        size = lowered @ zeta
+            slopes, ws = lax.map(weighted, (jnp.asarray((1 + _NODES) / 2), jnp.asarray(_WEIGHTS / 2)))
+            return jnp.sum(slopes, axis=0), jnp.sum(ws, axis=0)
+        where = self._middle(system, x, zeta)
+        lowered = system.momentum(where, w)
+        slope = energy_slope(system, where, w, reduced_momentum(system, where, lowered, N)[1])
         ahead = action.act(x, self._increment(system, zeta))
-        missing = H(ahead, start + change) - energy - slope @ zeta - y @ change
+        missing = reduced_energy(system, ahead, start + change) - energy - slope @ zeta - change @ w
+        size = lowered @ zeta
         resting = size == 0.0
-        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * lowered, y
+        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * lowered, w
 
-    def _quotients(self, system: System, x: Any, zeta: Array, pi: Array, H: Callable) -> Array:
+    def _quotients(self, system: System, x: Any, energy: Array, zeta: Array, pi: Array) -> Array:
         """Itoh–Abe's difference quotients in ζ, shape=[n]; a derivative in the middle of a very short one."""
         action, group = system.action, system.group
-        points = [action.act(x, W) for W in self._partial_increments(system, zeta)]
-        values = [H(point, pi) for point in points]
-        found = []
-        for j in range(group.dim):
-            short = jnp.abs(zeta[j]) < _SMALL
-            quotient = (values[j + 1] - values[j]) / jnp.where(short, 1.0, zeta[j])
-            half = group.exp(jnp.zeros(group.dim).at[j].set(zeta[j] / 2))
-            slope = action.coanchor(lambda x: H(x, pi), action.act(points[j], half))[j]
-            found.append(jnp.where(short, slope, quotient))
-        return jnp.stack(found)
 
-    def _conjugate(self, system: System, x: Any, zeta: Array, start: Array, change: Array, R: Array) -> Array:
-        """Itoh–Abe's difference quotients in π, shape=[r]: H is quadratic, so they are derivatives in the middle."""
-        ahead = system.action.act(x, self._increment(system, zeta))
-        E = frame(system, ahead, R)
-        found = []
-        for a in range(change.size):
-            middle = start + jnp.where(jnp.arange(change.size) < a, change, 0.0).at[a].set(change[a] / 2)
-            found.append(velocity_of_momentum(system, ahead, middle, E)[a])
-        return jnp.stack(found)
+        def H(W: Point) -> Array:
+            return reduced_energy(system, action.act(x, W), pi)
+
+        def quotient(before: tuple[Point, Array], at: tuple[Array, Array]) -> tuple[tuple[Point, Array], Array]:
+            (W, value), (direction, length) = before, at
+            after = group.compose(W, group.exp(length * direction))
+            new = H(after)
+
+            def slope() -> Array:
+                half = length / 2
+                return jax.jvp(lambda s: H(group.compose(W, group.exp(s * direction))), (half,), (jnp.ones(()),))[1]
+
+            short = jnp.abs(length) < _SMALL
+            return (after, new), lax.cond(short, slope, lambda: (new - value) / length)
+
+        start = jax.tree.map(jnp.asarray, group.identity())
+        return lax.scan(quotient, (start, energy), (jnp.eye(group.dim), zeta))[1]

@@ -14,27 +14,31 @@ K_i = hξ(stage i), written for left trivialisation,
 step,
 
     g_k = cτ(−δ),   g_{k+1} = cτ(δ),   σ_i = −δ + hΣ_j a_ij σ̇_j,   δ = (h/2)Σ_j b_j σ̇_j,   c = g_k τ(δ),
+    ξ_i = dτ_{−σ_i}σ̇_i = ξ_k + hΣ_j a_ij ẇ_j,   ξ_{k+1} = ξ_k + hΣ_j b_j ẇ_j     modulo the normals of D at c,
 
-solved for the stages' (σ̇, ẏ), where y = Rξ with R an orthonormal basis of D at c. Centred so, the equations are the
-same seen from either end and know nothing of the steps before, so the energy error of a reversible system stays
-bounded. With one stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be composed to any even
-order.
+solved for the hσ̇_j: by the second line they determine hẇ = a⁻¹(ξ_i − ξ_k), and what is left are the constraint and the
+balance of momentum at the stages. Centred so, the equations are the same seen from either end and know nothing of the
+steps before, so the energy error of a reversible system stays bounded. With one stage it is the implicit midpoint rule
+g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
-from geonh.mechanics.quasi_velocities import orthonormal_basis, rates, velocity
+from geonh.mechanics.equations import balance
+from geonh.mechanics.quasi_velocities import normals, rates, reduced_momentum, restored
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 
@@ -64,26 +68,20 @@ class RKMK(QuasiVelocityMethod, RetractingIntegrator):
     def guarantees(self) -> Guarantees:
         return explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
 
-    def guess(self, system: System, clock: Clock, state: State) -> Array:
-        return jnp.zeros(0)
-
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = TABLEAUX[self.stages_order]
-        tau, group, h = self.tau(system), system.group, clock.dt
-        y = state.rows @ xi
+        tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
+        N, w = normals(system, system.action.at(state.g)), xi
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(b)):
-            sigma = weighted(h * a[i], [s for s, _ in slopes], group.dim)
+            sigma = weighted(h * a[i], [s for s, _ in slopes], n)
             g = group.compose(state.g, tau(group, sigma)) if i else state.g
             t = clock.time(state.k + float(np.sum(a[i])))
-            xi, rate = rates(
-                system, t, g, y + weighted(h * a[i], [r for _, r in slopes], y.size), state.rows, clock.between(t)
-            )
+            xi, rate = rates(system, t, g, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
-        sigma = weighted(h * b, [s for s, _ in slopes], group.dim)
-        y = y + weighted(h * b, [r for _, r in slopes], y.size)
+        sigma = weighted(h * b, [s for s, _ in slopes], n)
         g = group.compose(state.g, tau(group, sigma))
-        xi = velocity(system, system.action.at(g), y, state.rows)
+        xi = restored(system, system.action.at(g), w + weighted(h * b, [r for _, r in slopes], n), N)
         return Advance(g, xi, jnp.asarray(True), tau.turn(group, sigma), state.increment, state.inverse)
 
 
@@ -94,15 +92,13 @@ class CommutatorFree(QuasiVelocityMethod):
     def guarantees(self) -> Guarantees:
         return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
 
-    def guess(self, system: System, clock: Clock, state: State) -> Array:
-        return jnp.zeros(0)
-
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        group, h, g, y = system.group, clock.dt, state.g, state.rows @ xi
+        group, h, g, w = system.group, clock.dt, state.g, xi
+        N = normals(system, system.action.at(g))
 
-        def slope(c: float, g: Point, y: Array) -> tuple[Array, Array]:
+        def slope(c: float, g: Point, w: Array) -> tuple[Array, Array]:
             t = clock.time(state.k + c)
-            xi, rate = rates(system, t, g, y, state.rows, clock.between(t))
+            xi, rate = rates(system, t, g, w, N, clock.between(t))
             return h * xi, h * rate
 
         def move(g: Point, *increments: Array) -> Point:
@@ -110,16 +106,15 @@ class CommutatorFree(QuasiVelocityMethod):
                 g = group.compose(g, group.exp(increment))
             return g
 
-        K1, L1 = slope(0, g, y)
+        K1, L1 = slope(0, g, w)
         g2 = move(g, K1 / 2)
-        K2, L2 = slope(0.5, g2, y + L1 / 2)
-        K3, L3 = slope(0.5, move(g, K2 / 2), y + L2 / 2)
-        K4, L4 = slope(1, move(g2, K3 - K1 / 2), y + L3)
+        K2, L2 = slope(0.5, g2, w + L1 / 2)
+        K3, L3 = slope(0.5, move(g, K2 / 2), w + L2 / 2)
+        K4, L4 = slope(1, move(g2, K3 - K1 / 2), w + L3)
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
-        y = y + (L1 + 2 * L2 + 2 * L3 + L4) / 6
         turn = group.turn(first) + group.turn(second)
         g = move(g, first, second)
-        xi = velocity(system, system.action.at(g), y, state.rows)
+        xi = restored(system, system.action.at(g), w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
         return Advance(g, xi, jnp.asarray(True), turn, state.increment, state.inverse)
 
 
@@ -159,52 +154,54 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
-    def guess(self, system: System, clock: Clock, state: State) -> Array:
-        y = state.rows @ system.velocity(system.action.at(state.g), state.p_minus)
-        t = clock.time(state.k)
-        return jnp.tile(
-            clock.dt * jnp.concatenate(rates(system, t, state.g, y, state.rows, clock.between(t))), self.stages
-        )
+    def unknowns(self, system: System) -> tuple[int, int]:
+        return self.stages * system.group.dim, self.stages * system.group.dim
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = GAUSS[self.stages]
-        tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
+        c, to_rates = np.sum(a, axis=1), np.linalg.inv(a)
+        tau, group, h, shape = self.tau(system), system.group, clock.dt, (self.stages, system.group.dim)
 
-        def unpack(z: Array) -> tuple[Array, Array, Array]:
-            """Stages' h σ̇ and h ẏ, and the half increment δ."""
-            K = z.reshape(self.stages, -1)
-            return K[:, :n], K[:, n:], 0.5 * (jnp.asarray(b) @ K[:, :n])
+        def stages(function: Callable[..., Array], *columns: ArrayLike) -> Array:
+            """Of every stage; in a loop, so that the program is as short as that of one."""
+            if self.stages > 1:
+                return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
+            return function(*(column[0] for column in columns))[None]
 
-        def centred(centre: Point) -> Array:
-            return orthonormal_basis(system, system.action.at(centre), state.rows)
+        def chart(z: Array) -> tuple[Array, Array, Array, Array]:
+            """δ, and the stages' σ, ξ and hẇ."""
+            K = z.reshape(shape)
+            delta = b @ K / 2
+            sigma = a @ K - delta
+            xis = K / h if self.stages == 1 else stages(lambda s, K: tau.dtau(group, -s) @ K / h, sigma, K)
+            return delta, sigma, xis, to_rates @ (xis - xi)
 
         def mismatch(z: Array) -> Array:
-            K, L, delta = unpack(z)
+            delta, sigma, xis, changes = chart(z)
             centre = group.compose(state.g, tau(group, delta))
-            R = centred(centre)
-            y = R @ xi
+            N = normals(system, system.action.at(centre))
 
-            def stage(at: tuple[Array, ...]) -> Array:
-                K_i, L_i, a_i, c_i = at
-                sigma = jnp.zeros(n) if self.stages == 1 else a_i @ K - delta
-                g = centre if self.stages == 1 else group.compose(centre, tau(group, sigma))
-                t = clock.time(state.k + c_i)
-                xi_i, rate = rates(system, t, g, y + a_i @ L, R, clock.between(t))
-                return jnp.concatenate([K_i - h * (tau.dtau_inv(group, -sigma) @ xi_i), L_i - h * rate])
+            def stage(s: Array, xi: Array, change: Array, c: ArrayLike) -> Array:
+                g = centre if self.stages == 1 else group.compose(centre, tau(group, s))
+                x, t = system.action.at(g), clock.time(state.k + c)
+                H, _, force, right = balance(system, t, g, xi, clock.between(t))
+                change = restored(system, x, change, N, h * right)
+                missing = reduced_momentum(system, x, H @ change - h * force, N)[0]
+                return missing + N.T @ system.constraint_residual(x, xi)
 
-            stages = (K, L, jnp.asarray(a), jnp.asarray(np.sum(a, axis=1)))
-            if self.stages == 1:
-                return stage(jax.tree.map(lambda column: column[0], stages))
-            return lax.map(stage, stages).ravel()
+            return stages(stage, sigma, xis, changes, c).ravel()
 
-        guess = continued(np.sum(a, axis=1), state.increment.reshape(self.stages, -1)).ravel()
-        z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
-        _, L, delta = unpack(z)
+        changes = continued(c, state.increment.reshape(shape))
+        xis = xi + a @ changes
+        guess = stages(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
+        floor = 1e-14 * jnp.abs(h)
+        z, solved, inverse = self.newton.follow(mismatch, guess.ravel(), state.inverse, floor)
+        delta, _, _, changes = chart(z)
         half = tau(group, delta)
         centre = group.compose(state.g, half)
-        g, R = group.compose(centre, half), centred(centre)
-        xi = velocity(system, system.action.at(g), R @ xi + b @ L, R)
-        return Advance(g, xi, solved, 2 * tau.turn(group, delta), z, inverse)
+        g, N = group.compose(centre, half), normals(system, system.action.at(centre))
+        xi = restored(system, system.action.at(g), xi + b @ changes, N)
+        return Advance(g, xi, solved, 2 * tau.turn(group, delta), changes.ravel(), inverse)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

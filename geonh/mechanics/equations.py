@@ -25,6 +25,12 @@ from geonh.numerics.precision import as_float64, float64, in_float64
 @in_float64
 def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
+    H, mu, force, right = balance(system, t, g, xi, u)
+    return apart(jnp.asarray(t, H.dtype), constrained, H, mu, force, right)
+
+
+def balance(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array, Array, Array]:
+    """H, μ and the right-hand sides, of shapes [n, n], [m, n], [n] and [m], in Hξ̇ − μᵀλ = force, μξ̇ = right."""
     x = system.action.at(g)
     velocity_of_x = system.action.anchor(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
@@ -36,14 +42,14 @@ def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) 
     )
     H = system.mass_matrix(x, xi)
     if system.distribution is None:
-        return solve_spd(H, force), jnp.zeros(0)
+        return H, jnp.zeros((0, xi.size)), force, jnp.zeros(0)
     mu = system.distribution.annihilator(x, system.parameters)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    return apart(jnp.asarray(t, H.dtype), _saddle_point, H, mu, force, -turning)
+    return H, mu, force, -turning
 
 
-def _saddle_point(H: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
-    """ξ̇ and λ with Hξ̇ − μᵀλ = force, μξ̇ = right; H symmetric."""
+def constrained(H: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    """v and λ, shapes [n] and [m], with Hv − μᵀλ = force, μv = right; H symmetric and positive definite."""
     solved = solve_spd(H, jnp.concatenate([mu, force[None]]).T)
     raised, free = solved[:, :-1], solved[:, -1]
     lam = solve_spd(mu @ raised, right - mu @ free)
