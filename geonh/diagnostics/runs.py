@@ -116,7 +116,7 @@ def _alternating(arrays: list, static: tuple, *nodes: Any) -> tuple[jax.Array, j
 
     def at(k: jax.Array, g: Any, p_plus: jax.Array, p_minus: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = system.action.at(g)
-        M, mu = system.mass_matrix(x), system.distribution.annihilator(x, system.parameters)
+        M, mu = system.mass_matrix(x), system.annihilator(x)
         xi = system.velocity(x, (p_plus + p_minus) / 2)
         found = method.multipliers(system, clock, k, g, p_plus, p_minus)
         part = clock.dt / 2 * mu.T @ (found - multipliers(system, clock.time(k), g, xi, clock.control(k)))

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
-from geonh.numerics.linear import det, gram_schmidt, solve
+from geonh.numerics.linear import det, gram_schmidt, solve, solve_spd
 from geonh.numerics.precision import Precise
 
 
@@ -75,9 +75,9 @@ class Distribution(Precise):
         """Q*(p − Π), shape=[n]: the part of a momentum that the (affine) constraint forbids."""
         if self.forms is not None:
             mu = self.forms(x, parameters)
-            raised = solve(M, mu.T)
+            raised = solve_spd(M, mu.T)
             violation = raised.T @ p - self.right_hand_side(x, parameters)
-            return mu.T @ solve(mu @ raised, violation)
+            return mu.T @ solve_spd(mu @ raised, violation)
         p = p - M @ self.drift_section(M, x, parameters)
         return p - self.P_star(M, x, parameters) @ p
 

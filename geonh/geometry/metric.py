@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
-from geonh.numerics.linear import solve
+from geonh.numerics.linear import solve_spd
 from geonh.numerics.precision import Precise
 
 
@@ -63,4 +63,4 @@ class BundleMetric(Precise):
 
     def sharp(self, p: Array, x: Any = (), parameters: Any = None) -> Array:
         """Velocity M⁻¹p, shape=[n]."""
-        return solve(self.matrix(x, parameters), p)
+        return solve_spd(self.matrix(x, parameters), p)

@@ -232,7 +232,7 @@ def impulse_multipliers(system: System, clock: Clock, k: Array, g: Point, p_plus
         return jnp.zeros(0)
     x = system.action.at(g)
     xi = system.velocity(x, (p_plus + p_minus) / 2)
-    mu = system.distribution.annihilator(x, system.parameters)
+    mu = system.annihilator(x)
     raised = solve(system.mass_matrix(x), mu.T)
     impulse = p_minus - p_plus - clock.dt * system.force(clock.time(k), x, xi, clock.control(k))
     return solve(mu @ raised, raised.T @ impulse) / clock.dt

@@ -10,12 +10,13 @@ h(⟨η, w⟩ + ⟨Sw, w⟩ − ⟨η, w⟩) = 0 for w in D(x̄), so the energy 
 and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
 
     gonzalez    ∂H(x̄, π̄) + (H_{k+1} − H_k − ⟨∂_xH, ζ⟩ − ⟨π_{k+1} − π_k, w⟩)(Mζ, 0)/⟨Mζ, ζ⟩   symmetric, order 2
-    average     ∫₀¹ ∂H(x_k·exp(sζ), π_k + s(π_{k+1} − π_k)) ds by Gauss quadrature, five nodes   symmetric, order 2
+    average     ∫ (dτ_{−sζ}ᵀ∂_xH, ∂_πH)(x̄·τ(sζ), π̄ + s(π_{k+1} − π_k)) ds over |s| < ½,      symmetric, order 2
+                by Gauss quadrature with five nodes (the average vector field)
     itoh-abe    quotients of differences of H, one coordinate of ζ changed after the other, then π;   order 1
                 in π, in which H is quadratic, that is the derivative in the middle
 
 with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same. Itoh–Abe's has
-x̄ = x_k, π̄ = π_k, and moves by canonical coordinates of the second kind, g_{k+1} = g_k exp(ζ₁e₁)…exp(ζ_ne_n);
+x̄ = x_k, π̄ = π_k, and moves by coordinates of the second kind, g_{k+1} = g_k τ(ζ₁e₁)…τ(ζ_ne_n); its
 ``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
 
 The unknown is ζ. Where w is the velocity of one momentum it gives that momentum, and with it π_{k+1}; the average has
@@ -38,7 +39,7 @@ from jax import Array, lax
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.groups.retraction import Exponential, Retraction, make_retraction
+from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.mechanics.quasi_velocities import (
@@ -52,6 +53,7 @@ from geonh.mechanics.quasi_velocities import (
     velocity_of_momentum,
 )
 from geonh.mechanics.system import System
+from geonh.numerics.apart import apart
 from geonh.numerics.newton import Newton
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
@@ -61,11 +63,14 @@ _SMALL = 1e-5
 
 
 class _Step(NamedTuple):
-    """What the unknowns z say of a step: ζ, the normals N at x̄, w, π_k and its change."""
+    """What the unknowns z say of a step: ζ, x̄, the normals N there, w, p̄ and its κ, π_k and how it changes."""
 
     zeta: Array
+    middle: Any
     N: Array
     w: Array
+    momentum: Array
+    kappa: Array
     start: Array
     change: Array
 
@@ -78,7 +83,7 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
     gradient : str
         "gonzalez", "average" (average vector field) or "itoh-abe".
     retraction : str or Retraction
-        "auto" (Cayley where the group has it), "cayley" or "exp"; the last two gradients use exp.
+        "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
         Tolerance and bound of the implicit solve.
     """
@@ -92,8 +97,7 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
     ):
         if gradient not in GRADIENTS:
             raise ValueError(f"gradient must be one of {list(GRADIENTS)}, got {gradient!r}")
-        self.gradient, self.newton = gradient, newton or Newton()
-        self.retraction = make_retraction(retraction) if gradient == "gonzalez" else Exponential()
+        self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), newton or Newton()
 
     @property
     def guarantees(self) -> Guarantees:
@@ -119,115 +123,107 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
 
     def unknowns(self, system: System) -> tuple[int, int]:
         n = system.group.dim
-        return (2 * n, 2 * n) if self.gradient == "average" else (n, n)
+        return (3 * n, 2 * n) if self.gradient == "average" else (2 * n, n)
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        h, n, group, action = clock.dt, system.group.dim, system.group, system.action
+        h, n, tau, action = clock.dt, system.group.dim, self.tau(system), system.action
         x = action.at(state.g)
         p, t = system.momentum(x, xi), clock.time(state.k + 0.5)
         energy = system.energy(x, p)
 
         def mismatch(z: Array) -> Array:
-            where = self._middle(system, x, z[:n])
             step = self._step(system, h, x, p, z)
-            if self.gradient == "itoh-abe":
-                momentum = p
-            elif self.gradient == "average":
-                momentum = system.momentum(where, velocity_of_momentum(system, where, step.start + step.change / 2))
-            else:
-                momentum = system.momentum(where, step.w)
-            kappa = reduced_momentum(system, where, momentum, step.N)[1]
+            middle, N = step.middle, step.N
             slope, w = self._gradient(system, x, energy, step)
-            push = gyroscopic_force(system, where, momentum, w, kappa) + system.force(t, where, w, clock.between(t))
-            missing = tangential(step.N, step.change - h * (push - slope))
+            push = gyroscopic_force(system, middle, step.momentum, w, step.kappa)
+            push = push + system.force(t, middle, w, clock.between(t)) - slope
+            missing = tangential(N, step.change - h * push)
             if self.gradient == "average":
-                normal = step.N.T @ (step.N @ step.change)
-                return jnp.concatenate([step.zeta - h * w, missing + normal])
-            return missing + step.N.T @ (step.N @ step.w)
+                return jnp.concatenate([step.zeta - h * w, missing + N.T @ (N @ step.change)])
+            return velocity_of_momentum(system, middle, missing / 2) + N.T @ (N @ w)
 
-        middle, kept = xi + state.increment[:n] / 2, state.increment[n:]
-        guess = jnp.concatenate([h * middle, kept])
+        changes = state.increment[: 2 * n].reshape(2, n)
+        guess = jnp.concatenate([h * (xi + (2 * changes[1] - changes[0]) / 2), state.increment[2 * n :]])
         z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
         step = self._step(system, h, x, p, z)
-        g = group.compose(state.g, self._increment(system, step.zeta))
+        g = system.group.compose(state.g, self._increment(system, step.zeta))
         ahead = velocity_of_momentum(system, action.at(g), step.start + step.change)
-        kept = jnp.concatenate([2 * (step.w - xi), z[n:]])
-        return Advance(g, ahead, solved, group.turn(step.zeta), kept, inverse)
+        kept = jnp.concatenate([changes[1], 2 * (step.w - xi), z[n:]])
+        return Advance(g, ahead, solved, 2 * tau.turn(system.group, step.zeta / 2), kept, inverse)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
-        n = system.group.dim
+        n, action = system.group.dim, system.action
         zeta, w = z[:n], z[:n] / h
-        where = self._middle(system, x, zeta)
-        N = normals(system, where)
+        if self.gradient == "itoh-abe":
+            N = normals(system, x)
+            start, kappa = reduced_momentum(system, x, p, N)
+            ahead = action.act(x, self._increment(system, zeta))
+            after = reduced_momentum(system, ahead, system.momentum(ahead, restored(system, ahead, w, N)), N)[0]
+            return _Step(zeta, x, N, w, p, kappa, start, 2 * (after - start))
+        middle = action.act(x, self.tau(system)(system.group, zeta / 2))
+        N = normals(system, middle)
         start = reduced_momentum(system, x, p, N)[0]
         if self.gradient == "average":
-            return _Step(zeta, N, w, start, z[n:])
-        if self.gradient == "itoh-abe":
-            where = system.action.act(x, self._increment(system, zeta))
-        middle = reduced_momentum(system, where, system.momentum(where, restored(system, where, w, N)), N)[0]
-        return _Step(zeta, N, w, start, 2 * (middle - start))
+            change = z[n:]
+            momentum = system.momentum(middle, velocity_of_momentum(system, middle, start + change / 2))
+            return _Step(zeta, middle, N, w, momentum, reduced_momentum(system, middle, momentum, N)[1], start, change)
+        momentum = system.momentum(middle, w)
+        pi, kappa = reduced_momentum(system, middle, momentum, N)
+        return _Step(zeta, middle, N, w, momentum, kappa, start, 2 * (pi - start))
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""
-        group = system.group
+        tau, group = self.tau(system), system.group
         if self.gradient != "itoh-abe":
-            half = self.tau(system)(group, zeta / 2)
+            half = tau(group, zeta / 2)
             return group.compose(half, half)
         W = group.identity()
         for part in jnp.diag(zeta):
-            W = group.compose(W, group.exp(part))
+            W = group.compose(W, tau(group, part))
         return W
-
-    def _middle(self, system: System, x: Any, zeta: Array) -> Any:
-        """x̄."""
-        if self.gradient == "itoh-abe":
-            return x
-        return system.action.act(x, self.tau(system)(system.group, zeta / 2))
 
     def _gradient(self, system: System, x: Any, energy: Array, step: _Step) -> tuple[Array, Array]:
         """D̄H = (η, w), both of shape=[n], from the node x with that energy."""
-        zeta, N, w, start, change = step
-        action, group = system.action, system.group
+        zeta, middle, N, w = step.zeta, step.middle, step.N, step.w
+        tau, action, group = self.tau(system), system.action, system.group
         if self.gradient == "itoh-abe":
-            return self._quotients(system, x, energy, zeta, start), w
+            return self._quotients(system, x, energy, zeta, step.start), w
         if self.gradient == "average":
 
             def weighted(at: tuple[Array, Array]) -> tuple[Array, Array]:
                 s, weight = at
-                between = action.act(x, group.exp(s * zeta))
-                xi = velocity_of_momentum(system, between, start + s * change)
+                between = action.act(middle, tau(group, s * zeta))
+                xi = velocity_of_momentum(system, between, step.start + (0.5 + s) * step.change)
                 kappa = reduced_momentum(system, between, system.momentum(between, xi), N)[1]
-                return weight * energy_slope(system, between, xi, kappa), weight * tangential(N, xi)
+                slope = energy_slope(system, between, xi, kappa) @ tau.dtau(group, -s * zeta)
+                return weight * slope, weight * tangential(N, xi)
 
-            slopes, ws = lax.map(weighted, (jnp.asarray((1 + _NODES) / 2), jnp.asarray(_WEIGHTS / 2)))
+            slopes, ws = lax.map(weighted, (jnp.asarray(_NODES / 2), jnp.asarray(_WEIGHTS / 2)))
             return jnp.sum(slopes, axis=0), jnp.sum(ws, axis=0)
-        where = self._middle(system, x, zeta)
-        lowered = system.momentum(where, w)
-        slope = energy_slope(system, where, w, reduced_momentum(system, where, lowered, N)[1])
+        slope = energy_slope(system, middle, w, step.kappa)
         ahead = action.act(x, self._increment(system, zeta))
-        missing = reduced_energy(system, ahead, start + change) - energy - slope @ zeta - change @ w
-        size = lowered @ zeta
+        missing = reduced_energy(system, ahead, step.start + step.change) - energy - slope @ zeta - step.change @ w
+        size = step.momentum @ zeta
         resting = size == 0.0
-        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * lowered, w
+        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * step.momentum, w
 
     def _quotients(self, system: System, x: Any, energy: Array, zeta: Array, pi: Array) -> Array:
         """Itoh–Abe's difference quotients in ζ, shape=[n]; a derivative in the middle of a very short one."""
-        action, group = system.action, system.group
+        tau, action, group = self.tau(system), system.action, system.group
 
         def H(W: Point) -> Array:
-            return reduced_energy(system, action.act(x, W), pi)
+            return apart(energy, lambda x: reduced_energy(system, x, pi), action.act(x, W))
 
         def quotient(before: tuple[Point, Array], at: tuple[Array, Array]) -> tuple[tuple[Point, Array], Array]:
             (W, value), (direction, length) = before, at
-            after = group.compose(W, group.exp(length * direction))
+            after = group.compose(W, tau(group, length * direction))
             new = H(after)
 
             def slope() -> Array:
-                half = length / 2
-                return jax.jvp(lambda s: H(group.compose(W, group.exp(s * direction))), (half,), (jnp.ones(()),))[1]
+                middle = action.act(x, group.compose(W, tau(group, length / 2 * direction)))
+                return action.coanchor(lambda x: reduced_energy(system, x, pi), middle) @ direction
 
-            short = jnp.abs(length) < _SMALL
-            return (after, new), lax.cond(short, slope, lambda: (new - value) / length)
+            return (after, new), lax.cond(jnp.abs(length) < _SMALL, slope, lambda: (new - value) / length)
 
         start = jax.tree.map(jnp.asarray, group.identity())
         return lax.scan(quotient, (start, energy), (jnp.eye(group.dim), zeta))[1]

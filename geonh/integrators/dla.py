@@ -44,7 +44,7 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve
+from geonh.numerics.linear import solve_spd
 from geonh.numerics.newton import Newton, no_inverse
 from geonh.numerics.precision import Precise
 
@@ -170,7 +170,9 @@ class DLA(RetractingIntegrator):
         zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
         status = first_failure((~solved, Result.NEWTON))
-        return State(zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status, no_inverse(zeta.size))
+        return State(
+            zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status, no_inverse(zeta.size, cheap=True)
+        )
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(new.g)
@@ -206,10 +208,9 @@ class DLA(RetractingIntegrator):
             jump = p_minus - incoming - impulse(p_minus)
             if system.distribution is None:
                 return jump
-            M = system.mass_matrix(x)
-            mu = system.distribution.annihilator(x, system.parameters)
-            raised = solve(M, mu.T)
+            mu = system.annihilator(x)
+            raised = solve_spd(system.mass_matrix(x), mu.T)
             allowed = raised.T @ jump - self.constraint(system, tau, h, x, zeta)
-            return jump - mu.T @ solve(mu @ raised, allowed)
+            return jump - mu.T @ solve_spd(mu @ raised, allowed)
 
         return mismatch

@@ -122,10 +122,8 @@ class Feedback(Integrator):
     # --- the extended system -------------------------------------------------------------------------------
     def forms(self, system: System, x: Any) -> Array:
         """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
-        if system.distribution is None:
-            return jnp.zeros((0, system.group.dim))
-        mu = system.distribution.annihilator(x, system.parameters)
-        if not self.orthonormal:
+        mu = system.annihilator(x)
+        if not self.orthonormal or not len(mu):
             return mu
         M = system.mass_matrix(x)
         rows: list[Array] = []

@@ -93,10 +93,12 @@ class _DiscreteFlow(RetractingIntegrator):
         zero = jnp.asarray(0)
         half = clock.dt / 2 * system.force(clock.time(zero), x, xi0, clock.control(zero))
         if self.start == "multiplier" and system.distribution is not None:
-            mu = system.distribution.annihilator(x, system.parameters)
+            mu = system.annihilator(x)
             half = half + clock.dt / 2 * mu.T @ multipliers(system, clock.time(zero), g0, xi0, clock.control(zero))
         status = jnp.asarray(0, dtype=jnp.int32)
-        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size))
+        return State(
+            zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size, cheap=True)
+        )
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)

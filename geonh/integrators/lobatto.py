@@ -19,6 +19,7 @@ constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -33,6 +34,7 @@ from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, Stat
 from geonh.integrators.tableaux import continued
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
+from geonh.numerics.linear import solve_spd
 from geonh.numerics.newton import Newton, no_inverse
 
 _S5 = 5.0**0.5
@@ -117,7 +119,8 @@ class Lobatto(RetractingIntegrator):
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         tau, group, h = self.tau(system), system.group, clock.dt
-        residual = lambda z: self._stages(system, clock, state, z).residual  # noqa: E731
+        settle = self._settler(system, clock, state)
+        residual = lambda z: settle(self._stages(system, clock, state, z).residual)  # noqa: E731
         guess = self._guess(group.dim, state.increment)
         floor = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / h))  # hΛ is known as well as p, not as hp
         z, solved, inverse = self.newton.follow(residual, guess, state.inverse, floor)
@@ -133,6 +136,27 @@ class Lobatto(RetractingIntegrator):
         s, nodes = self.stages, np.sum(IIIA[self.stages], axis=1)
         V, Lam = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
         return jnp.concatenate([continued(nodes, V).ravel(), continued(nodes[1:], Lam).ravel()])
+
+    def _settler(self, system: System, clock: Clock, state: State) -> Callable[[Array], Array]:
+        """The inverse of what the equations are for h → 0 with mass matrix and forms of the node.
+
+        M(hV)/h − âμᵀhΛ for the momenta, aμM⁻¹μᵀhΛ for the constraints: what it leaves changes little from step to
+        step, though the forms turn with the body.
+        """
+        x, n = system.action.at(state.g), system.group.dim
+        a = IIIA[self.stages]
+        M_inv = solve_spd(system.mass_matrix(x, system.velocity(x, state.p_minus)), jnp.eye(n))
+        mu = system.annihilator(x)
+        S_inv = solve_spd(mu @ M_inv @ mu.T, jnp.eye(mu.shape[0]))
+
+        def settle(residual: Array) -> Array:
+            momenta = residual[: self.stages * n].reshape(-1, n)
+            constraints = residual[self.stages * n :].reshape(self.stages - 1, -1)
+            lam = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
+            V = clock.dt * (momenta + _conjugate(a)[:, 1:] @ lam @ mu) @ M_inv
+            return jnp.concatenate([V.ravel(), lam.ravel()])
+
+        return settle
 
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
         tau, group, h, s, n = self.tau(system), system.group, clock.dt, self.stages, system.group.dim
@@ -151,9 +175,7 @@ class Lobatto(RetractingIntegrator):
             q, v, lam, c = at
             x, t = self._at(system, x0, q), clock.time(state.k + c)
             left = tau.dtau(group, -q)
-            f = system.force(t, x, left @ v, clock.between(t))
-            if system.distribution is not None:
-                f = f + system.distribution.annihilator(x, system.parameters).T @ lam
+            f = system.force(t, x, left @ v, clock.between(t)) + system.annihilator(x).T @ lam
             slope, momentum = jax.grad(lagrangian, argnums=(0, 1))(q, v)
             return slope + left.T @ f, momentum
 

@@ -88,10 +88,12 @@ class RATTLE(RetractingIntegrator):
         p, t, u = system.momentum(x, xi0), clock.time(zero), clock.control(zero)
         push = system.force(t, x, xi0, u)
         if self.start == "multiplier" and system.distribution is not None:
-            push = push + rows(system, x).T @ multipliers(system, t, g0, xi0, u)
+            push = push + system.annihilator(x).T @ multipliers(system, t, g0, xi0, u)
         half = clock.dt / 2 * push
         status = jnp.asarray(0, dtype=jnp.int32)
-        return State(zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size))
+        return State(
+            zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size, cheap=True)
+        )
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
@@ -171,7 +173,7 @@ class SHAKE(Integrator):
         x = system.action.at(g)
         M = system.mass_matrix(x)
         slope = _pull_of_potential(system, x)
-        mu, t, u = rows(system, x), clock.time(state.k + 1), clock.control(state.k + 1)
+        mu, t, u = system.annihilator(x), clock.time(state.k + 1), clock.control(state.k + 1)
 
         def free(xi: Array) -> Array:
             return before + h**2 * solve(M, slope + system.force(t, x, xi, u))
@@ -196,7 +198,7 @@ def node(
     system: System, clock: Clock, k: Array, x: Point, incoming: Array, M: Array, newton: Newton
 ) -> tuple[Array, Array, Array]:
     """p̃ = p⁺ + (h/2)(f + μᵀλ) with μM⁻¹p̃ = b, the half impulse, and whether it was found."""
-    h, mu, t, u = clock.dt, rows(system, x), clock.time(k), clock.control(k)
+    h, mu, t, u = clock.dt, system.annihilator(x), clock.time(k), clock.control(k)
     raised = solve(M, mu.T)
 
     def half_impulse(xi: Array) -> Array:
@@ -209,13 +211,6 @@ def node(
         xi, found = newton.solve(lambda xi: solve(M, incoming + half_impulse(xi)) - xi, xi)
     push = half_impulse(xi)
     return incoming + push, push, found
-
-
-def rows(system: System, x: Point) -> Array:
-    """μ(x), shape=[m, n], with m = 0 without constraints."""
-    if system.distribution is None:
-        return jnp.zeros((0, system.group.dim))
-    return system.distribution.annihilator(x, system.parameters)
 
 
 def refuse_changing_mass(method: Integrator, system: System) -> None:

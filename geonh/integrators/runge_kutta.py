@@ -16,29 +16,30 @@ step,
     g_k = cτ(−δ),   g_{k+1} = cτ(δ),   σ_i = −δ + hΣ_j a_ij σ̇_j,   δ = (h/2)Σ_j b_j σ̇_j,   c = g_k τ(δ),
     ξ_i = dτ_{−σ_i}σ̇_i = ξ_k + hΣ_j a_ij ẇ_j,   ξ_{k+1} = ξ_k + hΣ_j b_j ẇ_j     modulo the normals of D at c,
 
-solved for the hσ̇_j: by the second line they determine hẇ = a⁻¹(ξ_i − ξ_k), and what is left are the constraint and the
-balance of momentum at the stages. Centred so, the equations are the same seen from either end and know nothing of the
-steps before, so the energy error of a reversible system stays bounded. With one stage it is the implicit midpoint rule
-g_{k+1} = g_k τ(hξ/2)², which may be composed to any even order.
+with ẇ = ξ̇ and the constraint at the stages, solved for the hσ̇_j, which determine ξ_j and hẇ = a⁻¹(ξ_i − ξ_k).
+Centred so, the equations are the same seen from either end and know nothing of the steps before, so the energy error of
+a reversible system stays bounded. With one stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be
+composed to any even order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
-from geonh.mechanics.equations import balance
-from geonh.mechanics.quasi_velocities import normals, rates, reduced_momentum, restored
+from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.quasi_velocities import normals, rates, restored, tangential
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 
@@ -71,13 +72,13 @@ class RKMK(QuasiVelocityMethod, RetractingIntegrator):
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = TABLEAUX[self.stages_order]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
-        N, w = normals(system, system.action.at(state.g)), xi
+        x, w, act = system.action.at(state.g), xi, system.action.act
+        N = normals(system, x)
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(b)):
             sigma = weighted(h * a[i], [s for s, _ in slopes], n)
-            g = group.compose(state.g, tau(group, sigma)) if i else state.g
-            t = clock.time(state.k + float(np.sum(a[i])))
-            xi, rate = rates(system, t, g, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
+            stage, t = act(x, tau(group, sigma)) if i else x, clock.time(state.k + float(np.sum(a[i])))
+            xi, rate = rates(system, t, stage, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
         sigma = weighted(h * b, [s for s, _ in slopes], n)
         g = group.compose(state.g, tau(group, sigma))
@@ -93,27 +94,22 @@ class CommutatorFree(QuasiVelocityMethod):
         return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        group, h, g, w = system.group, clock.dt, state.g, xi
-        N = normals(system, system.action.at(g))
+        group, h, x, w, act = system.group, clock.dt, system.action.at(state.g), xi, system.action.act
+        N = normals(system, x)
 
-        def slope(c: float, g: Point, w: Array) -> tuple[Array, Array]:
+        def slope(c: float, x: Any, w: Array) -> tuple[Array, Array]:
             t = clock.time(state.k + c)
-            xi, rate = rates(system, t, g, w, N, clock.between(t))
+            xi, rate = rates(system, t, x, w, N, clock.between(t))
             return h * xi, h * rate
 
-        def move(g: Point, *increments: Array) -> Point:
-            for increment in increments:
-                g = group.compose(g, group.exp(increment))
-            return g
-
-        K1, L1 = slope(0, g, w)
-        g2 = move(g, K1 / 2)
-        K2, L2 = slope(0.5, g2, w + L1 / 2)
-        K3, L3 = slope(0.5, move(g, K2 / 2), w + L2 / 2)
-        K4, L4 = slope(1, move(g2, K3 - K1 / 2), w + L3)
+        K1, L1 = slope(0, x, w)
+        x2 = act(x, group.exp(K1 / 2))
+        K2, L2 = slope(0.5, x2, w + L1 / 2)
+        K3, L3 = slope(0.5, act(x, group.exp(K2 / 2)), w + L2 / 2)
+        K4, L4 = slope(1, act(x2, group.exp(K3 - K1 / 2)), w + L3)
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
         turn = group.turn(first) + group.turn(second)
-        g = move(g, first, second)
+        g = group.compose(group.compose(state.g, group.exp(first)), group.exp(second))
         xi = restored(system, system.action.at(g), w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
         return Advance(g, xi, jnp.asarray(True), turn, state.increment, state.inverse)
 
@@ -155,53 +151,54 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
         )
 
     def unknowns(self, system: System) -> tuple[int, int]:
-        return self.stages * system.group.dim, self.stages * system.group.dim
+        n = system.group.dim
+        return max(self.stages, 2) * n, self.stages * n
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = GAUSS[self.stages]
-        c, to_rates = np.sum(a, axis=1), np.linalg.inv(a)
-        tau, group, h, shape = self.tau(system), system.group, clock.dt, (self.stages, system.group.dim)
+        tau, group, h, c = self.tau(system), system.group, clock.dt, np.sum(a, axis=1)
+        action, shape = system.action, (len(b), group.dim)
+        x = action.at(state.g)
 
-        def stages(function: Callable[..., Array], *columns: ArrayLike) -> Array:
+        def stages(function: Callable, *columns: ArrayLike) -> Any:
             """Of every stage; in a loop, so that the program is as short as that of one."""
-            if self.stages > 1:
+            if len(b) > 1:
                 return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
-            return function(*(column[0] for column in columns))[None]
+            return jax.tree.map(lambda one: one[None], function(*(column[0] for column in columns)))
 
-        def chart(z: Array) -> tuple[Array, Array, Array, Array]:
-            """δ, and the stages' σ, ξ and hẇ."""
+        def chart(z: Array) -> tuple[Array, Array, Array]:
+            """δ, and the stages' σ and ξ."""
             K = z.reshape(shape)
             delta = b @ K / 2
             sigma = a @ K - delta
-            xis = K / h if self.stages == 1 else stages(lambda s, K: tau.dtau(group, -s) @ K / h, sigma, K)
-            return delta, sigma, xis, to_rates @ (xis - xi)
+            return delta, sigma, K / h if len(b) == 1 else stages(lambda s, K: tau.dtau(group, -s) @ K / h, sigma, K)
 
         def mismatch(z: Array) -> Array:
-            delta, sigma, xis, changes = chart(z)
-            centre = group.compose(state.g, tau(group, delta))
-            N = normals(system, system.action.at(centre))
+            delta, sigma, xis = chart(z)
+            centre = action.act(x, tau(group, delta))
+            N = normals(system, centre)
 
-            def stage(s: Array, xi: Array, change: Array, c: ArrayLike) -> Array:
-                g = centre if self.stages == 1 else group.compose(centre, tau(group, s))
-                x, t = system.action.at(g), clock.time(state.k + c)
-                H, _, force, right = balance(system, t, g, xi, clock.between(t))
-                change = restored(system, x, change, N, h * right)
-                missing = reduced_momentum(system, x, H @ change - h * force, N)[0]
-                return missing + N.T @ system.constraint_residual(x, xi)
+            def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
+                """ξ̇, and how far ξ is from D along the normals."""
+                x, t = centre if len(b) == 1 else action.act(centre, tau(group, s)), clock.time(state.k + c)
+                rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
+                return rate, xi - restored(system, x, xi, N)
 
-            return stages(stage, sigma, xis, changes, c).ravel()
+            rates, off = stages(stage, sigma, xis, c)
+            return (tangential(N, (xis - xi - h * a @ rates).T).T + off).ravel()
 
-        changes = continued(c, state.increment.reshape(shape))
+        past = state.increment.reshape(-1, group.dim)  # hẇ of the last stages, at least two
+        changes = continued(c if len(b) > 1 else np.append(c - 1, c), past)[-len(b) :]
         xis = xi + a @ changes
         guess = stages(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
         floor = 1e-14 * jnp.abs(h)
         z, solved, inverse = self.newton.follow(mismatch, guess.ravel(), state.inverse, floor)
-        delta, _, _, changes = chart(z)
-        half = tau(group, delta)
-        centre = group.compose(state.g, half)
-        g, N = group.compose(centre, half), normals(system, system.action.at(centre))
-        xi = restored(system, system.action.at(g), xi + b @ changes, N)
-        return Advance(g, xi, solved, 2 * tau.turn(group, delta), changes.ravel(), inverse)
+        delta, _, xis = chart(z)
+        half, changes = tau(group, delta), np.linalg.inv(a) @ (xis - xi)
+        g, N = group.compose(group.compose(state.g, half), half), normals(system, action.act(x, half))
+        xi = restored(system, action.at(g), xi + b @ changes, N)
+        past = jnp.concatenate([past, changes])[-len(past) :].ravel()
+        return Advance(g, xi, solved, 2 * tau.turn(group, delta), past, inverse)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

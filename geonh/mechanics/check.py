@@ -106,7 +106,7 @@ def _evaluate(system: System, g: Any, v: Any) -> dict[str, Any]:
         "second derivatives": jax.hessian(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
     }
     if system.distribution is not None:
-        out["mu"] = system.distribution.annihilator(x, system.parameters)
+        out["mu"] = system.annihilator(x)
         out["rows"] = system.distribution.degeneracy_rows(x, system.parameters)
     xi_dot, lam = (
         accelerations(system, zero_time, g, xi) if system.forces is None else (jnp.zeros_like(v), jnp.zeros(0))

@@ -25,13 +25,11 @@ from geonh.numerics.precision import as_float64, float64, in_float64
 @in_float64
 def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
-    H, mu, force, right = balance(system, t, g, xi, u)
-    return apart(jnp.asarray(t, H.dtype), constrained, H, mu, force, right)
+    return accelerations_at(system, t, system.action.at(g), xi, u)
 
 
-def balance(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array, Array, Array]:
-    """H, μ and the right-hand sides, of shapes [n, n], [m, n], [n] and [m], in Hξ̇ − μᵀλ = force, μξ̇ = right."""
-    x = system.action.at(g)
+def accelerations_at(system: System, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
+    """The same, at a base point x."""
     velocity_of_x = system.action.anchor(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (
@@ -42,10 +40,10 @@ def balance(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tup
     )
     H = system.mass_matrix(x, xi)
     if system.distribution is None:
-        return H, jnp.zeros((0, xi.size)), force, jnp.zeros(0)
-    mu = system.distribution.annihilator(x, system.parameters)
+        return solve_spd(H, force), jnp.zeros(0)
+    mu = system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    return H, mu, force, -turning
+    return apart(jnp.asarray(t, H.dtype), constrained, H, mu, force, -turning)
 
 
 def constrained(H: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:

@@ -151,10 +151,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     X = _generators(system, generators)
 
     def single(g: Point) -> Array:
-        if system.distribution is None:
-            return jnp.zeros(0)
-        mu = system.distribution.annihilator(system.action.at(g), system.parameters)
-        return mu @ (X(g).T @ jnp.asarray(section(g)))
+        return system.annihilator(system.action.at(g)) @ (X(g).T @ jnp.asarray(section(g)))
 
     return system.group.batched(single, g)
 

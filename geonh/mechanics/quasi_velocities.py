@@ -31,8 +31,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.groups.base import Point
-from geonh.mechanics.equations import accelerations, constrained
+from geonh.mechanics.equations import accelerations_at, constrained
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
 from geonh.numerics.linear import gram_schmidt, solve_spd
@@ -40,7 +39,7 @@ from geonh.numerics.linear import gram_schmidt, solve_spd
 
 def normals(system: System, x: Any) -> Array:
     """N, shape=[m, n]: orthonormal basis of the normals of D at x."""
-    mu = _forms(system, x)
+    mu = system.annihilator(x)
     return gram_schmidt(mu, jnp.eye(system.group.dim)) if mu.shape[0] else mu
 
 
@@ -53,7 +52,7 @@ def restored(system: System, x: Any, w: Array, N: Array, right: Array | None = N
     """ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x), or another right-hand side of shape=[m]."""
     if system.distribution is None:
         return w
-    mu = _forms(system, x)
+    mu = system.annihilator(x)
     right = system.distribution.right_hand_side(x, system.parameters) if right is None else right
     across = mu @ N.T
     return w + N.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
@@ -61,7 +60,7 @@ def restored(system: System, x: Any, w: Array, N: Array, right: Array | None = N
 
 def reduced_momentum(system: System, x: Any, p: Array, N: Array) -> tuple[Array, Array]:
     """π and κ, shapes [n] and [m], with p = π + μ(x)ᵀκ and Nπ = 0."""
-    mu = _forms(system, x)
+    mu = system.annihilator(x)
     across = mu @ N.T
     kappa = solve_spd(across @ across.T, across @ (N @ p))
     return p - mu.T @ kappa, kappa
@@ -69,7 +68,7 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Array) -> tuple[Array,
 
 def velocity_of_momentum(system: System, x: Any, pi: Array) -> Array:
     """ξ in D(x), shape=[n], of a linear system, with the momentum π modulo the constraint forces."""
-    mu = _forms(system, x)
+    mu = system.annihilator(x)
     return constrained(system.mass_matrix(x), mu, pi, jnp.zeros(mu.shape[0]))[0]
 
 
@@ -87,7 +86,7 @@ def energy_slope(system: System, x: Any, xi: Array, kappa: Array) -> Array:
 
     def held(x: Any) -> Array:
         potential = 0.0 if system.potential is None else system.potential(x, system.parameters)
-        return potential - xi @ system.mass_matrix(x) @ xi / 2 + kappa @ (_forms(system, x) @ xi)
+        return potential - xi @ system.mass_matrix(x) @ xi / 2 + kappa @ (system.annihilator(x) @ xi)
 
     return system.action.coanchor(held, x)
 
@@ -98,23 +97,16 @@ def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) 
     Tangential part: that of ⟨p, [[ξ, E_a]]⟩, with the frame E_a of D as in the head of this module.
     """
     action = system.action
-    along = jax.jvp(lambda x: kappa @ _forms(system, x), (x,), (action.anchor(x, xi),))[1]
-    across = action.coanchor(lambda x: kappa @ (_forms(system, x) @ xi), x)
+    along = jax.jvp(lambda x: kappa @ system.annihilator(x), (x,), (action.anchor(x, xi),))[1]
+    across = action.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi), x)
     return system.group.ad_star(xi, p) - along + across
 
 
-def rates(system: System, t: Array, g: Point, w: Array, N: Array, u: Any = None) -> tuple[Array, Array]:
+def rates(system: System, t: Array, x: Any, w: Array, N: Array, u: Any = None) -> tuple[Array, Array]:
     """(ξ, ξ̇), each of shape=[n], at time t: the whole vector field, ẇ = ξ̇ modulo the normals."""
 
-    def field(g: Point, w: Array, N: Array) -> tuple[Array, Array]:
-        xi = restored(system, system.action.at(g), w, N)
-        return xi, accelerations(system, t, g, xi, u)[0]
+    def field(x: Any, w: Array, N: Array) -> tuple[Array, Array]:
+        xi = restored(system, x, w, N)
+        return xi, accelerations_at(system, t, x, xi, u)[0]
 
-    return apart(jnp.asarray(t, w.dtype), field, g, w, N)
-
-
-def _forms(system: System, x: Any) -> Array:
-    """μ(x), with m = 0 without constraints."""
-    if system.distribution is None:
-        return jnp.zeros((0, system.group.dim))
-    return system.distribution.annihilator(x, system.parameters)
+    return apart(jnp.asarray(t, w.dtype), field, x, w, N)

@@ -191,6 +191,12 @@ class System(Precise):
         extra = (self.parameters,) if self.forces_take_parameters else ()
         return jnp.asarray(self.forces(t, x, xi, u, *extra), dtype=float)
 
+    def annihilator(self, x: Any) -> Array:
+        """Annihilating forms μ(x), shape=[m, n]; m = 0 without constraints."""
+        if self.distribution is None:
+            return jnp.zeros((0, self.group.dim))
+        return self.distribution.annihilator(x, self.parameters)
+
     def normal_momentum(self, x: Any, p: Array, M: Array | None = None) -> Array:
         """Q*(p − Π), shape=[n]; zero without constraints."""
         if self.distribution is None:

@@ -79,7 +79,7 @@ class Newton(eqx.Module):
             Whether the estimated error met the tolerance.
         """
 
-        return self.follow(residual, guess, no_inverse(guess.size), floor)[:2]
+        return self.follow(residual, guess, no_inverse(guess.size, cheap=True), floor)[:2]
 
     def follow(
         self, residual: Callable[[Array], Array], guess: Array, inverse: Array, floor: float | Array = 1e-14
@@ -91,7 +91,7 @@ class Newton(eqx.Module):
         residual, guess, floor
             As for ``solve``.
         inverse : array
-            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first.
+            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
 
         Returns
         -------
@@ -100,7 +100,6 @@ class Newton(eqx.Module):
         inverse : array
             For the next call.
         """
-        inverse = inverse if inverse.size else no_inverse(guess.size)
         if _is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
             return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
@@ -108,7 +107,7 @@ class Newton(eqx.Module):
 
         def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
             size = jnp.max(jnp.abs(start)) + floor / self.tol
-            method = self._quadratic if start.size <= KEEP else self._linear
+            method = self._linear if kept.size else self._quadratic
             z, error, found = method(function, start, kept, size)
             return z, ((error <= self._allowed).astype(start.dtype), found)
 
@@ -145,6 +144,7 @@ class Newton(eqx.Module):
         self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
     ) -> tuple[Array, Array, Array]:
         """Root, error and the inverse used last, renewed where the corrections shrink too slowly."""
+        slow = SLOW if start.size <= KEEP else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -159,11 +159,11 @@ class Newton(eqx.Module):
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
                 error = now * jnp.where(first & renew, now, ratio)
-                error = jnp.where((now < STAGNANT) & (ratio >= SLOW), 0.0, error)
+                error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
                 return jnp.where((ratio >= 1) & (error > 0), z, new), error, now, ratio, k + 1
 
-            fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < SLOW)  # noqa: E731
+            fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < slow)  # noqa: E731
             begin: tuple[Array, ...] = (start, infinite, zero, zero, k)
             z, error, _, ratio, k = lax.while_loop(fast, correct, begin)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
@@ -182,12 +182,13 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
     return z, jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
 
 
-def no_inverse(n: int) -> Array:
-    """What ``Newton.follow`` takes for n unknowns when nothing is known: zeros, and up to ``KEEP`` an empty array.
+def no_inverse(n: int, *, cheap: bool = False) -> Array:
+    """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    It has shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole.
+    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole; empty, so that every correction has a
+    Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
     """
-    return jnp.zeros((1, 1, 1, n, n) if n > KEEP else (0, 0))
+    return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
 
 
 @kept_whole

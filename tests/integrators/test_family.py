@@ -11,7 +11,6 @@ import geonh as gn
 from geonh.diagnostics import adjoint_defect, drift
 from geonh.groups import SO3, Translations
 from geonh.integrators.composition import COEFFICIENTS
-from geonh.mechanics.quasi_velocities import completing_forms, rates
 from geonh.systems import catalogue
 
 OPTIONS = {"dt": 0.03, "n_steps": 60}
@@ -155,18 +154,8 @@ def test_composing():
 
 
 # --- quasi-velocities --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("affine", [False, True])
-def test_quasi_velocities_are_coordinates_of_the_constrained_equations(affine):
-    system = random_system("SO3", affine=affine)
-    at = start(system)
-    R = completing_forms(system, at["g0"])
-    xi, rate = rates(system, jnp.asarray(0.0), at["g0"], R @ at["xi0"], R)
-    np.testing.assert_allclose(xi, at["xi0"], atol=1e-13)
-    np.testing.assert_allclose(rate, R @ gn.accelerations(system, 0.0, at["g0"], at["xi0"])[0], atol=1e-12)
-
-
 def test_coordinates_are_renewed_before_they_end():
-    """The distribution turns by many half turns, so that no constant forms R complete μ(x) along the whole run."""
+    """The distribution turns by many half turns, so that no constant coordinates serve along the whole run."""
     forms = lambda q: jnp.stack([jnp.sin(q[0]), -jnp.cos(q[0])])[None]  # noqa: E731
     blade = gn.System(
         Translations(3),

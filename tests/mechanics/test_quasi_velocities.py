@@ -1,4 +1,4 @@
-"""Quasi-velocities on random systems: coordinates of D, dual frames, and Hamel's equations against the multipliers."""
+"""Quasi-velocities on random systems: coordinates of D, reduced momenta, Hamel's equations against the multipliers."""
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 import geonh as gn
 from geonh.groups import SE3, SO3
 from geonh.mechanics.quasi_velocities import (
-    adapted_frame,
-    completing_forms,
-    energy_on_distribution,
-    energy_slopes,
-    frame,
+    energy_slope,
     gyroscopic_force,
-    orthonormal_basis,
+    normals,
     rates,
-    velocity,
+    reduced_energy,
+    reduced_momentum,
+    restored,
+    tangential,
     velocity_of_momentum,
 )
 
@@ -45,7 +44,7 @@ def random_system(group, m, seed, *, affine=False):
 
 
 def points(group, seed):
-    """Two nearby points: one where R is made, one where it is used."""
+    """Two nearby points: one where the normals are those of D, one where they are used."""
     rng = np.random.default_rng(seed + 1)
     g = group.exp(jnp.asarray(rng.normal(size=group.dim)))
     return g, group.compose(g, group.exp(jnp.asarray(0.2 * rng.normal(size=group.dim))))
@@ -53,68 +52,88 @@ def points(group, seed):
 
 @settings(max_examples=8, deadline=None)
 @given(m=st.integers(1, 2), seed=st.integers(0, 2**32 - 3), affine=st.booleans())
-def test_coordinates_of_the_distribution(m, seed, affine):
+def test_velocities_modulo_the_normals_are_coordinates_of_the_distribution(m, seed, affine):
     with jax.enable_x64(True):
         system = random_system(SO3(), m, seed, affine=affine)
         g, h = points(system.group, seed)
-        R = completing_forms(system, system.action.at(g))
         x = system.action.at(h)
-        mu, M = system.distribution.annihilator(x, ()), system.mass_matrix(x)
-        y = jnp.asarray(np.random.default_rng(seed + 2).normal(size=3 - m))
-        np.testing.assert_allclose(R @ R.T, np.eye(3 - m), atol=1e-14)
-        xi, E, F = velocity(system, x, y, R), frame(system, x, R), adapted_frame(system, x, R)
-        np.testing.assert_allclose(R @ xi, y, atol=1e-12)
+        N = normals(system, system.action.at(g))
+        np.testing.assert_allclose(N @ N.T, np.eye(m), atol=1e-14)
+        np.testing.assert_allclose(
+            tangential(N, system.distribution.annihilator(system.action.at(g), ()).T), 0, atol=1e-13
+        )
+        rng = np.random.default_rng(seed + 2)
+        w, along = jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal(size=m))
+        xi = restored(system, x, w, N)
         np.testing.assert_allclose(system.constraint_residual(x, xi), 0, atol=1e-12)
-        np.testing.assert_allclose(R @ E.T, np.eye(3 - m), atol=1e-12)
-        np.testing.assert_allclose(mu @ E.T, 0, atol=1e-12)
-        np.testing.assert_allclose(F @ M @ F.T, np.eye(3 - m), atol=1e-12)
-        np.testing.assert_allclose(mu @ F.T, 0, atol=1e-12)
-        np.testing.assert_allclose(jax.jacfwd(lambda y: velocity(system, x, y, R))(y), E.T, atol=1e-12)
+        np.testing.assert_allclose(tangential(N, xi - w), 0, atol=1e-13)
+        np.testing.assert_allclose(restored(system, x, w + N.T @ along, N), xi, atol=1e-12)
+        np.testing.assert_allclose(restored(system, x, xi, N), xi, atol=1e-12)
+        moved = restored(system, x, w, N, along)
+        np.testing.assert_allclose(system.distribution.annihilator(x, ()) @ moved, along, atol=1e-12)
 
 
-@pytest.mark.parametrize(("group", "m"), [(SO3(), 1), (SE3(), 2)], ids=["SO3", "SE3"])
-def test_equations_in_momenta_along_the_frame_are_those_with_multipliers(group, m):
-    r"""π = EMξ along the motion: π̇_a = ⟨p, [[ξ, E_a]]⟩ − ρ(E_a)H, and the first term, linear in y, does no work."""
-    system = random_system(group, m, 5)
+@settings(max_examples=8, deadline=None)
+@given(m=st.integers(1, 2), seed=st.integers(0, 2**32 - 3))
+def test_reduced_momenta_are_those_modulo_the_constraint_forces(m, seed):
+    with jax.enable_x64(True):
+        system = random_system(SO3(), m, seed)
+        g, h = points(system.group, seed)
+        x, N = system.action.at(h), normals(system, system.action.at(g))
+        rng = np.random.default_rng(seed + 2)
+        mu, xi = system.distribution.annihilator(x, ()), system.project(h, rng.normal(size=3))
+        p, force = system.momentum(x, xi), mu.T @ jnp.asarray(rng.normal(size=m))
+        pi, kappa = reduced_momentum(system, x, p, N)
+        np.testing.assert_allclose(N @ pi, 0, atol=1e-12)
+        np.testing.assert_allclose(pi + mu.T @ kappa, p, atol=1e-12)
+        np.testing.assert_allclose(reduced_momentum(system, x, p + force, N)[0], pi, atol=1e-11)
+        np.testing.assert_allclose(velocity_of_momentum(system, x, pi), xi, atol=1e-12)
+        np.testing.assert_allclose(reduced_energy(system, x, pi), system.energy(x, p), atol=1e-11)
+
+
+@pytest.mark.parametrize(("group", "m"), [(SO3(), 1), (SE3(), 2), (SO3(), 0)], ids=["SO3", "SE3", "free"])
+def test_equations_in_reduced_momenta_are_those_with_multipliers(group, m):
+    r"""π along the motion: π̇ = P(gyroscopic force − ∂_xH) at c, and the first term, linear in ξ, does no work."""
+    system = random_system(group, m, 5) if m else gn.System(group, metric=np.diag([1.0, 2.0, 3.0]))
     g, h = points(group, 5)
-    x = system.action.at(h)
-    R = completing_forms(system, system.action.at(g))
-    basis = orthonormal_basis(system, x, R)
-    y, other = jnp.asarray(np.random.default_rng(6).normal(size=(2, group.dim - m)))
-    E = frame(system, x, R)
-    xi = E.T @ y
+    rng = np.random.default_rng(6)
+    x, there = system.action.at(g), system.action.at(h)
+    N = normals(system, x)
+    pi = tangential(N, jnp.asarray(rng.normal(size=group.dim)))
+    v = velocity_of_momentum(system, there, pi)
+    kappa = reduced_momentum(system, there, system.momentum(there, v), N)[1]
+    slope = system.action.coanchor(lambda x: reduced_energy(system, x, pi), there)
+    np.testing.assert_allclose(energy_slope(system, there, v, kappa), slope, atol=1e-11)
+    conjugate = jax.grad(lambda pi: reduced_energy(system, there, pi))(pi)
+    np.testing.assert_allclose(tangential(N, conjugate), tangential(N, v), atol=1e-12)
+
+    xi = velocity_of_momentum(system, x, pi)
     p = system.momentum(x, xi)
-    pi = E @ p
-    np.testing.assert_allclose(velocity_of_momentum(system, x, pi, E), y, atol=1e-12)
-    np.testing.assert_allclose(energy_on_distribution(system, x, pi, E), system.energy(x, p), atol=1e-12)
-    acceleration = gn.accelerations(system, 0.0, h, xi)[0]
-    np.testing.assert_allclose(rates(system, 0.0, h, y, R)[1], R @ acceleration, atol=1e-11)
-
-    slope, conjugate = energy_slopes(system, x, pi, R, E)
-    H = lambda x, pi: energy_on_distribution(system, x, pi, frame(system, x, R))  # noqa: E731
-    np.testing.assert_allclose(slope, system.action.coanchor(lambda x: H(x, pi), x), atol=1e-11)
-    np.testing.assert_allclose(conjugate, jax.grad(H, argnums=1)(x, pi), atol=1e-12)
-
-    def momenta(x, xi):
-        return frame(system, x, basis) @ system.momentum(x, xi)
-
-    y, pi = basis @ xi, basis @ p
-    along = jax.jvp(momenta, (x, xi), (system.action.anchor(x, xi), jnp.asarray(acceleration)))[1]
-    turning = gyroscopic_force(system, x, p, y, basis)
-    falling = basis @ energy_slopes(system, x, pi, basis, basis)[0]
-    np.testing.assert_allclose(turning - falling, along, atol=1e-11)
-    sideways = gyroscopic_force(system, x, p, other, basis)
+    kappa = reduced_momentum(system, x, p, N)[1]
+    acceleration = jnp.asarray(gn.accelerations(system, 0.0, g, xi)[0])
+    for found, expected in zip(rates(system, 0.0, x, xi, N), (xi, acceleration), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-11)
+    momenta = lambda x, xi: reduced_momentum(system, x, system.momentum(x, xi), N)[0]  # noqa: E731
+    along = jax.jvp(momenta, (x, xi), (system.action.anchor(x, xi), acceleration))[1]
+    turning = gyroscopic_force(system, x, p, xi, kappa)
+    np.testing.assert_allclose(tangential(N, turning - energy_slope(system, x, xi, kappa)), along, atol=1e-11)
+    other = tangential(N, jnp.asarray(rng.normal(size=group.dim)))
+    sideways = gyroscopic_force(system, x, p, other, kappa)
     assert abs(sideways @ other) < 1e-12 * np.abs(sideways).max()
-    total = gyroscopic_force(system, x, p, 2 * y - 3 * other, basis)
+    total = gyroscopic_force(system, x, p, 2 * xi - 3 * other, kappa)
     np.testing.assert_allclose(total, 2 * turning - 3 * sideways, atol=1e-11)
 
 
-@pytest.mark.parametrize("affine", [False, True])
-def test_an_orthonormal_basis_of_the_distribution(affine):
-    system = random_system(SE3(), 2, 7, affine=affine)
-    g, h = points(system.group, 7)
-    R, x = completing_forms(system, system.action.at(g)), system.action.at(h)
-    basis = orthonormal_basis(system, x, R)
-    np.testing.assert_allclose(basis @ basis.T, np.eye(4), atol=1e-14)
-    np.testing.assert_allclose(system.distribution.annihilator(x, ()) @ basis.T, 0, atol=1e-13)
-    np.testing.assert_allclose(frame(system, x, basis), basis, atol=1e-13)
+def test_forms_of_a_frame_may_change_their_order():
+    """The annihilator of a frame is completed by whichever rows are best: another order is another μ, the same D."""
+    n, rng = 5, np.random.default_rng(8)
+    frame = rng.normal(size=(2, n))
+    system = gn.System(gn.groups.Translations(n), metric=np.eye(n), distribution=gn.Distribution(frame=frame))
+    swapped = gn.System(
+        gn.groups.Translations(n),
+        metric=np.eye(n),
+        distribution=gn.Distribution(np.asarray(system.distribution.annihilator(np.zeros(n)))[::-1]),
+    )
+    N, w, x = normals(system, jnp.zeros(n)), jnp.asarray(rng.normal(size=n)), jnp.zeros(n)
+    np.testing.assert_allclose(restored(swapped, x, w, N), restored(system, x, w, N), atol=1e-13)
+    np.testing.assert_allclose(reduced_momentum(swapped, x, w, N)[0], reduced_momentum(system, x, w, N)[0], atol=1e-13)
