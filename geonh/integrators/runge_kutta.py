@@ -160,7 +160,7 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
         action, shape = system.action, (len(b), group.dim)
         x = action.at(state.g)
 
-        def stages(function: Callable, *columns: ArrayLike) -> Any:
+        def stages(function: Callable, *columns: Any) -> Any:
             """Of every stage; in a loop, so that the program is as short as that of one."""
             if len(b) > 1:
                 return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
@@ -169,8 +169,8 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
         def chart(z: Array) -> tuple[Array, Array, Array]:
             """δ, and the stages' σ and ξ."""
             K = z.reshape(shape)
-            delta = b @ K / 2
-            sigma = a @ K - delta
+            delta = jnp.asarray(b / 2) @ K
+            sigma = jnp.asarray(a) @ K - delta
             return delta, sigma, K / h if len(b) == 1 else stages(lambda s, K: tau.dtau(group, -s) @ K / h, sigma, K)
 
         def mismatch(z: Array) -> Array:
@@ -194,7 +194,7 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
         floor = 1e-14 * jnp.abs(h)
         z, solved, inverse = self.newton.follow(mismatch, guess.ravel(), state.inverse, floor)
         delta, _, xis = chart(z)
-        half, changes = tau(group, delta), np.linalg.inv(a) @ (xis - xi)
+        half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
         g, N = group.compose(group.compose(state.g, half), half), normals(system, action.act(x, half))
         xi = restored(system, action.at(g), xi + b @ changes, N)
         past = jnp.concatenate([past, changes])[-len(past) :].ravel()

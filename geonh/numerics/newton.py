@@ -1,11 +1,11 @@
 r"""The one Newton iteration of the library.
 
 Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
-at rounding level. With corrections of relative size δ_k the error after the k-th is estimated as δ_k·δ_k/δ_{k−1}, and
-after one with a new Jacobian, where convergence is quadratic, as δ_k². Up to ``KEEP`` unknowns every correction has a
-Jacobian of its own, eliminated at trace time. Above, where it costs many residuals, its inverse is kept while the
-corrections shrink fast: from one to the next, and with ``follow`` from step to step. There is no pivoting: a vanishing
-pivot is a failure.
+at rounding level. Where each correction has a Jacobian of its own convergence is quadratic, and after one of relative
+size δ the error is estimated as δ². That is best for few unknowns of a short residual. Otherwise a Jacobian costs more
+than many residuals, so its inverse is kept while the corrections shrink fast: from one to the next, and with ``follow``
+from step to step. The error after the k-th is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
+(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -27,9 +27,9 @@ from geonh.numerics.linear import solve
 from geonh.numerics.scalarize import kept_whole
 
 KEEP = 6
-"""With more unknowns than this the inverse Jacobian is kept,"""
+"""With more unknowns than this the inverse Jacobian is kept, also that of a short residual,"""
 SLOW = 0.1
-"""while a correction is smaller than the one before by this factor;"""
+"""while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
 TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed."""
 ROUNDING = 1e-16
@@ -154,11 +154,11 @@ class Newton(eqx.Module):
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                z, _, before, ratio, k = carry
+                z, _, before, last, k = carry
                 new, now = _corrected(z, _times(inverse, apart(size, function, z)), size)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
-                ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
-                error = now * jnp.where(first & renew, now, ratio)
+                ratio = jnp.where(first, jnp.where(renew, fresh, 0.0), now / before)
+                error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
                 return jnp.where((ratio >= 1) & (error > 0), z, new), error, now, ratio, k + 1
