@@ -140,7 +140,7 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
             missing = tangential(N, step.change - h * push)
             if self.gradient == "average":
                 return jnp.concatenate([step.zeta - h * w, missing + N.T @ (N @ step.change)])
-            return velocity_of_momentum(system, middle, missing / 2) + N.T @ (N @ w)
+            return h * velocity_of_momentum(system, middle, missing / 2, system.annihilator(middle) @ w)
 
         changes = state.increment[: 2 * n].reshape(2, n)
         guess = jnp.concatenate([h * (xi + (2 * changes[1] - changes[0]) / 2), state.increment[2 * n :]])

@@ -170,9 +170,7 @@ class DLA(RetractingIntegrator):
         zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
         status = first_failure((~solved, Result.NEWTON))
-        return State(
-            zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status, no_inverse(zeta.size, cheap=True)
-        )
+        return State(zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status, no_inverse(zeta.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(new.g)

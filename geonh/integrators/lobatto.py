@@ -19,7 +19,6 @@ constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -34,6 +33,7 @@ from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, Stat
 from geonh.integrators.tableaux import continued
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
+from geonh.numerics.apart import apart
 from geonh.numerics.linear import solve_spd
 from geonh.numerics.newton import Newton, no_inverse
 
@@ -115,16 +115,18 @@ class Lobatto(RetractingIntegrator):
         return State(zero, g0, p, p, guess, rows_of(system, x), status, no_inverse(guess.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        return jnp.max(jnp.abs(self._stages(system, clock, state, new.increment).residual))
+        return jnp.max(
+            jnp.abs(self._stages(system, clock, state, new.increment, self._leading(system, state)).residual)
+        )
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         tau, group, h = self.tau(system), system.group, clock.dt
-        settle = self._settler(system, clock, state)
-        residual = lambda z: settle(self._stages(system, clock, state, z).residual)  # noqa: E731
+        leading = apart(h, lambda state: self._leading(system, state), state)
+        residual = lambda z: self._stages(system, clock, state, z, leading).residual  # noqa: E731
         guess = self._guess(group.dim, state.increment)
         floor = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / h))  # hΛ is known as well as p, not as hp
         z, solved, inverse = self.newton.follow(residual, guess, state.inverse, floor)
-        stages = self._stages(system, clock, state, z)
+        stages = apart(h, lambda z: self._stages(system, clock, state, z, leading), z)
         last = stages.Q[-1]
         g = group.compose(state.g, tau(group, last))
         p = tau.pull(group, -last, state.p_minus + h * (IIIA[self.stages][-1] @ stages.slopes))
@@ -137,28 +139,23 @@ class Lobatto(RetractingIntegrator):
         V, Lam = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
         return jnp.concatenate([continued(nodes, V).ravel(), continued(nodes[1:], Lam).ravel()])
 
-    def _settler(self, system: System, clock: Clock, state: State) -> Callable[[Array], Array]:
-        """The inverse of what the equations are for h → 0 with mass matrix and forms of the node.
-
-        M(hV)/h − âμᵀhΛ for the momenta, aμM⁻¹μᵀhΛ for the constraints: what it leaves changes little from step to
-        step, though the forms turn with the body.
-        """
-        x, n = system.action.at(state.g), system.group.dim
-        a = IIIA[self.stages]
-        M_inv = solve_spd(system.mass_matrix(x, system.velocity(x, state.p_minus)), jnp.eye(n))
+    def _leading(self, system: System, state: State) -> tuple[Array, Array, Array]:
+        """M⁻¹, μ and (μM⁻¹μᵀ)⁻¹ at the node."""
+        x = system.action.at(state.g)
         mu = system.annihilator(x)
-        S_inv = solve_spd(mu @ M_inv @ mu.T, jnp.eye(mu.shape[0]))
+        M = system.mass_matrix(x, system.velocity(x, state.p_minus))
+        raised = solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T)
+        return raised[:, : len(M)], mu, solve_spd(mu @ raised[:, len(M) :], jnp.eye(len(mu)))
 
-        def settle(residual: Array) -> Array:
-            momenta = residual[: self.stages * n].reshape(-1, n)
-            constraints = residual[self.stages * n :].reshape(self.stages - 1, -1)
-            lam = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
-            V = clock.dt * (momenta + _conjugate(a)[:, 1:] @ lam @ mu) @ M_inv
-            return jnp.concatenate([V.ravel(), lam.ravel()])
+    def _stages(
+        self, system: System, clock: Clock, state: State, z: Array, leading: tuple[Array, Array, Array]
+    ) -> _Stages:
+        """Of the unknowns z = (hV, hΛ), with what the equations leave over.
 
-        return settle
-
-    def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
+        That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀδ(hΛ) for the momenta
+        and aμM⁻¹μᵀδ(hΛ) for the constraints: then it changes little from step to step though the forms turn with the
+        body. The constraints are taken at the positions after the momenta's correction.
+        """
         tau, group, h, s, n = self.tau(system), system.group, clock.dt, self.stages, system.group.dim
         a = IIIA[s]
         x0 = system.action.at(state.g)
@@ -182,8 +179,13 @@ class Lobatto(RetractingIntegrator):
         slopes, momenta = lax.map(stage, (Q, V, Lam, jnp.asarray(np.sum(a, axis=1))))
         stage_equations = momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes
         nodes = state.p_minus + h * jnp.asarray(a) @ slopes
-        constraint = lax.map(lambda at: self._constraint(system, x0, *at), (Q[1:], nodes[1:]))
-        return _Stages(Q, slopes, jnp.concatenate([stage_equations.ravel(), constraint.ravel()]))
+        M_inv, mu, S_inv = leading
+        off = h * stage_equations @ M_inv
+        ahead = (Q - jnp.asarray(a) @ off)[1:]
+        constraints = lax.map(lambda at: self._constraint(system, x0, *at), (ahead, nodes[1:]))
+        missing = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
+        off = off + h * _conjugate(a)[:, 1:] @ missing @ mu @ M_inv
+        return _Stages(Q, slopes, jnp.concatenate([off.ravel(), missing.ravel()]))
 
     def _at(self, system: System, x0: Any, q: Array) -> Any:
         return system.action.act(x0, self.tau(system)(system.group, q))

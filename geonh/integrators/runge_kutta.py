@@ -185,7 +185,7 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
                 return rate, xi - restored(system, x, xi, N)
 
             rates, off = stages(stage, sigma, xis, c)
-            return (tangential(N, (xis - xi - h * a @ rates).T).T + off).ravel()
+            return h * (tangential(N, (xis - xi - h * a @ rates).T).T + off).ravel()
 
         past = state.increment.reshape(-1, group.dim)  # hẇ of the last stages, at least two
         changes = continued(c if len(b) > 1 else np.append(c - 1, c), past)[-len(b) :]

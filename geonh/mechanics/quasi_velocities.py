@@ -66,10 +66,10 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Array) -> tuple[Array,
     return p - mu.T @ kappa, kappa
 
 
-def velocity_of_momentum(system: System, x: Any, pi: Array) -> Array:
-    """ξ in D(x), shape=[n], of a linear system, with the momentum π modulo the constraint forces."""
+def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None = None) -> Array:
+    """ξ, shape=[n], of a linear system, with the momentum π modulo the constraint forces, in D(x) or with μξ = right."""
     mu = system.annihilator(x)
-    return constrained(system.mass_matrix(x), mu, pi, jnp.zeros(mu.shape[0]))[0]
+    return constrained(system.mass_matrix(x), mu, pi, jnp.zeros(len(mu)) if right is None else right)[0]
 
 
 def reduced_energy(system: System, x: Any, pi: Array) -> Array:
