@@ -67,7 +67,7 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Array) -> tuple[Array,
 
 
 def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None = None) -> Array:
-    """ξ, shape=[n], of a linear system, with the momentum π modulo the constraint forces, in D(x) or with μξ = right."""
+    """ξ, shape=[n], of a linear system, with momentum π modulo the constraint forces, in D(x) or with μξ = right."""
     mu = system.annihilator(x)
     return constrained(system.mass_matrix(x), mu, pi, jnp.zeros(len(mu)) if right is None else right)[0]
 
