@@ -37,7 +37,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, rows_of
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve_spd
+from geonh.numerics.linear import gram_schmidt, solve_spd
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -123,15 +123,9 @@ class Feedback(Integrator):
     def forms(self, system: System, x: Any) -> Array:
         """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
         mu = system.annihilator(x)
-        if not self.orthonormal or not len(mu):
+        if not self.orthonormal:
             return mu
-        M = system.mass_matrix(x)
-        rows: list[Array] = []
-        for row in mu:
-            for other in rows:
-                row = row - (other @ solve_spd(M, row)) * other
-            rows.append(row / jnp.sqrt(row @ solve_spd(M, row)))
-        return jnp.stack(rows)
+        return gram_schmidt(mu, solve_spd(system.mass_matrix(x), jnp.eye(system.group.dim)))
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
         """c = μM⁻¹p, shape=[m]."""

@@ -39,8 +39,7 @@ from geonh.numerics.linear import gram_schmidt, solve_spd
 
 def normals(system: System, x: Any) -> Array:
     """N, shape=[m, n]: orthonormal basis of the normals of D at x."""
-    mu = system.annihilator(x)
-    return gram_schmidt(mu, jnp.eye(system.group.dim)) if mu.shape[0] else mu
+    return gram_schmidt(system.annihilator(x), jnp.eye(system.group.dim))
 
 
 def tangential(N: Array, v: Array) -> Array:
@@ -81,14 +80,9 @@ def reduced_energy(system: System, x: Any, pi: Array) -> Array:
 def energy_slope(system: System, x: Any, xi: Array, kappa: Array) -> Array:
     """ρ*∂_xH at fixed π, shape=[n], where the velocity is ξ and p = π + μᵀκ.
 
-    π fixed, p moves with the forms, ∂_x p = κᵀ∂_xμ: with ξ and κ held constant it is the slope of V − ½ξᵀMξ + κᵀμξ.
+    π fixed, p moves with the forms, ∂_x p = κᵀ∂_xμ: with ξ and κ held constant it is the slope of κᵀμξ − ℓ(x, ξ).
     """
-
-    def held(x: Any) -> Array:
-        potential = 0.0 if system.potential is None else system.potential(x, system.parameters)
-        return potential - xi @ system.mass_matrix(x) @ xi / 2 + kappa @ (system.annihilator(x) @ xi)
-
-    return system.action.coanchor(held, x)
+    return system.action.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi) - system.lagrangian(x, xi), x)
 
 
 def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) -> Array:

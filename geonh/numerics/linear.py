@@ -78,7 +78,7 @@ def gram_schmidt(rows: Array, M: Array) -> Array:
         for vector in found:
             row = row - (vector @ M @ row) * vector
         found.append(row / jnp.sqrt(row @ M @ row))
-    return jnp.stack(found)
+    return jnp.stack(found) if found else rows
 
 
 def _solve(A: Array, b: Array, symmetric: bool) -> Array:

@@ -69,6 +69,9 @@ def test_velocities_modulo_the_normals_are_coordinates_of_the_distribution(m, se
         np.testing.assert_allclose(tangential(N, xi - w), 0, atol=1e-13)
         np.testing.assert_allclose(restored(system, x, w + N.T @ along, N), xi, atol=1e-12)
         np.testing.assert_allclose(restored(system, x, xi, N), xi, atol=1e-12)
+        velocity, rate = rates(system, jnp.asarray(0.0), x, w, N)
+        np.testing.assert_allclose(velocity, xi, atol=1e-13)
+        np.testing.assert_allclose(rate, gn.accelerations(system, 0.0, h, xi)[0], rtol=1e-12, atol=1e-12)
         moved = restored(system, x, w, N, along)
         np.testing.assert_allclose(system.distribution.annihilator(x, ()) @ moved, along, atol=1e-12)
 
