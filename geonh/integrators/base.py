@@ -194,7 +194,12 @@ class Integrator(Precise):
 
     def turned(self, before: State, state: State) -> State:
         """The node ``state``, reached from ``before``, made ready to go back with −h (the momenta keep their sign)."""
-        return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-state.increment)
+        return self.stretched(state, -1.0)._replace(increment=-state.increment)
+
+    def stretched(self, state: State, ratio: Array | float) -> State:
+        """A node made ready for a next step longer by ``ratio``: an impulse there grows with it."""
+        average, half_impulse = (state.p_plus + state.p_minus) / 2, ratio * (state.p_minus - state.p_plus) / 2
+        return state._replace(p_plus=average - half_impulse, p_minus=average + half_impulse)
 
     def multipliers(self, system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
         """λ at a node, shape=[m]: of the impulse where the momentum jumps, else of the continuous equations."""

@@ -5,7 +5,8 @@ Suzuki 1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, so
 Lubich, Wanner, *Geometric Numerical Integration*, §V.3.2). ``a @ b`` is a_{h/2} ∘ b_{h/2}: of order 2 if a is the
 adjoint of b.
 
-Between substeps of different length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing
+Each substep begins Newton's iteration from what the same substep of the last steps found. Between substeps of different
+length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing
 momentum is p̃ plus half the impulse, and the impulse is scaled with the length. Its multipliers alternate from node
 to node, so beyond order 2 nothing is gained by composing it; the methods in quasi-velocities gain.
 """
@@ -13,6 +14,7 @@ to node, so beyond order 2 nothing is gained by composing it; the methods in qua
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -98,38 +100,41 @@ class Composition(Integrator):
             other = jax.eval_shape(lambda part=part: part.init(system, inner, g0, xi0))  # type: ignore[misc]
             if any(getattr(other, n).shape != getattr(state, n).shape for n in ("increment", "rows", "inverse")):
                 raise ValueError(f"{type(part).__name__} and {type(self.parts[0]).__name__} keep different states")
-        return state
+        lengths = np.array(self.fractions) / self.fractions[0]
+        return state._replace(increment=jnp.stack([length * state.increment for length in lengths]))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         inner = clock.part(state.k, 0.0, self.fractions[0])
-        return self.parts[0].residual(system, inner, state._replace(k=jnp.asarray(0)), new)
+        start = state._replace(k=jnp.asarray(0), increment=state.increment[0])
+        return self.parts[0].residual(system, inner, start, new._replace(increment=new.increment[0]))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
-        k = state.k
+        k, increments = state.k, state.increment
         fractions = np.array(self.fractions)
-        done = np.cumsum(fractions) - fractions
-        ratios = np.roll(fractions, -1) / fractions
+        done, ratios = np.cumsum(fractions) - fractions, np.roll(fractions, -1) / fractions
 
-        def substep(part: Integrator, i: Array, state: State) -> State:
-            inner = clock.part(k, jnp.asarray(done)[i], jnp.asarray(fractions)[i])
-            new = part.step(system, inner, state._replace(k=jnp.zeros_like(k)))
-            ratio = jnp.asarray(ratios)[i]
-            average, half_impulse = (new.p_plus + new.p_minus) / 2, ratio * (new.p_minus - new.p_plus) / 2
-            return new._replace(
-                p_plus=average - half_impulse,
-                p_minus=average + half_impulse,
-                increment=ratio * new.increment,
-                status=jnp.where(state.status == 0, new.status, state.status),
-            )
+        def substep(part: Integrator, state: State, at: tuple[Array, ...]) -> tuple[State, Array]:
+            fraction, done, ratio, increment = at
+            start = state._replace(k=jnp.zeros_like(k), increment=increment)
+            new = part.step(system, clock.part(k, done, fraction), start)
+            status = jnp.where(state.status == 0, new.status, state.status)
+            return part.stretched(new, ratio)._replace(k=k, status=status, increment=jnp.zeros(0)), new.increment
 
+        at = tuple(map(jnp.asarray, (fractions, done, ratios, increments)))
+        state = state._replace(k=jnp.asarray(k), status=jnp.asarray(state.status), increment=jnp.zeros(0))
         if len(self.members) == 1:
             # One program for all the substeps: composed nine times, it is compiled once.
-            state = state._replace(k=jnp.asarray(k), status=jnp.asarray(state.status))
-            state = lax.fori_loop(0, len(fractions), lambda i, state: substep(self.members[0], i, state), state)
+            state, increments = lax.scan(partial(substep, self.members[0]), state, at)
         else:
+            made = []
             for i, part in enumerate(self.parts):
-                state = substep(part, jnp.asarray(i), state)
-        return state._replace(k=k + 1)
+                state, increment = substep(part, state, tuple(entry[i] for entry in at))
+                made.append(increment)
+            increments = jnp.stack(made)
+        return state._replace(k=k + 1, increment=increments)
+
+    def stretched(self, state: State, ratio: Array | float) -> State:
+        return self.parts[0].stretched(state, ratio)
 
     def _is_symmetric(self) -> bool:
         mirrored = zip(self.parts, self.fractions, reversed(self.parts), reversed(self.fractions), strict=True)

@@ -121,9 +121,11 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         if isinstance(system.distribution, AffineDistribution):
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
 
+    past = np.array([-1.5, -0.5])
+
     def unknowns(self, system: System) -> tuple[int, int]:
         n = system.group.dim
-        return (3 * n, 2 * n) if self.gradient == "average" else (2 * n, n)
+        return (3, 2 * n) if self.gradient == "average" else (2, n)
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         h, n, tau, action = clock.dt, system.group.dim, self.tau(system), system.action
@@ -142,13 +144,13 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
                 return jnp.concatenate([step.zeta - h * w, missing + N.T @ (N @ step.change)])
             return h * velocity_of_momentum(system, middle, missing / 2, system.annihilator(middle) @ w)
 
-        changes = state.increment[: 2 * n].reshape(2, n)
-        guess = jnp.concatenate([h * (xi + (2 * changes[1] - changes[0]) / 2), state.increment[2 * n :]])
+        middle = self.changes(state, np.array([0.5]))[0]
+        guess = jnp.concatenate([h * (xi + middle / 2), state.increment[2:].ravel()])
         z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
         step = self._step(system, h, x, p, z)
         g = system.group.compose(state.g, self._increment(system, step.zeta))
         ahead = velocity_of_momentum(system, action.at(g), step.start + step.change)
-        kept = jnp.concatenate([changes[1], 2 * (step.w - xi), z[n:]])
+        kept = jnp.concatenate([state.increment[1:2], 2 * (step.w - xi)[None], z[n:].reshape(-1, n)])
         return Advance(g, ahead, solved, 2 * tau.turn(system.group, step.zeta / 2), kept, inverse)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:

@@ -13,12 +13,14 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Integrator, State, arrived, rows_of
+from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.system import System
-from geonh.numerics.newton import no_inverse
+from geonh.numerics.newton import no_inverse, rescaled
 
 
 class Advance(NamedTuple):
@@ -40,15 +42,25 @@ class QuasiVelocityMethod(Integrator):
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         """The step from ``state``, where the velocity is ξ."""
 
+    past = np.zeros(0)
+    """Times in steps, from the node, of the hẇ that ``State.increment`` begins with."""
+
     def unknowns(self, system: System) -> tuple[int, int]:
-        """Sizes of what ``State.increment`` holds, zeros at node 0, and of the implicit equations."""
+        """Number of rows of ``State.increment``, zeros at node 0, and of the implicit equations."""
         return 0, 0
+
+    def changes(self, state: State, at: np.ndarray | Array) -> Array:
+        """hẇ at times in steps from the node, shape=[k, n], by the polynomial through those of the past."""
+        return interpolated(self.past, state.increment[: len(self.past)], at)
+
+    def stretched(self, state: State, ratio: Array | float) -> State:
+        return super().stretched(state, ratio)._replace(inverse=rescaled(state.inverse, ratio))
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         x = system.action.at(g0)
         p, (kept, n) = system.momentum(x, xi0), self.unknowns(system)
         status = jnp.asarray(0, dtype=jnp.int32)
-        return State(jnp.asarray(0), g0, p, p, jnp.zeros(kept), rows_of(system, x), status, no_inverse(n))
+        return State(jnp.asarray(0), g0, p, p, jnp.zeros((kept, system.group.dim)), rows_of(system, x), status, no_inverse(n))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         made = self.advance(system, clock, state, system.velocity(system.action.at(state.g), state.p_minus))

@@ -30,7 +30,7 @@ from jax import Array, lax
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State, arrived, rows_of
-from geonh.integrators.tableaux import continued
+from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
@@ -59,11 +59,11 @@ def _conjugate(a: np.ndarray) -> np.ndarray:
 
 
 class _Stages(NamedTuple):
-    """Stages of a step: positions in the chart, slopes of the momenta, what the equations leave over."""
+    """Stages of a step: positions in the chart, momenta and their slopes, each of shape=[s, n]."""
 
     Q: Array
+    momenta: Array
     slopes: Array
-    residual: Array
 
 
 class Lobatto(RetractingIntegrator):
@@ -110,82 +110,88 @@ class Lobatto(RetractingIntegrator):
         x, zero = system.action.at(g0), jnp.asarray(0)
         p, t = system.momentum(x, xi0), clock.time(zero)
         lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
-        guess = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
-        status = jnp.asarray(0, dtype=jnp.int32)
-        return State(zero, g0, p, p, guess, rows_of(system, x), status, no_inverse(guess.size))
+        z = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
+        status, kept = jnp.asarray(0, dtype=jnp.int32), jnp.stack([z, jnp.zeros_like(z)])
+        return State(zero, g0, p, p, kept, rows_of(system, x), status, no_inverse(z.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        return jnp.max(
-            jnp.abs(self._stages(system, clock, state, new.increment, self._leading(system, state)).residual)
-        )
+        return jnp.max(jnp.abs(self._left_over(system, clock, state, new.increment[0], self._leading(system, state))))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         tau, group, h = self.tau(system), system.group, clock.dt
-        leading = apart(h, lambda state: self._leading(system, state), state)
-        residual = lambda z: self._stages(system, clock, state, z, leading).residual  # noqa: E731
-        guess = self._guess(group.dim, state.increment)
+        leading = self._leading(system, state)
+        expected = apart(h, lambda z: self._continued(system, z), state.increment[0])
+        guess = expected + state.increment[1]
         floor = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / h))  # hΛ is known as well as p, not as hp
-        z, solved, inverse = self.newton.follow(residual, guess, state.inverse, floor)
-        stages = apart(h, lambda z: self._stages(system, clock, state, z, leading), z)
+        z, solved, inverse = self.newton.follow(
+            lambda z: self._left_over(system, clock, state, z, leading), guess, state.inverse, floor
+        )
+        stages = apart(h, lambda z: self._stages(system, clock, state, z), z)
         last = stages.Q[-1]
         g = group.compose(state.g, tau(group, last))
         p = tau.pull(group, -last, state.p_minus + h * (IIIA[self.stages][-1] @ stages.slopes))
         rows, turn = rows_of(system, system.action.at(g)), tau.turn(group, last)
-        return arrived(state, g, p, p, z, rows, inverse, found=solved, turn=turn)
+        return arrived(state, g, p, p, jnp.stack([z, z - expected]), rows, inverse, found=solved, turn=turn)
 
-    def _guess(self, n: int, z: Array) -> Array:
-        """hV and hΛ of the next step, on the polynomials through those of the last."""
-        s, nodes = self.stages, np.sum(IIIA[self.stages], axis=1)
-        V, Lam = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
-        return jnp.concatenate([continued(nodes, V).ravel(), continued(nodes[1:], Lam).ravel()])
+    def _continued(self, system: System, z: Array) -> Array:
+        """hV and hΛ of the next step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
+        tau, group, a, nodes = self.tau(system), system.group, IIIA[self.stages], np.sum(IIIA[self.stages], axis=1)
+        steps, free = self._parts(system, z)
+        turned = interpolated(nodes, lax.map(lambda at: tau.dtau(group, -at[0]) @ at[1], (a @ steps, steps)), 1 + nodes)
+        steps = lax.map(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (a @ turned, turned))
+        return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
+
+    def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
+        """hV, shape=[s, n], and hΛ, shape=[s − 1, m]."""
+        s, n = self.stages, system.group.dim
+        return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
 
     def _leading(self, system: System, state: State) -> tuple[Array, Array, Array]:
-        """M⁻¹, μ and (μM⁻¹μᵀ)⁻¹ at the node."""
+        """M⁻¹, M⁻¹μᵀ and (μM⁻¹μᵀ)⁻¹ at the node."""
         x = system.action.at(state.g)
         mu = system.annihilator(x)
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
-        raised = solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T)
-        return raised[:, : len(M)], mu, solve_spd(mu @ raised[:, len(M) :], jnp.eye(len(mu)))
+        M_inv, raised = jnp.split(solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T), [len(M)], axis=1)
+        return M_inv, raised, solve_spd(mu @ raised, jnp.eye(len(mu)))
 
-    def _stages(
+    def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
+        tau, group, h, x0 = self.tau(system), system.group, clock.dt, system.action.at(state.g)
+        steps, free = self._parts(system, z)
+        first = self._parts(system, state.increment[0])[1][-1:]  # Λ₁
+
+        def lagrangian(q: Array, v: Array) -> Array:
+            return system.lagrangian(self._at(system, x0, q), tau.dtau(group, -q) @ v)
+
+        def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
+            """P and Ṗ."""
+            q, v, lam, c = at
+            x, t, left = self._at(system, x0, q), clock.time(state.k + c), tau.dtau(group, -q)
+            f = system.force(t, x, left @ v, clock.between(t)) + system.annihilator(x).T @ lam
+            slope, momentum = jax.grad(lagrangian, argnums=(0, 1))(q, v)
+            return momentum, slope + left.T @ f
+
+        Q, a = jnp.asarray(IIIA[self.stages]) @ steps, IIIA[self.stages]
+        at = (Q, steps / h, jnp.concatenate([first, free]) / h, jnp.asarray(np.sum(a, axis=1)))
+        return _Stages(Q, *lax.map(stage, at))
+
+    def _left_over(
         self, system: System, clock: Clock, state: State, z: Array, leading: tuple[Array, Array, Array]
-    ) -> _Stages:
-        """Of the unknowns z = (hV, hΛ), with what the equations leave over.
+    ) -> Array:
+        """What the unknowns z = (hV, hΛ) leave of the equations.
 
         That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀδ(hΛ) for the momenta
         and aμM⁻¹μᵀδ(hΛ) for the constraints: then it changes little from step to step though the forms turn with the
         body. The constraints are taken at the positions after the momenta's correction.
         """
-        tau, group, h, s, n = self.tau(system), system.group, clock.dt, self.stages, system.group.dim
-        a = IIIA[s]
-        x0 = system.action.at(state.g)
-        m = (z.size - s * n) // (s - 1)
-        steps, free = z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, m)
-        V, Lam = steps / h, jnp.concatenate([state.increment[state.increment.size - m :][None], free]) / h
-        Q = jnp.asarray(a) @ steps
-
-        def lagrangian(q: Array, v: Array) -> Array:
-            return system.lagrangian(system.action.act(x0, tau(group, q)), tau.dtau(group, -q) @ v)
-
-        def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
-            """Ṗ and P."""
-            q, v, lam, c = at
-            x, t = self._at(system, x0, q), clock.time(state.k + c)
-            left = tau.dtau(group, -q)
-            f = system.force(t, x, left @ v, clock.between(t)) + system.annihilator(x).T @ lam
-            slope, momentum = jax.grad(lagrangian, argnums=(0, 1))(q, v)
-            return slope + left.T @ f, momentum
-
-        slopes, momenta = lax.map(stage, (Q, V, Lam, jnp.asarray(np.sum(a, axis=1))))
-        stage_equations = momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes
-        nodes = state.p_minus + h * jnp.asarray(a) @ slopes
-        M_inv, mu, S_inv = leading
-        off = h * stage_equations @ M_inv
-        ahead = (Q - jnp.asarray(a) @ off)[1:]
-        constraints = lax.map(lambda at: self._constraint(system, x0, *at), (ahead, nodes[1:]))
+        h, a, x0 = clock.dt, IIIA[self.stages], system.action.at(state.g)
+        Q, momenta, slopes = self._stages(system, clock, state, z)
+        M_inv, raised, S_inv = leading
+        off = h * (momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes) @ M_inv
+        positions, nodes = Q - jnp.asarray(a) @ off, state.p_minus + h * jnp.asarray(a) @ slopes
+        constraints = lax.map(lambda at: self._constraint(system, x0, *at), (positions[1:], nodes[1:]))
         missing = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
-        off = off + h * _conjugate(a)[:, 1:] @ missing @ mu @ M_inv
-        return _Stages(Q, slopes, jnp.concatenate([off.ravel(), missing.ravel()]))
+        off = off + h * (_conjugate(a)[:, 1:] @ missing) @ raised.T
+        return jnp.concatenate([off.ravel(), missing.ravel()])
 
     def _at(self, system: System, x0: Any, q: Array) -> Any:
         return system.action.act(x0, self.tau(system)(system.group, q))

@@ -37,7 +37,7 @@ from jax.typing import ArrayLike
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
-from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, continued, weighted
+from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.quasi_velocities import normals, rates, restored, tangential
 from geonh.mechanics.system import System
@@ -150,9 +150,13 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
+    @property
+    def past(self) -> np.ndarray:  # type: ignore[override]
+        nodes = np.sum(GAUSS[self.stages][0], axis=1)
+        return nodes - 1 if self.stages > 1 else np.append(nodes - 2, nodes - 1)
+
     def unknowns(self, system: System) -> tuple[int, int]:
-        n = system.group.dim
-        return max(self.stages, 2) * n, self.stages * n
+        return len(self.past), self.stages * system.group.dim
 
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         a, b = GAUSS[self.stages]
@@ -187,9 +191,7 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
             rates, off = stages(stage, sigma, xis, c)
             return h * (tangential(N, (xis - xi - h * a @ rates).T).T + off).ravel()
 
-        past = state.increment.reshape(-1, group.dim)  # hẇ of the last stages, at least two
-        changes = continued(c if len(b) > 1 else np.append(c - 1, c), past)[-len(b) :]
-        xis = xi + a @ changes
+        xis = xi + a @ self.changes(state, c)
         guess = stages(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
         floor = 1e-14 * jnp.abs(h)
         z, solved, inverse = self.newton.follow(mismatch, guess.ravel(), state.inverse, floor)
@@ -197,7 +199,7 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
         g, N = group.compose(group.compose(state.g, half), half), normals(system, action.act(x, half))
         xi = restored(system, action.at(g), xi + b @ changes, N)
-        past = jnp.concatenate([past, changes])[-len(past) :].ravel()
+        past = jnp.concatenate([state.increment, changes])[-len(self.past) :]
         return Advance(g, xi, solved, 2 * tau.turn(group, delta), past, inverse)
 
 

@@ -64,12 +64,12 @@ def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Arr
     return total
 
 
-def continued(nodes: np.ndarray, values: Array) -> Array:
-    """The polynomial with values, shape=[s, …], at the nodes c_i of a step, at the nodes 1 + c_i of the next."""
+def interpolated(nodes: np.ndarray, values: Array, at: np.ndarray | Array) -> Array:
+    """The polynomial with values, shape=[s, …], at s nodes, at other places, shape=[k]."""
     c = np.asarray(nodes, dtype=np.float64)
     others = [np.delete(c, j) for j in range(len(c))]
-    basis = [np.prod((1 + c[:, None] - rest) / (c[j] - rest), axis=1) for j, rest in enumerate(others)]
-    return jnp.asarray(np.stack(basis, axis=1)) @ values
+    basis = [jnp.prod((jnp.asarray(at)[:, None] - rest) / (c[j] - rest), axis=1) for j, rest in enumerate(others)]
+    return jnp.stack(basis, axis=1) @ values
 
 
 def explicit_step(

@@ -191,6 +191,12 @@ def no_inverse(n: int, *, cheap: bool = False) -> Array:
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
 
 
+def rescaled(inverse: Array, ratio: Array) -> Array:
+    """For a Jacobian 1 + hA, to first order in h, with h times ``ratio``."""
+    one = jnp.eye(inverse.shape[-1])
+    return one + ratio * (inverse - one)
+
+
 @kept_whole
 def _inverse(A: Array) -> Array:
     """A⁻¹, shape=[1, 1, 1, n, n], by Gauss and Jordan's elimination in place, without pivoting."""
@@ -206,13 +212,13 @@ def _inverse(A: Array) -> Array:
 
 @kept_whole
 def _times(inverse: Array, b: Array) -> Array:
-    return jnp.sum(inverse[0, 0, 0] * b, axis=1)
+    return jnp.sum(inverse[0, 0, 0] * b[:, None], axis=0)
 
 
 def _jacobian(function: Callable[[Array], Array], z: Array) -> Array:
     """Column by column in a loop: a short program, and rarely run."""
     tangent = jax.linearize(function, z)[1]
-    return lax.map(tangent, jnp.eye(z.size)).T
+    return lax.map(tangent, jnp.eye(z.size))
 
 
 def _is_affine(residual: Callable[[Array], Array], at: Array) -> bool:
