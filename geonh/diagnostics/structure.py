@@ -158,8 +158,8 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
 
 def _orthonormal(system: System, x: Any) -> Array:
     """An M-orthonormal basis of D at x, shape=[r, n]."""
-    N = normals(system, x)
-    basis = jnp.linalg.svd(N)[2][N.shape[0] :] if N.shape[0] else jnp.eye(system.group.dim)
+    mu = system.annihilator(x)
+    basis = jnp.linalg.svd(mu)[2][len(mu) :] if len(mu) else jnp.eye(system.group.dim)
     return gram_schmidt(basis, system.mass_matrix(x))
 
 

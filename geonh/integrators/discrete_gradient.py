@@ -43,13 +43,14 @@ from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.mechanics.quasi_velocities import (
+    Normals,
     energy_slope,
     gyroscopic_force,
     normals,
+    parted,
     reduced_energy,
     reduced_momentum,
     restored,
-    tangential,
     velocity_of_momentum,
 )
 from geonh.mechanics.system import System
@@ -67,7 +68,7 @@ class _Step(NamedTuple):
 
     zeta: Array
     middle: Any
-    N: Array
+    N: Normals
     w: Array
     momentum: Array
     kappa: Array
@@ -139,9 +140,9 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
             slope, w = self._gradient(system, x, energy, step)
             push = gyroscopic_force(system, middle, step.momentum, w, step.kappa)
             push = push + system.force(t, middle, w, clock.between(t)) - slope
-            missing = tangential(N, step.change - h * push)
+            missing = parted(N, step.change - h * push)[0]
             if self.gradient == "average":
-                return jnp.concatenate([step.zeta - h * w, missing + N.T @ (N @ step.change)])
+                return jnp.concatenate([step.zeta - h * w, missing + N.forms.T @ (N.lifts @ step.change)])
             return h * velocity_of_momentum(system, middle, missing / 2, system.annihilator(middle) @ w)
 
         middle = self.changes(state, np.array([0.5]))[0]
@@ -168,9 +169,9 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         if self.gradient == "average":
             change = z[n:]
             momentum = system.momentum(middle, velocity_of_momentum(system, middle, start + change / 2))
-            return _Step(zeta, middle, N, w, momentum, reduced_momentum(system, middle, momentum, N)[1], start, change)
+            return _Step(zeta, middle, N, w, momentum, N.lifts @ momentum, start, change)
         momentum = system.momentum(middle, w)
-        pi, kappa = reduced_momentum(system, middle, momentum, N)
+        pi, kappa = parted(N, momentum)
         return _Step(zeta, middle, N, w, momentum, kappa, start, 2 * (pi - start))
 
     def _increment(self, system: System, zeta: Array) -> Point:
@@ -198,7 +199,7 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
                 xi = velocity_of_momentum(system, between, step.start + (0.5 + s) * step.change)
                 kappa = reduced_momentum(system, between, system.momentum(between, xi), N)[1]
                 slope = energy_slope(system, between, xi, kappa) @ tau.dtau(group, -s * zeta)
-                return weight * slope, weight * tangential(N, xi)
+                return weight * slope, weight * parted(N, xi)[0]
 
             slopes, ws = lax.map(weighted, (jnp.asarray(_NODES / 2), jnp.asarray(_WEIGHTS / 2)))
             return jnp.sum(slopes, axis=0), jnp.sum(ws, axis=0)

@@ -60,7 +60,9 @@ class QuasiVelocityMethod(Integrator):
         x = system.action.at(g0)
         p, (kept, n) = system.momentum(x, xi0), self.unknowns(system)
         status = jnp.asarray(0, dtype=jnp.int32)
-        return State(jnp.asarray(0), g0, p, p, jnp.zeros((kept, system.group.dim)), rows_of(system, x), status, no_inverse(n))
+        return State(
+            jnp.asarray(0), g0, p, p, jnp.zeros((kept, system.group.dim)), rows_of(system, x), status, no_inverse(n)
+        )
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         made = self.advance(system, clock, state, system.velocity(system.action.at(state.g), state.p_minus))

@@ -19,6 +19,7 @@ constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -111,7 +112,7 @@ class Lobatto(RetractingIntegrator):
         p, t = system.momentum(x, xi0), clock.time(zero)
         lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
         z = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
-        status, kept = jnp.asarray(0, dtype=jnp.int32), jnp.stack([z, jnp.zeros_like(z)])
+        status, kept = jnp.asarray(0, dtype=jnp.int32), jnp.stack([z, 0 * z, 0 * z])
         return State(zero, g0, p, p, kept, rows_of(system, x), status, no_inverse(z.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
@@ -121,7 +122,8 @@ class Lobatto(RetractingIntegrator):
         tau, group, h = self.tau(system), system.group, clock.dt
         leading = self._leading(system, state)
         expected = apart(h, lambda z: self._continued(system, z), state.increment[0])
-        guess = expected + state.increment[1]
+        missed, before = state.increment[1:]
+        guess = expected + 2 * missed - before
         floor = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / h))  # hΛ is known as well as p, not as hp
         z, solved, inverse = self.newton.follow(
             lambda z: self._left_over(system, clock, state, z, leading), guess, state.inverse, floor
@@ -131,15 +133,23 @@ class Lobatto(RetractingIntegrator):
         g = group.compose(state.g, tau(group, last))
         p = tau.pull(group, -last, state.p_minus + h * (IIIA[self.stages][-1] @ stages.slopes))
         rows, turn = rows_of(system, system.action.at(g)), tau.turn(group, last)
-        return arrived(state, g, p, p, jnp.stack([z, z - expected]), rows, inverse, found=solved, turn=turn)
+        return arrived(state, g, p, p, jnp.stack([z, z - expected, missed]), rows, inverse, found=solved, turn=turn)
 
     def _continued(self, system: System, z: Array) -> Array:
         """hV and hΛ of the next step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
         tau, group, a, nodes = self.tau(system), system.group, IIIA[self.stages], np.sum(IIIA[self.stages], axis=1)
         steps, free = self._parts(system, z)
-        turned = interpolated(nodes, lax.map(lambda at: tau.dtau(group, -at[0]) @ at[1], (a @ steps, steps)), 1 + nodes)
-        steps = lax.map(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (a @ turned, turned))
+        turned = interpolated(
+            nodes, self._each(lambda at: tau.dtau(group, -at[0]) @ at[1], (a @ steps, steps)), 1 + nodes
+        )
+        steps = self._each(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (a @ turned, turned))
         return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
+
+    def _each(self, function: Callable, columns: tuple[Array, ...]) -> Any:
+        """Of every stage; in a loop where there are more than two, so that the program is as short as that of one."""
+        if self.stages > 2:
+            return lax.map(function, columns)
+        return jax.tree.map(lambda *made: jnp.stack(made), *(function(at) for at in zip(*columns, strict=True)))
 
     def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
         """hV, shape=[s, n], and hΛ, shape=[s − 1, m]."""
@@ -159,20 +169,19 @@ class Lobatto(RetractingIntegrator):
         steps, free = self._parts(system, z)
         first = self._parts(system, state.increment[0])[1][-1:]  # Λ₁
 
-        def lagrangian(q: Array, v: Array) -> Array:
-            return system.lagrangian(self._at(system, x0, q), tau.dtau(group, -q) @ v)
-
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
             """P and Ṗ."""
             q, v, lam, c = at
-            x, t, left = self._at(system, x0, q), clock.time(state.k + c), tau.dtau(group, -q)
-            f = system.force(t, x, left @ v, clock.between(t)) + system.annihilator(x).T @ lam
-            slope, momentum = jax.grad(lagrangian, argnums=(0, 1))(q, v)
-            return momentum, slope + left.T @ f
+            x, t = self._at(system, x0, q), clock.time(state.k + c)
+            xi, back = jax.vjp(lambda q: tau.dtau(group, -q) @ v, q)
+            f = system.force(t, x, xi, clock.between(t)) + system.annihilator(x).T @ lam
+            f = f + system.action.coanchor(lambda x: system.lagrangian(x, xi), x)
+            p, left = system.momentum(x, xi), tau.dtau(group, -q)
+            return left.T @ p, back(p)[0] + left.T @ f
 
         Q, a = jnp.asarray(IIIA[self.stages]) @ steps, IIIA[self.stages]
         at = (Q, steps / h, jnp.concatenate([first, free]) / h, jnp.asarray(np.sum(a, axis=1)))
-        return _Stages(Q, *lax.map(stage, at))
+        return _Stages(Q, *self._each(stage, at))
 
     def _left_over(
         self, system: System, clock: Clock, state: State, z: Array, leading: tuple[Array, Array, Array]
@@ -188,7 +197,7 @@ class Lobatto(RetractingIntegrator):
         M_inv, raised, S_inv = leading
         off = h * (momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes) @ M_inv
         positions, nodes = Q - jnp.asarray(a) @ off, state.p_minus + h * jnp.asarray(a) @ slopes
-        constraints = lax.map(lambda at: self._constraint(system, x0, *at), (positions[1:], nodes[1:]))
+        constraints = self._each(lambda at: self._constraint(system, x0, *at), (positions[1:], nodes[1:]))
         missing = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
         off = off + h * (_conjugate(a)[:, 1:] @ missing) @ raised.T
         return jnp.concatenate([off.ravel(), missing.ravel()])

@@ -39,7 +39,7 @@ from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, Stat
 from geonh.integrators.hamel import Advance, QuasiVelocityMethod
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
-from geonh.mechanics.quasi_velocities import normals, rates, restored, tangential
+from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 
@@ -186,10 +186,12 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
                 """ξ̇, and how far ξ is from D along the normals."""
                 x, t = centre if len(b) == 1 else action.act(centre, tau(group, s)), clock.time(state.k + c)
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
+                if len(b) == 1:
+                    return rate, N.lifts.T @ system.constraint_residual(x, xi)
                 return rate, xi - restored(system, x, xi, N)
 
             rates, off = stages(stage, sigma, xis, c)
-            return h * (tangential(N, (xis - xi - h * a @ rates).T).T + off).ravel()
+            return h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
 
         xis = xi + a @ self.changes(state, c)
         guess = stages(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)

@@ -1,6 +1,6 @@
 r"""Quasi-velocities: the constrained system as an ordinary differential equation without constraints (Hamel).
 
-Near a point c the (affine) distribution is parametrised by D(c): with N, shape=[m, n], an orthonormal basis of the
+Near a point c the (affine) distribution is parametrised by D(c): with N = (μμᵀ)⁻¹μ at c, shape=[m, n], which span the
 normals of D(c) in the chosen basis of g,
 
     ξ = w + Nᵀκ,   μ(x)ξ = b(x),
@@ -14,7 +14,7 @@ The dual coordinates are the momenta π = p − μ(x)ᵀκ in D(c), Nπ = 0: the
 (x, π) a linear system has the energy H(x, π) = ½⟨π, ξ⟩ + V, where ξ ∈ D(x) has the momentum π modulo μᵀ, and the
 equations, at c, are almost Poisson,
 
-    π̇ = P(ad*_ξ p − κᵀ(D_x μ)ρ(ξ) + ρ*∂_x(κᵀμξ)) − Pρ*∂_xH,      ∂H/∂π = Pξ,     P = 1 − NᵀN.
+    π̇ = P(ad*_ξ p − κᵀ(D_x μ)ρ(ξ) + ρ*∂_x(κᵀμξ)) − Pρ*∂_xH,      ∂H/∂π = Pξ,     P = 1 − μ(c)ᵀN.
 
 The first term is that of the algebroid bracket, ⟨p, [[ξ, E_a]]⟩ along the frame E_a = e_a − Nᵀ(μNᵀ)⁻¹μe_a of D: it is
 linear in ξ and does no work (Hamel's equations).
@@ -25,7 +25,7 @@ symmetries in non-holonomic systems*, Dynamical Systems 24 (2009); Kane's genera
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,34 +34,43 @@ from jax import Array
 from geonh.mechanics.equations import accelerations_at, constrained
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
-from geonh.numerics.linear import gram_schmidt, solve_spd
+from geonh.numerics.linear import solve_spd
 
 
-def normals(system: System, x: Any) -> Array:
-    """N, shape=[m, n]: orthonormal basis of the normals of D at x."""
-    return gram_schmidt(system.annihilator(x), jnp.eye(system.group.dim))
+class Normals(NamedTuple):
+    """Of D at a point: μ there and N = (μμᵀ)⁻¹μ, each of shape=[m, n]."""
+
+    forms: Array
+    lifts: Array
 
 
-def tangential(N: Array, v: Array) -> Array:
-    """Pv, shape=[n]: a velocity or momentum without its part along the normals."""
-    return v - N.T @ (N @ v)
+def normals(system: System, x: Any) -> Normals:
+    """The normals of D at x."""
+    mu = system.annihilator(x)
+    return Normals(mu, solve_spd(mu @ mu.T, mu))
 
 
-def restored(system: System, x: Any, w: Array, N: Array, right: Array | None = None) -> Array:
+def parted(N: Normals, v: Array) -> tuple[Array, Array]:
+    """Pv and κ, shapes [n] and [m], with v = Pv + μᵀκ at c: parts of a velocity or momentum along D and the normals."""
+    kappa = N.lifts @ v
+    return v - N.forms.T @ kappa, kappa
+
+
+def restored(system: System, x: Any, w: Array, N: Normals, right: Array | None = None) -> Array:
     """ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x), or another right-hand side of shape=[m]."""
     if system.distribution is None:
         return w
     mu = system.annihilator(x)
     right = system.distribution.right_hand_side(x, system.parameters) if right is None else right
-    across = mu @ N.T
-    return w + N.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
+    across = mu @ N.lifts.T  # near 1, or a permutation where an annihilator changes the order of its rows
+    return w + N.lifts.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
 
 
-def reduced_momentum(system: System, x: Any, p: Array, N: Array) -> tuple[Array, Array]:
+def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Array, Array]:
     """π and κ, shapes [n] and [m], with p = π + μ(x)ᵀκ and Nπ = 0."""
     mu = system.annihilator(x)
-    across = mu @ N.T
-    kappa = solve_spd(across @ across.T, across @ (N @ p))
+    across = mu @ N.lifts.T
+    kappa = solve_spd(across @ across.T, across @ (N.lifts @ p))
     return p - mu.T @ kappa, kappa
 
 
@@ -96,10 +105,10 @@ def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) 
     return system.group.ad_star(xi, p) - along + across
 
 
-def rates(system: System, t: Array, x: Any, w: Array, N: Array, u: Any = None) -> tuple[Array, Array]:
+def rates(system: System, t: Array, x: Any, w: Array, N: Normals, u: Any = None) -> tuple[Array, Array]:
     """(ξ, ξ̇), each of shape=[n], at time t: the whole vector field, ẇ = ξ̇ modulo the normals."""
 
-    def field(x: Any, w: Array, N: Array) -> tuple[Array, Array]:
+    def field(x: Any, w: Array, N: Normals) -> tuple[Array, Array]:
         xi = restored(system, x, w, N)
         return xi, accelerations_at(system, t, x, xi, u)[0]
 

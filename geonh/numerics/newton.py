@@ -34,6 +34,8 @@ TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
+TINY = 1e-300
+"""To divide by instead of zero."""
 STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
 
@@ -144,7 +146,8 @@ class Newton(eqx.Module):
         self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
     ) -> tuple[Array, Array, Array]:
         """Root, error and the inverse used last, renewed where the corrections shrink too slowly."""
-        slow = SLOW if start.size <= KEEP else 3 * SLOW  # a new Jacobian costs more than n residuals
+        few = start.size <= KEEP
+        slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -154,18 +157,24 @@ class Newton(eqx.Module):
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                z, _, before, last, k = carry
-                new, now = _corrected(z, _times(inverse, apart(size, function, z)), size)
+                z, _, before, last, k, inverse, value = carry
+                new_value = apart(size, function, z)
+                delta = _times(inverse, new_value)
+                new, now = _corrected(z, delta, size)
+                if few:
+                    told = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
+                    inverse = _with_secant(inverse, new_value - value, told)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, 0.0), now / before)
                 error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
-                return jnp.where((ratio >= 1) & (error > 0), z, new), error, now, ratio, k + 1
+                z = jnp.where((ratio >= 1) & (error > 0), z, new)
+                return z, error, now, ratio, k + 1, inverse, new_value if few else value
 
             fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < slow)  # noqa: E731
-            begin: tuple[Array, ...] = (start, infinite, zero, zero, k)
-            z, error, _, ratio, k = lax.while_loop(fast, correct, begin)
+            begin: tuple[Array, ...] = (start, infinite, zero, zero, k, inverse, start[: start.size * few])
+            z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
             return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
@@ -189,6 +198,12 @@ def no_inverse(n: int, *, cheap: bool = False) -> Array:
     Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
     """
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
+
+
+@kept_whole
+def _with_secant(inverse: Array, change: Array, missed: Array) -> Array:
+    """Broyden's update of the inverse: a residual that changed by ``change`` still asked for the step ``missed``."""
+    return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * missed
 
 
 def rescaled(inverse: Array, ratio: Array) -> Array:
