@@ -58,11 +58,9 @@ class QuasiVelocityMethod(Integrator):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         x = system.action.at(g0)
-        p, (kept, n) = system.momentum(x, xi0), self.unknowns(system)
-        status = jnp.asarray(0, dtype=jnp.int32)
-        return State(
-            jnp.asarray(0), g0, p, p, jnp.zeros((kept, system.group.dim)), rows_of(system, x), status, no_inverse(n)
-        )
+        p, (kept, n), zero = system.momentum(x, xi0), self.unknowns(system), jnp.asarray(0)
+        past, status = jnp.zeros((kept, system.group.dim)), jnp.asarray(0, dtype=jnp.int32)
+        return State(zero, g0, p, p, past, rows_of(system, x), status, no_inverse(n))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         made = self.advance(system, clock, state, system.velocity(system.action.at(state.g), state.p_minus))

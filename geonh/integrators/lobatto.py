@@ -139,10 +139,9 @@ class Lobatto(RetractingIntegrator):
         """hV and hΛ of the next step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
         tau, group, a, nodes = self.tau(system), system.group, IIIA[self.stages], np.sum(IIIA[self.stages], axis=1)
         steps, free = self._parts(system, z)
-        turned = interpolated(
-            nodes, self._each(lambda at: tau.dtau(group, -at[0]) @ at[1], (a @ steps, steps)), 1 + nodes
-        )
-        steps = self._each(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (a @ turned, turned))
+        turned = self._each(lambda at: tau.dtau(group, -at[0]) @ at[1], (jnp.asarray(a) @ steps, steps))
+        turned = interpolated(nodes, turned, 1 + nodes)
+        steps = self._each(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (jnp.asarray(a) @ turned, turned))
         return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
 
     def _each(self, function: Callable, columns: tuple[Array, ...]) -> Any:

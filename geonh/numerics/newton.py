@@ -4,7 +4,8 @@ Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, 
 at rounding level. Where each correction has a Jacobian of its own convergence is quadratic, and after one of relative
 size δ the error is estimated as δ². That is best for few unknowns of a short residual. Otherwise a Jacobian costs more
 than many residuals, so its inverse is kept while the corrections shrink fast: from one to the next, and with ``follow``
-from step to step. The error after the k-th is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
+from step to step. For few unknowns each correction after the first improves it by Broyden's secant update, so it follows
+the Jacobian where the solution moves; for many that costs more than it gains. The error after the k-th is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
 (where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
@@ -27,9 +28,9 @@ from geonh.numerics.linear import solve
 from geonh.numerics.scalarize import kept_whole
 
 KEEP = 6
-"""With more unknowns than this the inverse Jacobian is kept, also that of a short residual,"""
+"""With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
 SLOW = 0.1
-"""while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
+"""it is kept while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
 TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed."""
 ROUNDING = 1e-16
@@ -194,8 +195,9 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole; empty, so that every correction has a
-    Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
+    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole, for the inverse transposed, which is faster to
+    apply; empty, so that every correction has a Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is
+    ``cheap``.
     """
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
 
@@ -206,7 +208,7 @@ def _with_secant(inverse: Array, change: Array, missed: Array) -> Array:
     return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * missed
 
 
-def rescaled(inverse: Array, ratio: Array) -> Array:
+def rescaled(inverse: Array, ratio: Array | float) -> Array:
     """For a Jacobian 1 + hA, to first order in h, with h times ``ratio``."""
     one = jnp.eye(inverse.shape[-1])
     return one + ratio * (inverse - one)
