@@ -98,9 +98,9 @@ class Result(IntEnum):
 class State(NamedTuple):
     """A node of a trajectory.
 
-    ``k`` counts steps, so t_k = t0 + k·dt exactly; ``increment`` is the last ζ = τ⁻¹(g_{k−1}⁻¹g_k), the next guess;
-    ``rows`` are the constraint rows at the node, kept for the rank test; ``status`` is a ``Result``; ``inverse``, of a
-    Jacobian, is what ``Newton.follow`` keeps from step to step.
+    ``k`` counts steps, so t_k = t0 + k·dt exactly; ``increment`` is the last ζ = τ⁻¹(g_{k−1}⁻¹g_k), the next guess, or
+    whatever a method guesses its next unknowns from; ``rows`` are the constraint rows at the node, kept for the rank
+    test; ``status`` is a ``Result``; ``inverse``, of a Jacobian, is what ``Newton.follow`` keeps from step to step.
     """
 
     k: ArrayLike

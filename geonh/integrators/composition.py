@@ -5,10 +5,10 @@ Suzuki 1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, so
 Lubich, Wanner, *Geometric Numerical Integration*, §V.3.2). ``a @ b`` is a_{h/2} ∘ b_{h/2}: of order 2 if a is the
 adjoint of b.
 
-Each substep begins Newton's iteration from what the same substep of the last steps found. Between substeps of different
-length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing
-momentum is p̃ plus half the impulse, and the impulse is scaled with the length. Its multipliers alternate from node
-to node, so beyond order 2 nothing is gained by composing it; the methods in quasi-velocities gain.
+Each substep begins Newton's iteration from what the same substep found in the last steps. Between substeps of different
+length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing momentum is p̃ plus half the impulse,
+and the impulse is scaled with the length. Its multipliers alternate from node to node, so beyond order 2 nothing is
+gained by composing it; the methods in quasi-velocities gain.
 """
 
 from __future__ import annotations

@@ -38,12 +38,12 @@ class Advance(NamedTuple):
 class QuasiVelocityMethod(Integrator):
     """A one-step method in quasi-velocities; subclasses say how a step is made."""
 
+    past = np.zeros(0)
+    """Times in steps, from the node, of the hẇ that ``State.increment`` begins with."""
+
     @abstractmethod
     def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
         """The step from ``state``, where the velocity is ξ."""
-
-    past = np.zeros(0)
-    """Times in steps, from the node, of the hẇ that ``State.increment`` begins with."""
 
     def unknowns(self, system: System) -> tuple[int, int]:
         """Number of rows of ``State.increment``, zeros at node 0, and of the implicit equations."""

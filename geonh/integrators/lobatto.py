@@ -9,7 +9,8 @@ IIIB and weights b, the stages satisfy
 
 and p_{k+1} is p_s carried back to the node, (dτ_{−Q_s}⁻¹)ᵀp_s. The constraint holds at the nodes. Λ₁ is the last
 step's Λ_s (at node 0 the exact multiplier), so the multiplier is continuous. Order 2s − 2; s = 2 on a vector space
-is RATTLE. The unknowns are hV and hΛ.
+is RATTLE. The unknowns are hV and hΛ; Newton's iteration begins from the polynomials of the last step, corrected by
+what they missed in the steps before.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for

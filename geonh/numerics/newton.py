@@ -4,9 +4,10 @@ Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, 
 at rounding level. Where each correction has a Jacobian of its own convergence is quadratic, and after one of relative
 size δ the error is estimated as δ². That is best for few unknowns of a short residual. Otherwise a Jacobian costs more
 than many residuals, so its inverse is kept while the corrections shrink fast: from one to the next, and with ``follow``
-from step to step. For few unknowns each correction after the first improves it by Broyden's secant update, so it follows
-the Jacobian where the solution moves; for many that costs more than it gains. The error after the k-th is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
-(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
+from step to step. For few unknowns each correction after the first improves it by Broyden's secant update, so that it
+follows the Jacobian where the solution moves; for many that costs more than it gains. The error after the k-th
+correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2} (where one unknown drives
+another the two alternate). There is no pivoting: a vanishing pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -35,10 +36,10 @@ TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
-TINY = 1e-300
-"""To divide by instead of zero."""
 STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
+TINY = 1e-300
+"""To divide by instead of zero."""
 
 
 class Newton(eqx.Module):
@@ -195,8 +196,8 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole, for the inverse transposed, which is faster to
-    apply; empty, so that every correction has a Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is
+    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole, for the transposed inverse, faster to apply;
+    empty, so that every correction has a Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is
     ``cheap``.
     """
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
