@@ -68,6 +68,13 @@ class _Stages(NamedTuple):
     slopes: Array
 
 
+def _each(function: Callable, columns: tuple[Array, ...]) -> Any:
+    """Of every stage; in a loop where there are several, so that the program is as short as that of one."""
+    if len(columns[0]) > 1:
+        return lax.map(function, columns)
+    return jax.tree.map(lambda made: made[None], function(tuple(column[0] for column in columns)))
+
+
 class Lobatto(RetractingIntegrator):
     """Nonholonomic partitioned Runge–Kutta method of Lobatto IIIA–IIIB type, on groups through a retraction.
 
@@ -140,16 +147,10 @@ class Lobatto(RetractingIntegrator):
         """hV and hΛ of the next step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
         tau, group, a, nodes = self.tau(system), system.group, IIIA[self.stages], np.sum(IIIA[self.stages], axis=1)
         steps, free = self._parts(system, z)
-        turned = self._each(lambda at: tau.dtau(group, -at[0]) @ at[1], (jnp.asarray(a) @ steps, steps))
+        turned = _each(lambda at: tau.dtau(group, -at[0]) @ at[1], (jnp.asarray(a) @ steps, steps))
         turned = interpolated(nodes, turned, 1 + nodes)
-        steps = self._each(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (jnp.asarray(a) @ turned, turned))
+        steps = _each(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (jnp.asarray(a) @ turned, turned))
         return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
-
-    def _each(self, function: Callable, columns: tuple[Array, ...]) -> Any:
-        """Of every stage; in a loop where there are more than two, so that the program is as short as that of one."""
-        if self.stages > 2:
-            return lax.map(function, columns)
-        return jax.tree.map(lambda *made: jnp.stack(made), *(function(at) for at in zip(*columns, strict=True)))
 
     def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
         """hV, shape=[s, n], and hΛ, shape=[s − 1, m]."""
@@ -167,7 +168,7 @@ class Lobatto(RetractingIntegrator):
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
         tau, group, h, x0 = self.tau(system), system.group, clock.dt, system.action.at(state.g)
         steps, free = self._parts(system, z)
-        first = self._parts(system, state.increment[0])[1][-1:]  # Λ₁
+        start = self._parts(system, state.increment[0])[1][-1:]  # Λ₁
 
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
             """P and Ṗ."""
@@ -180,8 +181,10 @@ class Lobatto(RetractingIntegrator):
             return left.T @ p, back(p)[0] + left.T @ f
 
         Q, a = jnp.asarray(IIIA[self.stages]) @ steps, IIIA[self.stages]
-        at = (Q, steps / h, jnp.concatenate([first, free]) / h, jnp.asarray(np.sum(a, axis=1)))
-        return _Stages(Q, *self._each(stage, at))
+        at = (Q, steps / h, jnp.concatenate([start, free]) / h, jnp.asarray(np.sum(a, axis=1)))
+        first = stage(tuple(column[0] for column in at))  # at the node, where Q = 0 and τ and dτ are known
+        others = _each(stage, tuple(column[1:] for column in at))
+        return _Stages(Q, *(jnp.concatenate([one[None], more]) for one, more in zip(first, others, strict=True)))
 
     def _left_over(
         self, system: System, clock: Clock, state: State, z: Array, leading: tuple[Array, Array, Array]
@@ -197,7 +200,7 @@ class Lobatto(RetractingIntegrator):
         M_inv, raised, S_inv = leading
         off = h * (momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes) @ M_inv
         positions, nodes = Q - jnp.asarray(a) @ off, state.p_minus + h * jnp.asarray(a) @ slopes
-        constraints = self._each(lambda at: self._constraint(system, x0, *at), (positions[1:], nodes[1:]))
+        constraints = _each(lambda at: self._constraint(system, x0, *at), (positions[1:], nodes[1:]))
         missing = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
         off = off + h * (_conjugate(a)[:, 1:] @ missing) @ raised.T
         return jnp.concatenate([off.ravel(), missing.ravel()])
