@@ -183,12 +183,10 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
             N = normals(system, centre)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
-                """ξ̇, and how far ξ is from D along the normals."""
+                """ξ̇, and how far ξ is from D, along its normals at c."""
                 x, t = centre if len(b) == 1 else action.act(centre, tau(group, s)), clock.time(state.k + c)
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
-                if len(b) == 1:
-                    return rate, N.lifts.T @ system.constraint_residual(x, xi)
-                return rate, xi - restored(system, x, xi, N)
+                return rate, N.lifts.T @ system.constraint_residual(x, xi)
 
             rates, off = stages(stage, sigma, xis, c)
             return h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()

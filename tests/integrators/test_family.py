@@ -92,6 +92,37 @@ def test_rattle_says_what_it_is_not_for():
             gn.solve(random_system("R3"), method, **start(random_system("R3")), **OPTIONS)
 
 
+# --- forms of a frame ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n == "gauss4" else pytest.mark.slow)
+        for n in ("gauss4", "lobatto4", "dla", "itoh-abe")
+    ],
+)
+def test_forms_that_jump_along_the_run(name):
+    """The annihilator of a frame is completed by other rows as the frame turns: the same run as with smooth forms."""
+
+    def turning(a, b):
+        (c, s), (d, e) = ((jnp.cos(angle), jnp.sin(angle)) for angle in (a, b))
+        return jnp.array([[c, s, 0.0, 0.0], [0.0, 0.0, d, e]])
+
+    frame = gn.Distribution(frame=lambda x: turning(x[0] + 2 * x[3], x[1] - x[2]))
+    forms = gn.Distribution(lambda x: turning(x[0] + 2 * x[3] + jnp.pi / 2, x[1] - x[2] + jnp.pi / 2))
+    rng = np.random.default_rng(5)
+    metric, runs = spd(rng, 4), []
+    for distribution in (frame, forms):
+        system = gn.System(
+            Translations(4), metric=metric, distribution=distribution, potential=lambda x: jnp.sum(jnp.cos(x))
+        )
+        xi0 = system.project(np.zeros(4), np.array([1.0, 0.5, -1.0, 2.0]))
+        runs.append(gn.solve(system, gn.methods[name].make(), xi0=xi0, dt=0.05, n_steps=200))
+    by_frame, by_forms = runs
+    rows = jax.vmap(frame.annihilator)(by_frame.g_vector)
+    assert np.sum(np.abs(np.diff(rows, axis=0)).max(axis=(1, 2)) > 0.3) >= 2
+    np.testing.assert_allclose(by_frame.g_vector, by_forms.g_vector, atol=1e-11)
+
+
 # --- Euler A and B, DLA, Pontryagin ------------------------------------------------------------------------
 def test_euler_a_and_b_are_adjoint_and_their_composition_is_not_rattle():
     system = random_system("SO3", constant_metric=True)
