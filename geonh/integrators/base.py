@@ -19,7 +19,7 @@ from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, no_inverse
 from geonh.numerics.precision import Precise
 
 
@@ -231,6 +231,30 @@ class RetractingIntegrator(Integrator):
         self.tau(system)
 
 
+class ReflectingIntegrator(RetractingIntegrator):
+    """A method that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
+
+    start: str = eqx.field(static=True)
+    jumps = reflects = True
+
+    def __check_init__(self) -> None:
+        if self.start not in ("average", "multiplier"):
+            raise ValueError(f"start must be 'average' or 'multiplier', got {self.start!r}")
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+        r"""Node 0 with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀) and p^± = p̃₀ ± (h/2)(μᵀλ₀ + f₀), where λ₀ = 0 unless start="multiplier".
+
+        Both are of order 2; λ₀ = 0 is Remark 5 of the 2008 paper of Ferraro, Iglesias and Martín de Diego.
+        """
+        x = system.action.at(g0)
+        p, t, u = system.momentum(x, xi0), clock.time(0), clock.control(0)
+        push = system.force(t, x, xi0, u)
+        if self.start == "multiplier":
+            push = push + system.annihilator(x).T @ multipliers(system, t, g0, xi0, u)
+        half = clock.dt / 2 * push
+        return begun(system, g0, p - half, p + half, clock.dt * xi0, no_inverse(xi0.size, cheap=True))
+
+
 def impulse_multipliers(system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
     """λ with p⁻ = p⁺ + h(f + μᵀλ) at a node, shape=[m]: for methods whose momentum jumps there."""
     if system.distribution is None:
@@ -253,6 +277,22 @@ def rows_of(system: System, x: Any) -> Array:
 def rank_lost(before: Array, after: Array) -> Array | bool:
     """Whether the constraint rows became dependent between two nodes."""
     return False if after.size == 0 else rank_cosine(before, after) < RANK_COSINE
+
+
+def begun(
+    system: System,
+    g0: Point,
+    p_plus: Array,
+    p_minus: Array,
+    increment: Array,
+    inverse: ArrayLike | None = None,
+    *,
+    found: Array | bool = True,
+) -> State:
+    """Node 0, with its status: whether its equations were solved."""
+    rows, status = rows_of(system, system.action.at(g0)), first_failure((jnp.logical_not(found), Result.NEWTON))
+    state = State(jnp.asarray(0), g0, p_plus, p_minus, increment, rows, status)
+    return state if inverse is None else state._replace(inverse=inverse)
 
 
 def arrived(

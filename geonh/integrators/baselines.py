@@ -16,7 +16,7 @@ from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, begun, rows_of
 from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
@@ -77,9 +77,7 @@ class RungeKutta(Integrator):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         p = system.momentum(system.action.at(g0), xi0)
-        energy = system.energy(system.action.at(g0), p)[None]
-        rows = rows_of(system, system.action.at(g0))
-        return State(jnp.asarray(0), g0, p, p, energy, rows, jnp.asarray(0, dtype=jnp.int32))
+        return begun(system, g0, p, p, system.energy(system.action.at(g0), p)[None])
 
     def turned(self, before: State, state: State) -> State:
         return state  # what the state holds besides g and p are values at the start

@@ -35,11 +35,10 @@ from geonh.integrators.base import (
     Clock,
     Guarantees,
     Integrator,
-    Result,
     RetractingIntegrator,
     State,
     arrived,
-    first_failure,
+    begun,
     rows_of,
 )
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
@@ -163,14 +162,13 @@ class DLA(RetractingIntegrator):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""
-        x, zero = system.action.at(g0), jnp.asarray(0)
-        p, h = system.momentum(x, xi0), clock.dt
-        incoming = p + h / 2 * system.force(clock.time(zero), x, xi0, clock.control(zero))
+        x, h = system.action.at(g0), clock.dt
+        p = system.momentum(x, xi0)
+        incoming = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))
         mismatch = self._equations(system, clock, x, incoming, lambda p_minus: jnp.zeros_like(p))
         zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
-        status = first_failure((~solved, Result.NEWTON))
-        return State(zero, g0, 2 * p - p_minus, p_minus, zeta, rows_of(system, x), status, no_inverse(zeta.size))
+        return begun(system, g0, 2 * p - p_minus, p_minus, zeta, no_inverse(zeta.size), found=solved)
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(new.g)

@@ -34,7 +34,7 @@ from jax import Array
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, begun, rows_of
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.linear import gram_schmidt, solve_spd
@@ -203,10 +203,8 @@ class Feedback(Integrator):
 
     # --- stepping ------------------------------------------------------------------------------------------
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        x = system.action.at(g0)
-        p = system.momentum(x, xi0)
-        targets = self._integrals(system, self._start(system, g0, xi0))
-        return State(jnp.asarray(0), g0, p, p, targets, rows_of(system, x), jnp.asarray(0, dtype=jnp.int32))
+        p = system.momentum(system.action.at(g0), xi0)
+        return begun(system, g0, p, p, self._integrals(system, self._start(system, g0, xi0)))
 
     def turned(self, before: State, state: State) -> State:
         return state  # what the state holds besides g and p are values at the start

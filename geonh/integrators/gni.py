@@ -27,25 +27,21 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, Integrator, RetractingIntegrator, State, arrived, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, ReflectingIntegrator, State, arrived, rows_of
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
-from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.newton import Newton, no_inverse
+from geonh.numerics.newton import Newton
 
 
-class _DiscreteFlow(RetractingIntegrator):
+class _DiscreteFlow(ReflectingIntegrator):
     """What the variational integrator and GNI share: everything but the node."""
 
     rule: DiscreteLagrangian
     retraction: Retraction | None
     newton: Newton
-    start: str = eqx.field(static=True)
     _reference: ClassVar[str]
-    jumps = reflects = True
 
     def __init__(
         self,
@@ -55,8 +51,6 @@ class _DiscreteFlow(RetractingIntegrator):
         newton: Newton | None = None,
         start: str = "average",
     ):
-        if start not in ("average", "multiplier"):
-            raise ValueError(f"start must be 'average' or 'multiplier', got {start!r}")
         self.rule = make_rule(rule)
         self.retraction = make_retraction(retraction)
         self.newton = newton or Newton()
@@ -82,23 +76,6 @@ class _DiscreteFlow(RetractingIntegrator):
     @abstractmethod
     def average(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> tuple[Array, Array]:
         """p̃_k at the node from the incoming momentum, and whether it was found."""
-
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        r"""Node 0 with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀) and p^± = p̃₀ ± (h/2)(μᵀλ₀ + f₀), where λ₀ = 0 unless start="multiplier".
-
-        Both are of order 2; λ₀ = 0 is Remark 5 of the 2008 paper.
-        """
-        x = system.action.at(g0)
-        p = system.momentum(x, xi0)
-        zero = jnp.asarray(0)
-        half = clock.dt / 2 * system.force(clock.time(zero), x, xi0, clock.control(zero))
-        if self.start == "multiplier" and system.distribution is not None:
-            mu = system.annihilator(x)
-            half = half + clock.dt / 2 * mu.T @ multipliers(system, clock.time(zero), g0, xi0, clock.control(zero))
-        status = jnp.asarray(0, dtype=jnp.int32)
-        return State(
-            zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size, cheap=True)
-        )
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)

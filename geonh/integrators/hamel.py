@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator, State, arrived, rows_of
+from geonh.integrators.base import Clock, Integrator, State, arrived, begun, rows_of
 from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.system import System
 from geonh.numerics.newton import no_inverse, rescaled
@@ -57,10 +57,8 @@ class QuasiVelocityMethod(Integrator):
         return super().stretched(state, ratio)._replace(inverse=rescaled(state.inverse, ratio))
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        x = system.action.at(g0)
-        p, (kept, n), zero = system.momentum(x, xi0), self.unknowns(system), jnp.asarray(0)
-        past, status = jnp.zeros((kept, system.group.dim)), jnp.asarray(0, dtype=jnp.int32)
-        return State(zero, g0, p, p, past, rows_of(system, x), status, no_inverse(n))
+        p, (kept, n) = system.momentum(system.action.at(g0), xi0), self.unknowns(system)
+        return begun(system, g0, p, p, jnp.zeros((kept, system.group.dim)), no_inverse(n))
 
     def step(self, system: System, clock: Clock, state: State) -> State:
         made = self.advance(system, clock, state, system.velocity(system.action.at(state.g), state.p_minus))

@@ -31,7 +31,7 @@ from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State, arrived, rows_of
+from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State, arrived, begun, rows_of
 from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
@@ -116,12 +116,10 @@ class Lobatto(RetractingIntegrator):
         return state  # the multipliers stay, and the stages are a guess only
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        x, zero = system.action.at(g0), jnp.asarray(0)
-        p, t = system.momentum(x, xi0), clock.time(zero)
+        p, t = system.momentum(system.action.at(g0), xi0), clock.time(0)
         lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
         z = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
-        status, kept = jnp.asarray(0, dtype=jnp.int32), jnp.stack([z, 0 * z, 0 * z])
-        return State(zero, g0, p, p, kept, rows_of(system, x), status, no_inverse(z.size))
+        return begun(system, g0, p, p, jnp.stack([z, 0 * z, 0 * z]), no_inverse(z.size))
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         return jnp.max(jnp.abs(self._left_over(system, clock, state, new.increment[0], self._leading(system, state))))

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,14 +32,13 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, Integrator, RetractingIntegrator, State, arrived, rows_of
-from geonh.mechanics.equations import multipliers
+from geonh.integrators.base import Clock, Guarantees, Integrator, ReflectingIntegrator, State, arrived, rows_of
 from geonh.mechanics.system import System
 from geonh.numerics.linear import solve
-from geonh.numerics.newton import Newton, no_inverse
+from geonh.numerics.newton import Newton
 
 
-class RATTLE(RetractingIntegrator):
+class RATTLE(ReflectingIntegrator):
     """Nonholonomic RATTLE, reduced on groups.
 
     Parameters
@@ -55,14 +53,10 @@ class RATTLE(RetractingIntegrator):
 
     retraction: Retraction | None
     newton: Newton
-    start: str = eqx.field(static=True)
-    jumps = reflects = True
 
     def __init__(
         self, retraction: str | Retraction = "auto", *, newton: Newton | None = None, start: str = "average"
     ) -> None:
-        if start not in ("average", "multiplier"):
-            raise ValueError(f"start must be 'average' or 'multiplier', got {start!r}")
         self.retraction, self.newton, self.start = make_retraction(retraction), newton or Newton(), start
 
     @property
@@ -82,18 +76,6 @@ class RATTLE(RetractingIntegrator):
     def refuse(self, system: System) -> None:
         super().refuse(system)
         refuse_changing_mass(self, system)
-
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        x, zero = system.action.at(g0), jnp.asarray(0)
-        p, t, u = system.momentum(x, xi0), clock.time(zero), clock.control(zero)
-        push = system.force(t, x, xi0, u)
-        if self.start == "multiplier" and system.distribution is not None:
-            push = push + system.annihilator(x).T @ multipliers(system, t, g0, xi0, u)
-        half = clock.dt / 2 * push
-        status = jnp.asarray(0, dtype=jnp.int32)
-        return State(
-            zero, g0, p - half, p + half, clock.dt * xi0, rows_of(system, x), status, no_inverse(xi0.size, cheap=True)
-        )
 
     def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
         x = system.action.at(state.g)
