@@ -150,7 +150,7 @@ class Integrator(Precise):
     reflects = False
     """Whether p⁻ is p⁺ reflected about the constraint, so that a part of it may alternate in sign."""
     looks_ahead = False
-    """Whether the state holds the next increment already, so that the step size cannot change: not composable."""
+    """Whether the state holds more than g and a velocity, the next increment or multipliers: not composable."""
 
     @abstractmethod
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
@@ -181,7 +181,13 @@ class Integrator(Precise):
         return self.guarantees.order
 
     def adjoint(self) -> Integrator:
-        """The adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is its own."""
+        """The adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is its own.
+
+        Raises
+        ------
+        ValueError
+            If the method looks ahead, and has none of its own.
+        """
         from geonh.integrators.composition import Adjoint
 
         return self if self.guarantees.symmetric else Adjoint(self, Newton())

@@ -25,7 +25,7 @@ from jax import Array, lax
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, State
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, no_inverse
 
 _CUBE_ROOT = 2.0 ** (1 / 3)
 _Y = (0.78451361047755726382, 0.23557321335935813368, -1.17767998417887100695)
@@ -145,10 +145,18 @@ class Adjoint(Integrator):
     """Φ*_h = Φ_{−h}⁻¹ of a method in velocities at the nodes, by Newton's method on Φ_{−h}(g₁, p₁) = (g₀, p₀).
 
     Made by ``method.adjoint()``.
+
+    Raises
+    ------
+    ValueError
+        If the state holds more than g and a velocity: the next increment, or multipliers.
     """
 
     method: Integrator
     newton: Newton
+
+    def __check_init__(self) -> None:
+        _require_one_step(self.method)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -162,6 +170,8 @@ class Adjoint(Integrator):
 
     def refuse(self, system: System) -> None:
         self.method.refuse(system)
+        if self.method.guarantees.energy == "projected":
+            raise ValueError(f"{type(self.method).__name__} puts the energy back; that has no inverse, so no adjoint")
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         return self.method.init(system, clock, g0, xi0)
@@ -176,7 +186,7 @@ class Adjoint(Integrator):
         ahead = self.method.step(system, clock, state)
         zeta = group.log(group.compose(group.inverse(state.g), ahead.g))
         guess = jnp.concatenate([zeta, ahead.p_minus])
-        root, solved = self.newton.solve(self._mismatch(system, clock, state), guess)
+        root, solved, _ = self.newton.follow(self._mismatch(system, clock, state), guess, no_inverse(guess.size))
         p = root[n:]
         g = group.compose(state.g, group.exp(root[:n]))
         status = jnp.where(solved, ahead.status, jnp.int32(1))
@@ -235,7 +245,8 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
 
 def _require_one_step(method: Integrator) -> None:
     if method.looks_ahead:
-        raise ValueError(f"{type(method).__name__} holds the next increment in its state and cannot be composed")
+        name = type(method).__name__
+        raise ValueError(f"{name} holds more than a velocity in its state: it cannot be composed and has no adjoint")
 
 
 def same(a: Integrator, b: Integrator) -> bool:

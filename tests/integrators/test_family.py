@@ -8,7 +8,7 @@ import pytest
 from random_systems import random_system, spd, start
 
 import geonh as gn
-from geonh.diagnostics import adjoint_defect, drift
+from geonh.diagnostics import adjoint_defect, convergence, drift
 from geonh.groups import SO3, Translations
 from geonh.integrators.composition import COEFFICIENTS
 from geonh.systems import catalogue
@@ -150,13 +150,31 @@ def test_dla_without_constraints_is_the_variational_integrator():
 
 # --- adjoints and compositions -----------------------------------------------------------------------------
 @pytest.mark.slow
-def test_the_adjoint_of_an_explicit_method():
-    method = gn.RKMK(4)
+@pytest.mark.parametrize(
+    "method",
+    [gn.RKMK(4), gn.RKMK(6), gn.CommutatorFree(), gn.RungeKutta(project="constraint")],
+    ids=lambda method: type(method).__name__ + str(method.order),
+)
+def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
+    """It is of the same order, and undoes the step with −h; with it the method makes a symmetric one."""
     system = random_system("SO3")
     at = start(system)
-    assert adjoint_defect(system, method, method, dt=0.05, **at) > 1e-10
-    assert adjoint_defect(system, method, method.adjoint(), dt=0.05, **at) < 1e-12
+    assert adjoint_defect(system, method, method, dt=0.1, **at) > 1e-10
+    assert adjoint_defect(system, method, method.adjoint(), dt=0.1, **at) < 1e-12
     assert method.adjoint().adjoint() is method
+    assert (method.adjoint() @ method).guarantees.symmetric
+    steps = (3, 5, 8, 12) if method.order == 6 else (20, 40, 80, 160)
+    table = convergence(system, method.adjoint(), span=0.5, steps=steps, **at)
+    assert abs(table.order - method.order) < 0.1
+
+
+def test_methods_without_an_adjoint():
+    with pytest.raises(ValueError, match="has no adjoint"):
+        gn.Lobatto().adjoint()
+    kept = gn.RungeKutta(project="energy")
+    with pytest.raises(ValueError, match="no inverse"):
+        gn.solve(random_system("SO3"), kept.adjoint(), **start(random_system("SO3")), **OPTIONS)
+    assert (kept @ kept).order == 4
 
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
