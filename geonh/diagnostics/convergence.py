@@ -76,8 +76,11 @@ class Convergence:
         figure, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
         axes.loglog(self.dt, self.position_error, "o-", label="$g$")
         axes.loglog(self.dt, self.velocity_error, "s--", label=r"$\xi$")
-        scale = self.error[0] / self.dt[0] ** self.declared
-        axes.loglog(self.dt, scale * self.dt**self.declared, color="0.5", ls=":", label=f"slope {self.declared}")
+        below = np.min([self.position_error[0], self.velocity_error[0]]) / 3  # beside the curves, not on them
+        line = below * (self.dt / self.dt[0]) ** self.declared
+        axes.loglog(self.dt, line, color="0.5", ls=":", label=f"slope {self.declared}")
+        axes.set_xticks(self.dt, [f"{h:.3g}" for h in self.dt])
+        axes.xaxis.minorticks_off()
         axes.set(xlabel="dt (s)", ylabel="largest error at the end", title=f"{self.label}\norder {self.order:.2f}")
         axes.grid(alpha=0.3)
         axes.legend()
