@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator, Result, State
+from geonh.integrators.base import Clock, Integrator, Result, State, refuse
 from geonh.integrators.gni import GNI
 from geonh.mechanics.system import System
 from geonh.numerics.engine import compiled, on_scalars
@@ -84,7 +84,7 @@ def integrate(
         When traced in single precision.
     """
     require_float64("integrate")
-    method.refuse(system)
+    refuse(method, system)
     clock = Clock(jnp.asarray(t0, float), jnp.asarray(dt, float), controls)
     g = jax.tree.map(lambda a: jnp.asarray(a, float), system.group.identity() if g0 is None else g0)
     first = method.init(system, clock, g, jnp.asarray(xi0, float))
@@ -161,7 +161,7 @@ def solve(
     if is_traced(xi0, g0, dt, t0, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     _check_counts(n_steps, save_every)
-    method.refuse(system)
+    refuse(method, system)
     step = float(as_float64(dt, "dt", ()))
     if step == 0:
         raise ValueError("dt must not be zero")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, refuse
 from geonh.mechanics.equations import reference_trajectory
 from geonh.mechanics.system import System
 from geonh.numerics.precision import float64
@@ -119,11 +119,15 @@ def convergence(
     Raises
     ------
     ValueError
-        With fewer than two numbers of steps.
+        With fewer than two numbers of steps, or without a span.
     """
     counts = np.asarray(steps)
-    if counts.ndim != 1 or counts.size < 2 or np.any(counts < 1) or np.any(np.diff(counts) <= 0):
-        raise ValueError(f"steps must be two or more increasing numbers of steps, got {steps}")
+    whole = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer)
+    if not whole or counts.size < 2 or np.any(counts < 1) or np.any(np.diff(counts) <= 0):
+        raise ValueError(f"steps must be two or more increasing whole numbers of steps, got {steps}")
+    if not span > 0:
+        raise ValueError(f"span must be a positive number of seconds, got {span}")
+    refuse(method, system)
     g, xi = reference_trajectory(system, [0.0, span], xi0, g0, controls=controls)
     with float64():
         end = np.asarray(system.group.to_vector(g))[-1]

@@ -201,12 +201,14 @@ def poincare_section(
     Raises
     ------
     ValueError
-        For a direction other than −1, 0, 1.
+        For a direction other than −1, 0, 1, or a surface that is not scalar.
     """
     if direction not in (-1, 0, 1):
         raise ValueError(f"direction must be -1, 0 or 1, got {direction!r}")
     with float64():
         s = np.asarray(jax.jit(jax.vmap(surface))(trajectory.g, trajectory.xi))
+        if s.ndim != 1:
+            raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {s.shape[1:]}")
     up, down = (s[:-1] < 0) & (s[1:] >= 0), (s[:-1] > 0) & (s[1:] <= 0)
     crossing = up if direction == 1 else down if direction == -1 else up | down
     times = []

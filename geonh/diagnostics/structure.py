@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator, State
+from geonh.integrators.base import Clock, Integrator, State, refuse
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.linear import gram_schmidt
@@ -54,9 +54,10 @@ def canonical_form(system: System, p: Any) -> Array:
 def adjoint_defect(
     system: System, method: Integrator, other: Integrator, *, xi0: Any, g0: Any = None, dt: float
 ) -> Array:
-    """How far a step of ``method`` and one of ``other`` back with −h end from the start: zero if they are adjoint.
+    """How far two steps of ``method`` and two of ``other`` back with −h end from the start: zero if they are adjoint.
 
-    Where the momentum jumps at the nodes, the way back leaves with the momentum that came in.
+    Where the momentum jumps at the nodes, the way back leaves with the momentum that came in. Two, because a method
+    that holds the next increment makes its first step back with the last one there.
     """
     return _run(_there_and_back, system, (method, other), dt, g0, xi0)
 
@@ -86,7 +87,7 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on checked input."""
     for method in methods if isinstance(methods, tuple) else (methods,):
-        method.refuse(system)
+        refuse(method, system)
     clock = Clock(np.float64(0.0), np.float64(as_float64(dt, "dt", ())))
     xi = as_float64(xi0, "xi0", (system.group.dim,))
     arrays, static = split((system, methods, clock))
@@ -115,26 +116,28 @@ def _symplecticity(system: System, method: Integrator, clock: Clock, g: Point, x
     return jnp.max(jnp.abs(slope.T @ after_form @ slope - before_form))
 
 
+def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int) -> tuple[State, State]:
+    """The last two nodes of a run."""
+
+    def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
+        return pair[1], method.step(system, clock, pair[1])
+
+    return jax.lax.fori_loop(0, n_steps, advance, (state, state))
+
+
 def _there_and_back(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
     method, other = methods
     start = method.init(system, clock, g, xi)
-    there = method.step(system, clock, start)
-    back = Clock(clock.t0 + clock.dt, -clock.dt)
-    again = other.step(system, back, other.turned(start, there)._replace(k=jnp.asarray(0)))
+    there = _leg(system, method, clock, start, 2)
+    back = Clock(clock.t0 + 2 * clock.dt, -clock.dt)
+    again = _leg(system, other, back, other.turned(*there)._replace(k=jnp.asarray(0)), 2)[1]
     return _gap(system, again.g, start.g, again.p_plus - start.p_minus)
 
 
 def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Array, n_steps: Array) -> Array:
     start = method.init(system, clock, g, xi)
-
-    def leg(state: State) -> tuple[State, State]:
-        def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
-            return pair[1], method.step(system, clock, pair[1])
-
-        return jax.lax.fori_loop(0, n_steps, advance, (state, state))
-
-    turned = method.turned(*leg(start))
-    _, end = leg(turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus))
+    turned = method.turned(*_leg(system, method, clock, start, n_steps))
+    _, end = _leg(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
     return _gap(system, end.g, start.g, end.p_plus + start.p_minus)
 
 

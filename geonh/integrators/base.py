@@ -261,6 +261,13 @@ class ReflectingIntegrator(RetractingIntegrator):
         return begun(system, g0, p - half, p + half, clock.dt * xi0, no_inverse(xi0.size, cheap=True))
 
 
+def refuse(method: Any, system: System) -> None:
+    """Raise TypeError if ``method`` is no method, ValueError if it does not apply to the system."""
+    if not isinstance(method, Integrator):
+        raise TypeError(f"method must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
+    method.refuse(system)
+
+
 def impulse_multipliers(system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
     """λ with p⁻ = p⁺ + h(f + μᵀλ) at a node, shape=[m]: for methods whose momentum jumps there."""
     if system.distribution is None:

@@ -148,3 +148,20 @@ def test_poincare_section_on_a_product_of_groups():
     assert len(section) >= 1
     assert np.abs(section.xi[:, 0] - np.median(run.xi[:, 0])).max() < 1e-10
     assert (SE2().dim + Torus(1).dim) == section.xi.shape[1]
+
+
+def test_bad_input_is_named():
+    sleigh = gn.systems.chaplygin_sleigh()
+    at = {"xi0": [0.8, -0.5, 0.0]}
+    for method in ("gni", gn.GNI):
+        with pytest.raises(TypeError, match="method must be an integrator"):
+            gn.solve(sleigh, method, dt=0.1, n_steps=1, **at)
+        with pytest.raises(TypeError, match="method must be an integrator"):
+            convergence(sleigh, method, **at)
+    with pytest.raises(ValueError, match="whole numbers"):
+        convergence(sleigh, gn.GNI(), steps=(10.5, 40), **at)
+    with pytest.raises(ValueError, match="span"):
+        convergence(sleigh, gn.GNI(), span=0.0, **at)
+    run = gn.solve(sleigh, gn.GNI(), dt=0.1, n_steps=1, **at)
+    with pytest.raises(ValueError, match="one number"):
+        poincare_section(run, lambda g, xi: xi)

@@ -168,6 +168,13 @@ def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
     assert abs(table.order - method.order) < 0.1
 
 
+def test_the_defect_sees_the_adjoint_of_a_method_that_looks_ahead():
+    system, method = random_system("R3"), gn.DLA("left", "left")
+    at = start(system)
+    assert adjoint_defect(system, method, method, dt=0.05, **at) > 1e-5
+    assert adjoint_defect(system, method, method.adjoint(), dt=0.05, **at) < 1e-12
+
+
 def test_methods_without_an_adjoint():
     with pytest.raises(ValueError, match="has no adjoint"):
         gn.Lobatto().adjoint()
