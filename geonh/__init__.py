@@ -10,7 +10,7 @@ from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.integrability import growth_vector, is_integrable
 from geonh.geometry.metric import BundleMetric
 from geonh.groups.retraction import Cayley, Exponential, Retraction
-from geonh.integrators.base import Guarantees, Integrator, Result
+from geonh.integrators.base import Guarantees, Integrator
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import compose
 from geonh.integrators.discrete_gradient import DiscreteGradient
@@ -26,10 +26,12 @@ from geonh.integrators.dla import DLA, DiscreteConstraint
 from geonh.integrators.feedback import Feedback
 from geonh.integrators.gni import GNI, Variational
 from geonh.integrators.lobatto import Lobatto
+from geonh.integrators.node import Result
 from geonh.integrators.pontryagin import Pontryagin
 from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.registry import methods
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
+from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
 from geonh.mechanics.equations import accelerations, multipliers, reference_trajectory
 from geonh.mechanics.system import FirstIntegral, System
@@ -78,6 +80,7 @@ __all__ = [
     "RightRectangle",
     "RungeKutta",
     "ShapeBase",
+    "SymmetricProjection",
     "System",
     "Trajectory",
     "Trapezoid",

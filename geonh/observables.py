@@ -11,8 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock
+from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
+from geonh.numerics.linear import saddle, solve_spd
 
 
 def observe(
@@ -23,8 +26,11 @@ def observe(
     Returns
     -------
     dict
-        ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ of the method;
-        ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻); ``constraint_residual`` μξ − b; each first integral.
+        ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ of the constraint force, of the
+        continuous equations at (t, g, ξ̃, u); ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻);
+        ``constraint_residual`` μξ − b; each first integral. Of methods that hold an impulse at the node also
+        ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternation``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
+        norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
     x = system.action.at(g)
     p = (p_plus + p_minus) / 2
@@ -35,11 +41,25 @@ def observe(
         "energy": system.energy(x, p),
         "energy_minus": system.energy(x, p_minus),
         "constraint_residual": system.constraint_residual(x, xi),
-        "multipliers": method.multipliers(system, clock, k, g, p_plus, p_minus),
+        "multipliers": multipliers(system, clock.time(k), g, xi, clock.control(k)),
     }
+    if method.guarantees.node == "impulse":
+        found |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, found["multipliers"])
     for name, integral in system.first_integrals.items():
         outgoing = integral.momentum == "minus"
         momentum = p_minus if outgoing else p
         velocity = system.velocity(x, p_minus) if outgoing else xi
         found[f"integral:{name}"] = jnp.asarray(integral.function(g, velocity, momentum, system.parameters))
     return found
+
+
+def _impulse(
+    system: System, method: Integrator, clock: Clock, k: Array, x: Any, xi: Array, jump: Array, lam: Array
+) -> dict[str, Any]:
+    """The multiplier of the jump p⁻ − p⁺ = h(f + μᵀλ), and the size of what it has beside λ(t)."""
+    M, mu, h = system.mass_matrix(x), system.annihilator(x), method.impulse_step(clock)
+    free = jump - h * system.force(clock.time(k), x, xi, clock.control(k))
+    own = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
+    part = h / 2 * mu.T @ (own - lam)
+    size = jnp.sqrt(jnp.maximum(part @ solve_spd(M, part), 0.0))
+    return {"impulse_multipliers": own, "alternation": size, "kinetic": xi @ M @ xi / 2}

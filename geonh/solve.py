@@ -20,8 +20,9 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator, Result, State, refuse
-from geonh.integrators.gni import GNI
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.numerics.engine import compiled, on_scalars
 from geonh.numerics.partition import join, split
@@ -87,10 +88,10 @@ def integrate(
     refuse(method, system)
     clock = Clock(jnp.asarray(t0, float), jnp.asarray(dt, float), controls)
     g = jax.tree.map(lambda a: jnp.asarray(a, float), system.group.identity() if g0 is None else g0)
-    first = method.init(system, clock, g, jnp.asarray(xi0, float))
+    first = method.first_node(system, clock, g, jnp.asarray(xi0, float))
 
     def advance(state: State, _: None) -> tuple[State, State]:
-        new = method.step(system, clock, state)
+        new = method.next_node(system, clock, state)
         going = state.status == 0
         failed = jnp.where(going, new.status, state.status)
         state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
@@ -123,7 +124,7 @@ def solve(
     system : System
         What moves.
     method : Integrator, optional
-        One-step method; ``GNI()`` when left out.
+        One-step method; ``SymmetricProjection()`` when left out.
     xi0 : array_like, shape=[n]
         Initial velocity ξ = g⁻¹ġ; it must satisfy the constraints at g0 (``system.project`` helps).
     g0 : point of the group, optional
@@ -157,7 +158,7 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    method = GNI() if method is None else method
+    method = SymmetricProjection() if method is None else method
     if is_traced(xi0, g0, dt, t0, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     _check_counts(n_steps, save_every)
@@ -242,7 +243,7 @@ def _check_start(system: System, g: Point, xi: np.ndarray, dt: float) -> None:
 @partial(jax.jit, static_argnums=1)
 def _run_init(arrays: list, static: tuple, g: Point, xi: Array) -> State:
     system, method, clock = join(arrays, static)
-    return method.init(system, clock, jax.tree.map(jnp.asarray, g), xi)
+    return method.first_node(system, clock, jax.tree.map(jnp.asarray, g), xi)
 
 
 @partial(compiled, static_argnums=(1, 5, 6))
@@ -260,7 +261,7 @@ def _run_chunk(
         well = jnp.asarray(0, jnp.int32)
 
         def advance(state: State) -> tuple[State, Array]:
-            new = method.step(system, clock, state)
+            new = method.next_node(system, clock, state)
             return _choose(new.status == 0, new, state), new.status
 
         def leap(state: State) -> tuple[State, Array]:
@@ -302,7 +303,7 @@ def _advance(
     stride = trajectory.save_every
     arrays, static = split((trajectory.system, trajectory.method, trajectory.clock))
     assert trajectory.state is not None
-    state, done, status = trajectory.state, 0, Result.SUCCESS
+    state, done, status = trajectory.state, 0, Result(int(trajectory.state.status))
     report, close = _reporter(progress, n_steps)
     rows: list[np.ndarray] = []
     last_saved = time.monotonic()
@@ -326,6 +327,8 @@ def _advance(
     finally:
         close()
     trajectory = trajectory.extended(rows, state, status)
+    if trajectory.method.guarantees.node == "impulse":
+        trajectory.warn_if_spoiled()
     if checkpoint is not None:
         trajectory.save(Path(checkpoint))
     if throw and status not in (Result.SUCCESS, Result.INTERRUPTED):

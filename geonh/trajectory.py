@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator, Result, State
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, float64
@@ -28,6 +30,14 @@ from geonh.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+ALTERNATING = 0.01
+"""Above this an alternating part of the momentum, relative to the largest, is warned of."""
+
+
+class AlternationWarning(UserWarning):
+    """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
+
 
 BLOCK = 10_000
 """Nodes per call when observables are computed."""
@@ -50,7 +60,12 @@ class Trajectory:
     p, p_plus, p_minus : ndarray, shape=[N, n]
         Average, incoming and outgoing momenta.
     multipliers : ndarray, shape=[N, m]
-        λ of the constraint force μᵀλ.
+        λ of the constraint force μᵀλ at the nodes: that of the continuous equations at (t, g, ξ, u).
+    impulse_multipliers : ndarray, shape=[N, m]
+        λ of the impulse that a method gives at a node, p⁻ = p⁺ + h(f + μᵀλ): GNI, RATTLE, SHAKE; else ``multipliers``.
+    alternation : ndarray, shape=[N]
+        Size of the part of p⁻ that alternates in sign from node to node, relative to the largest momentum: what is not
+        small against 1 has spoiled the run. Zero for methods that have no such part.
     energy, energy_minus : ndarray, shape=[N]
         Energy at p̃ and at p⁻, joules.
     constraint_residual : ndarray, shape=[N, m]
@@ -140,9 +155,9 @@ class Trajectory:
             controls = self.clock.controls
         clock = Clock(np.float64(self.t0), np.float64(self.dt), controls)
         state = self.state._replace(g=system.point(self.state.g))
-        start = jax.eval_shape(lambda: method.init(system, clock, state.g, jnp.zeros(system.group.dim)))
-        if np.shape(state.inverse) != start.inverse.shape:  # of another version: Newton begins anew
-            state = state._replace(inverse=np.zeros(start.inverse.shape))
+        if isinstance(state.memory, _Saved):
+            made = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
+            state = state._replace(memory=state.memory.like(made.memory), warm=state.warm.like(made.warm))
         return replace(self, system=system, method=method, clock=clock, state=state)
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -161,10 +176,41 @@ class Trajectory:
         if self.system is not None and self.method is not None:
             assert self.clock is not None
             with float64():
-                new = self.method.step(self.system, self.clock, self.state)
-                residual = float(self.method.residual(self.system, self.clock, self.state, new))
+                residual = float(self.method.residual(self.system, self.clock, self.state))
             text += f" (residual of the implicit step {residual:.2g})" if residual else ""
+            spoiled = self.spoiled_from
+            if spoiled is not None:
+                text += f"; the run was spoiled before, {self._what_alternates(spoiled)}"
         return text
+
+    @cached_property
+    def spoiled_from(self) -> float | None:
+        """The time from which ``alternation`` exceeds one per cent, or None."""
+        if self.method is not None and self.method.guarantees.node != "impulse" and not self.loaded:
+            return None
+        large = self.alternation > ALTERNATING
+        return float(self.t[np.argmax(large)]) if np.any(large) else None
+
+    def _what_alternates(self, since: float) -> str:
+        return (
+            f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches "
+            f"{100 * self.alternation.max():.2g} % of it; a smaller dt does not cure that, SymmetricProjection() (the "
+            "default of solve) or Gauss(2) does"
+        )
+
+    def warn_if_spoiled(self) -> None:
+        """Warn, once, if a part of the momentum alternates.
+
+        Warns
+        -----
+        AlternationWarning
+            With the time from which, how much, and what to take instead.
+        """
+        jump = np.abs(self.p_minus - self.p_plus).max(initial=0.0)
+        if jump == 0.0 or self.system is None or not self.system.is_constrained or self.spoiled_from is None:
+            return
+        text = f"{self.attributes['system']} by {self.attributes['method']}: "
+        warnings.warn(text + self._what_alternates(self.spoiled_from), AlternationWarning, stacklevel=3)
 
     @property
     def t(self) -> np.ndarray:
@@ -216,6 +262,17 @@ class Trajectory:
     @property
     def multipliers(self) -> np.ndarray:
         return self.observables["multipliers"]
+
+    @property
+    def impulse_multipliers(self) -> np.ndarray:
+        return self.observables.get("impulse_multipliers", self.multipliers)
+
+    @property
+    def alternation(self) -> np.ndarray:
+        if "alternation" not in self.observables:
+            return np.zeros(len(self))
+        kinetic = np.sqrt(np.maximum(2 * self.observables["kinetic"], 0.0)).max(initial=0.0)
+        return self.observables["alternation"] / (kinetic or 1.0)
 
     @property
     def energy(self) -> np.ndarray:
@@ -295,8 +352,16 @@ class Trajectory:
             "p_minus": (("time", "component"), self.p_minus, {"long_name": "outgoing momentum"}),
             "step": (("time",), self.k, {"long_name": "step number"}),
         }
-        names = {"xi": "velocity", "p": "average momentum", "multipliers": "constraint multipliers"}
-        dims = {"xi": "component", "p": "component", "multipliers": "constraint", "constraint_residual": "constraint"}
+        names = {
+            "xi": "velocity",
+            "p": "average momentum",
+            "multipliers": "constraint multipliers",
+            "impulse_multipliers": "multipliers of the method's impulse at the node",
+            "alternation": "size of the alternating part of the outgoing momentum, square root of joule",
+            "kinetic": "kinetic part of the energy at the average momentum",
+        }
+        dims = {"xi": "component", "p": "component"}
+        dims |= dict.fromkeys(("multipliers", "impulse_multipliers", "constraint_residual"), "constraint")
         for key, value in o.items():
             if key.startswith("integral:"):
                 label = key.removeprefix("integral:")
@@ -304,7 +369,7 @@ class Trajectory:
                 data[key] = (("time", *extra), value, {"long_name": f"first integral {label}"})
             else:
                 extra = [dims[key]] if key in dims else []
-                unit = {"units": "J"} if key.startswith("energy") else {}
+                unit = {"units": "J"} if key.startswith(("energy", "kinetic")) else {}
                 data[key] = (("time", *extra), value, {"long_name": names.get(key, key.replace("_", " ")), **unit})
         coordinates = {
             "time": ("time", self.t, {"units": "s"}),
@@ -351,9 +416,8 @@ class Trajectory:
         path = Path(path)
         dataset = self.to_xarray()
         if self.state is not None:
-            for name in ("p_plus", "p_minus", "increment", "rows", "inverse"):
-                value = np.asarray(getattr(self.state, name))
-                dataset[f"state_{name}"] = (tuple(f"{name}_{i}" for i in range(value.ndim)), value)
+            for name, value in _labelled(self.state).items():
+                dataset[f"state_{name}"] = (tuple(f"state_{name}_{i}" for i in range(value.ndim)), value)
             with float64():
                 dataset["state_g"] = (("coordinate",), np.asarray(self._bound.group.to_vector(self.state.g)))
             dataset["state_k"] = int(self.state.k)
@@ -403,17 +467,25 @@ class Trajectory:
         loaded.setdefault("constraint_residual", np.zeros((data.sizes["time"], 0)))
         state = None
         if "state_k" in data:
-            g = partial(_unflatten, shapes=attributes["point_shapes"], is_tuple=attributes["point_is_tuple"])
-            nothing = {"rows": np.zeros((0, data.sizes["component"])), "inverse": np.zeros((0, 0))}
-            kept = {n: data[f"state_{n}"].values if f"state_{n}" in data else empty for n, empty in nothing.items()}
+            if "state_increment" in data:
+                raise ValueError(
+                    f"{path} was written by geonh {a['geonh_version']} with an older layout of the state, which cannot "
+                    "be read any more; run it again"
+                )
+            kept = {
+                str(n).removeprefix("state_"): np.asarray(v.values)
+                for n, v in data.data_vars.items()
+                if str(n).startswith("state_")
+            }
             state = State(
-                k=np.int64(data["state_k"].values),
-                g=g(data["state_g"].values),
-                p_plus=data["state_p_plus"].values,
-                p_minus=data["state_p_minus"].values,
-                increment=data["state_increment"].values,
+                k=np.int64(kept["k"]),
+                g=_unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
+                p_plus=kept["p_plus"],
+                p_minus=kept["p_minus"],
+                memory=_Saved.of(kept, "memory"),
+                warm=_Saved.of(kept, "warm"),
+                rows=kept["rows"],
                 status=np.int32(0),
-                **kept,
             )
         trajectory = cls(
             k=data["step"].values,
@@ -440,6 +512,43 @@ class Trajectory:
 def describe(method: Integrator) -> str:
     """A method in one line: its class and its options."""
     return repr(method).replace("\n", "").replace("  ", "")
+
+
+def _leaves(name: str, tree: Any) -> dict[str, Any]:
+    """Leaves of a pytree by labels that a file can hold, such as ``memory.zeta``."""
+    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {name + jax.tree_util.keystr(path).replace("[", ".").replace("]", ""): leaf for path, leaf in paths}
+
+
+def _labelled(state: State) -> dict[str, np.ndarray]:
+    """The arrays of a state besides k and g: momenta, rows, the method's memory and its warm start."""
+    found = {name: getattr(state, name) for name in ("p_plus", "p_minus", "rows")}
+    found |= _leaves("memory", state.memory) | _leaves("warm", state.warm)
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """A pytree from a file: its leaves by label, until a method says what they are."""
+
+    name: str
+    leaves: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, kept: dict[str, np.ndarray], name: str) -> _Saved:
+        return cls(name, {label: value for label, value in kept.items() if label.split(".")[0] == name})
+
+    def like(self, tree: Any) -> Any:
+        """The leaves in the structure of ``tree``, or ValueError."""
+        wanted = _leaves(self.name, tree)
+        shapes = {label: value.shape for label, value in self.leaves.items()}
+        if shapes != {label: tuple(leaf.shape) for label, leaf in wanted.items()}:
+            raise ValueError(
+                f"the {self.name} in the file is not what this method and system keep: it has {shapes or 'nothing'}, "
+                f"they have { {label: tuple(leaf.shape) for label, leaf in wanted.items()} or 'nothing' }"
+            )
+        leaves = [np.asarray(self.leaves[label], leaf.dtype) for label, leaf in wanted.items()]
+        return jax.tree.unflatten(jax.tree.structure(tree), leaves)
 
 
 def _unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:

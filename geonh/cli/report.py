@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich import progress
 from rich.markup import escape
 
 from geonh.cli.console import err, new_table, numbers, out, value_text, wrong
-from geonh.diagnostics import alternation
 from geonh.plotting.invariants import invariants
 from geonh.plotting.labels import method_in_words
 from geonh.trajectory import Trajectory
@@ -67,23 +65,12 @@ def show_run(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
             escape(q.note),
         )
     out.print(table)
-    _warn_of_alternation(trajectory)
-
-
-def _warn_of_alternation(trajectory: Trajectory) -> None:
-    """Say when the multipliers' swing from node to node has grown to a part of the momentum that spoils the run."""
-    method, system = trajectory.method, trajectory.system
-    jump = np.linalg.norm(trajectory.p_minus - trajectory.p_plus, axis=1).max() / 2
-    small = jump <= 0.05 * np.linalg.norm(trajectory.p, axis=1).max()
-    if method is None or system is None or not method.reflects or system.distribution is None or small:
-        return
-    swing = alternation(trajectory)
-    if swing.max() > 0.1 and swing.max() > 10 * swing[0]:
-        t = trajectory.t[int(np.argmax(swing > 0.1))]
+    since = trajectory.spoiled_from
+    if since is not None:
         out.print(
-            f"[bold yellow]the multipliers alternate:[/] from t = {t:g} s their swing from node to node is more than a "
-            "tenth of the momentum. A smaller step does not cure it, a method in quasi-velocities does: "
-            "--method midpoint or gauss4",
+            f"[bold yellow]the multipliers alternate:[/] from t = {since:g} s the swing of the momentum from node to "
+            f"node is more than 1 % of it, at most {100 * trajectory.alternation.max():.2g} %. A smaller step does not "
+            "cure it, a method without it does: --method projected or gauss4",
             highlight=False,
         )
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from geonh.mechanics.equations import multipliers
-from geonh.numerics.linear import solve
-from geonh.numerics.partition import join, split
 from geonh.numerics.precision import float64
 
 if TYPE_CHECKING:
@@ -80,49 +75,11 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
     r"""Size of the part of p⁻ that changes sign from node to node, relative to the largest momentum, shape=[N].
 
     ‖(h/2) μᵀ(λ_k − λ(t_k))‖ / max‖p̃‖ in the kinetic norm, with λ_k of the method and λ of the continuous equations.
-    In a run of GNI or RATTLE it grows as fast as the constrained flow contracts the phase space, whatever the step
-    (mathematics.md §6); what is not small against 1 has spoiled the run.
-
-    Parameters
-    ----------
-    trajectory : Trajectory
-        With its system and its method, one that reflects the momentum at each node: GNI, RATTLE or SHAKE.
-
-    Raises
-    ------
-    ValueError
-        For any other method, compositions included, and for a system without constraints.
+    In a run of GNI, RATTLE or SHAKE it grows as fast as the constrained flow contracts the phase space, whatever the
+    step (mathematics.md §6); what is not small against 1 has spoiled the run. It is zero for all other methods, and
+    without constraints. The same as ``trajectory.alternation``.
     """
-    system, method = trajectory._bound, trajectory.method
-    if method is None:
-        raise ValueError(
-            "this trajectory came from a file without its method; attach it with trajectory.bind(system, method)"
-        )
-    if not method.reflects:
-        name = trajectory.attributes["method"]
-        raise ValueError(f"{name} does not reflect the momentum at the nodes: no part of it alternates")
-    if system.distribution is None:
-        raise ValueError(f"{system.name} has no constraints: there are no multipliers to alternate")
-    arrays, static = split((system, method, trajectory.clock))
-    with float64():
-        part, p = _alternating(arrays, static, trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus)
-    return np.asarray(part) / (np.asarray(p).max() or 1.0)
-
-
-@partial(jax.jit, static_argnums=1)
-def _alternating(arrays: list, static: tuple, *nodes: Any) -> tuple[jax.Array, jax.Array]:
-    """Kinetic norms of the alternating part of p⁻ and of p̃ at the nodes."""
-    system, method, clock = join(arrays, static)
-
-    def at(k: jax.Array, g: Any, p_plus: jax.Array, p_minus: jax.Array) -> tuple[jax.Array, jax.Array]:
-        x = system.action.at(g)
-        M, mu = system.mass_matrix(x), system.annihilator(x)
-        xi = system.velocity(x, (p_plus + p_minus) / 2)
-        found = method.multipliers(system, clock, k, g, p_plus, p_minus)
-        part = clock.dt / 2 * mu.T @ (found - multipliers(system, clock.time(k), g, xi, clock.control(k)))
-        return jnp.sqrt(part @ solve(M, part)), jnp.sqrt(xi @ M @ xi)
-
-    return jax.vmap(at)(*nodes)
+    return trajectory.alternation
 
 
 @dataclass(frozen=True)

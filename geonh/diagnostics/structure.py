@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Integrator, State, refuse
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.node import Clock, State
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.linear import gram_schmidt
@@ -36,7 +37,7 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
     ValueError
         If the system has constraints: there is no such form then.
     """
-    if system.distribution is not None:
+    if system.is_constrained:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
     return _run(_symplecticity, system, method, dt, g0, xi0)
 
@@ -101,14 +102,14 @@ def _call(function: Callable, arrays: list, static: tuple, *args: Any) -> Array:
 
 def _symplecticity(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:
     group, n = system.group, system.group.dim
-    state = method.init(system, clock, g, xi)
-    after = method.step(system, clock, state)
+    state = method.first_node(system, clock, g, xi)
+    after = method.next_node(system, clock, state)
 
     def flow(z: Array) -> Array:
         moved = state._replace(
             g=group.compose(state.g, group.exp(z[:n])), p_plus=state.p_plus + z[n:], p_minus=state.p_minus + z[n:]
         )
-        new = method.step(system, clock, moved)
+        new = method.next_node(system, clock, moved)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), new.p_minus])
 
     slope = jax.jacfwd(flow)(jnp.zeros(2 * n))
@@ -120,23 +121,30 @@ def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps
     """The last two nodes of a run."""
 
     def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
-        return pair[1], method.step(system, clock, pair[1])
+        return pair[1], method.next_node(system, clock, pair[1])
 
     return jax.lax.fori_loop(0, n_steps, advance, (state, state))
 
 
+def _turned(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
+    """The node ``state``, reached from ``before``, to go back from with the clock, known to nobody."""
+    turned = state.reversed(method.reversed_memory(before, state))._replace(k=jnp.zeros_like(state.k))
+    xi = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
+    return turned._replace(warm=method.cold(system, clock, turned.k, state.g, xi))
+
+
 def _there_and_back(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
     method, other = methods
-    start = method.init(system, clock, g, xi)
+    start = method.first_node(system, clock, g, xi)
     there = _leg(system, method, clock, start, 2)
     back = Clock(clock.t0 + 2 * clock.dt, -clock.dt)
-    again = _leg(system, other, back, other.turned(*there)._replace(k=jnp.asarray(0)), 2)[1]
+    again = _leg(system, other, back, _turned(system, other, back, *there), 2)[1]
     return _gap(system, again.g, start.g, again.p_plus - start.p_minus)
 
 
 def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Array, n_steps: Array) -> Array:
-    start = method.init(system, clock, g, xi)
-    turned = method.turned(*_leg(system, method, clock, start, n_steps))
+    start = method.first_node(system, clock, g, xi)
+    turned = _turned(system, method, clock, *_leg(system, method, clock, start, n_steps))
     _, end = _leg(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
     return _gap(system, end.g, start.g, end.p_plus + start.p_minus)
 
@@ -144,7 +152,7 @@ def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Arr
 def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:
     group, n = system.group, system.group.dim
     x = system.action.at(g)
-    after = method.step(system, clock, method.init(system, clock, g, xi))
+    after = method.next_node(system, clock, method.first_node(system, clock, g, xi))
     frame, N = _orthonormal(system, x), normals(system, x)
     x_after = system.action.at(after.g)
     lowered = _orthonormal(system, x_after) @ system.mass_matrix(x_after)
@@ -152,7 +160,7 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
     def flow(z: Array) -> Array:
         moved = group.compose(g, group.exp(z[:n]))
         velocity = restored(system, system.action.at(moved), xi + frame.T @ z[n:], N)
-        new = method.step(system, clock, method.init(system, clock, moved, velocity))
+        new = method.next_node(system, clock, method.first_node(system, clock, moved, velocity))
         new_xi = system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), lowered @ new_xi])
 

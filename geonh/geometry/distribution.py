@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
-from geonh.numerics.linear import det, gram_schmidt, solve, solve_spd
+from geonh.numerics.linear import det, gram_schmidt, saddle, saddle_inverses, solve
 from geonh.numerics.precision import Precise
 
 
@@ -75,9 +75,7 @@ class Distribution(Precise):
         """Q*(p − Π), shape=[n]: the part of a momentum that the (affine) constraint forbids."""
         if self.forms is not None:
             mu = self.forms(x, parameters)
-            raised = solve_spd(M, mu.T)
-            violation = raised.T @ p - self.right_hand_side(x, parameters)
-            return mu.T @ solve_spd(mu @ raised, violation)
+            return -mu.T @ saddle(M, mu, p, self.right_hand_side(x, parameters))[1]
         p = p - M @ self.drift_section(M, x, parameters)
         return p - self.P_star(M, x, parameters) @ p
 
@@ -93,8 +91,8 @@ class Distribution(Precise):
         """Orthogonal projector onto D, shape=[n, n]."""
         if self.forms is not None:
             mu = self.forms(x, parameters)
-            raised = solve(M, mu.T)
-            return jnp.eye(M.shape[0]) - raised @ solve(mu @ raised, mu)
+            _, raised, schur = saddle_inverses(M, mu)
+            return jnp.eye(M.shape[0]) - raised @ schur @ mu
         frame = self._frame(x, parameters)
         lowered = frame @ M
         return frame.T @ solve(lowered @ frame.T, lowered)
@@ -160,8 +158,7 @@ class AffineDistribution(Distribution):
         if self.drift is not None:
             return self.Q(M, x, parameters) @ self.drift(x, parameters)
         mu = self.annihilator(x, parameters)
-        raised = solve(M, mu.T)
-        return raised @ solve(mu @ raised, self.right_hand_side(x, parameters))
+        return saddle(M, mu, jnp.zeros(M.shape[0]), self.right_hand_side(x, parameters))[0]
 
 
 def rank_cosine(before: Array, after: Array) -> Array:

@@ -10,20 +10,26 @@ Mech. Eng. 1 (1972)).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, begun, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve
 
 SCHEMES = {"rk4": (RK4, 4), "dormand-prince": (DORMAND_PRINCE, 5)}
 PROJECTIONS = ("none", "constraint", "energy")
+
+
+class Target(NamedTuple):
+    """What the projection on the energy holds besides the node: the energy at the start, joules."""
+
+    energy: Array
 
 
 class RungeKutta(Integrator):
@@ -43,6 +49,7 @@ class RungeKutta(Integrator):
     scheme: str = eqx.field(static=True)
     project: str = eqx.field(static=True)
     baumgarte: float = eqx.field(static=True)
+    holds = Target
 
     def __init__(self, scheme: str = "rk4", project: str = "none", baumgarte: float = 0.0):
         if scheme not in SCHEMES:
@@ -57,35 +64,25 @@ class RungeKutta(Integrator):
     def guarantees(self) -> Guarantees:
         return Guarantees(
             order=SCHEMES[self.scheme][1],
-            symmetric=False,
             implicit=False,
             constraint="none" if self.project == "none" else "nodes",
             energy="projected" if self.project == "energy" else "never",
-            momentum="none",
             affine=self.project != "energy",
-            groups="any",
             reference="Hairer, Nørsett, Wanner 1993, §II.1, II.5; Baumgarte 1972",
         )
 
     def refuse(self, system: System) -> None:
-        affine = isinstance(system.distribution, AffineDistribution)
-        if self.project == "energy" and (affine or not system.is_quadratic or system.forces is not None):
+        if self.project == "energy" and (system.is_affine or not system.is_quadratic or system.forces is not None):
             raise ValueError(
                 f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x), linear "
                 "constraints and no forces; use project='constraint'"
             )
 
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        p = system.momentum(system.action.at(g0), xi0)
-        return begun(system, g0, p, p, system.energy(system.action.at(g0), p)[None])
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
+        made, x = super().init(system, clock, g0, xi0), system.action.at(g0)
+        return made._replace(memory=Target(system.energy(x, made.p_minus))) if self.project == "energy" else made
 
-    def turned(self, before: State, state: State) -> State:
-        return state  # what the state holds besides g and p are values at the start
-
-    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        return jnp.zeros(())
-
-    def step(self, system: System, clock: Clock, state: State) -> State:
+    def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group = system.group
         start = group.to_vector(state.g)
         xi0 = system.velocity(system.action.at(state.g), state.p_minus)
@@ -98,22 +95,18 @@ class RungeKutta(Integrator):
         g, xi = group.from_vector(end[: start.size]), end[start.size :]
         if self.project != "none":
             g = group.project(g)
-            x = system.action.at(g)
-            M = system.mass_matrix(x)
-            xi = xi - solve(M, system.normal_momentum(x, M @ xi, M))
+            xi = system.projected_velocity(system.action.at(g), xi)
         x = system.action.at(g)
         if self.project == "energy":
-            kinetic = 0.5 * xi @ system.momentum(x, xi)
-            wanted = state.increment[0] + system.lagrangian(x, xi) - kinetic  # E − V
+            kinetic = 0.5 * xi @ system.mass_matrix(x) @ xi
+            wanted = state.memory.energy - system.potential_energy(x)
             xi = xi * jnp.where(kinetic > 0, jnp.sqrt(wanted / jnp.where(kinetic > 0, kinetic, 1.0)), 1.0)
         p = system.momentum(x, xi)
-        return arrived(state, g, p, p, state.increment, rows_of(system, x))
+        return Outcome(g, p, p, state.memory)
 
     def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
         g = system.group.from_vector(position)
         rate = accelerations(system, t, g, xi, u)[0]
-        if self.baumgarte and system.distribution is not None:
-            x = system.action.at(g)
-            M = system.mass_matrix(x)
-            rate = rate - self.baumgarte * solve(M, system.normal_momentum(x, M @ xi, M))
+        if self.baumgarte:
+            rate = rate - self.baumgarte * (xi - system.projected_velocity(system.action.at(g), xi))
         return jnp.concatenate([system.group.to_vector(system.group.left_tangent(g, xi)), rate])

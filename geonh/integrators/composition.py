@@ -5,16 +5,16 @@ Suzuki 1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, so
 Lubich, Wanner, *Geometric Numerical Integration*, §V.3.2). ``a @ b`` is a_{h/2} ∘ b_{h/2}: of order 2 if a is the
 adjoint of b.
 
-Each substep begins Newton's iteration from what the same substep found in the last steps. Between substeps of different
-length a method whose momentum jumps at the node hands over (p̃, λ): its outgoing momentum is p̃ plus half the impulse,
-and the impulse is scaled with the length. Its multipliers alternate from node to node, so beyond order 2 nothing is
-gained by composing it; the methods in quasi-velocities gain.
+Each substep has a warm start of its own, what the same substep found in the last steps. Between substeps of different
+length the impulse at a node of GNI or RATTLE, h(f + μᵀλ), is scaled with the length. A part of it alternates from node
+to node, so beyond order 2 nothing is gained by composing them; methods whose node is a velocity gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,9 +23,20 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, State
+from geonh.integrators.base import (
+    Clock,
+    Equations,
+    Guarantees,
+    ImplicitIntegrator,
+    Integrator,
+    NextStep,
+    Outcome,
+    State,
+    Warm,
+    no_inverse,
+)
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton, no_inverse
+from geonh.numerics.newton import Newton
 
 _CUBE_ROOT = 2.0 ** (1 / 3)
 _Y = (0.78451361047755726382, 0.23557321335935813368, -1.17767998417887100695)
@@ -60,7 +71,7 @@ class Composition(Integrator):
     def guarantees(self) -> Guarantees:
         kinds = [member.guarantees for member in self.members]
 
-        def common(values: list[str], otherwise: str) -> str:
+        def common(values: list[Any], otherwise: Any) -> Any:
             return values[0] if len(set(values)) == 1 else otherwise
 
         return Guarantees(
@@ -70,14 +81,11 @@ class Composition(Integrator):
             constraint=common([kind.constraint for kind in kinds], "none"),
             energy=common([kind.energy for kind in kinds], "never"),
             momentum=common([kind.momentum for kind in kinds], "none"),
+            node=common([kind.node for kind in kinds], "impulse"),
             affine=all(kind.affine for kind in kinds),
             groups="any" if all(kind.groups == "any" for kind in kinds) else "vector spaces",
             reference="Yoshida 1990; Suzuki 1990; Hairer, Lubich, Wanner 2006, §II.4, §V.3.2",
         )
-
-    @property
-    def jumps(self) -> bool:  # type: ignore[override]
-        return self.parts[-1].jumps
 
     def adjoint(self) -> Integrator:
         if self._is_symmetric():
@@ -89,59 +97,88 @@ class Composition(Integrator):
         for member in self.members:
             member.refuse(system)
 
-    def multipliers(self, system: System, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array) -> Array:
-        inner = clock.part(k, 0.0, self.fractions[0])  # the impulse at a node is kept for the next substep
-        return self.parts[-1].multipliers(system, inner, jnp.asarray(0), g, p_plus, p_minus)
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        for member in self.members:
+            member.refuse_start(system, dt * max(map(abs, self.fractions)), g0, xi0)
 
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+    def impulse_step(self, clock: Clock) -> Array:
+        return self.parts[0].impulse_step(clock._replace(dt=self.fractions[0] * clock.dt))
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         inner = clock.part(0, 0.0, self.fractions[0])
-        state = self.parts[0].init(system, inner, g0, xi0)
-        for part in self.members[1:]:
-            other = jax.eval_shape(lambda part=part: part.init(system, inner, g0, xi0))  # type: ignore[misc]
-            if any(getattr(other, n).shape != getattr(state, n).shape for n in ("increment", "rows", "inverse")):
-                raise ValueError(f"{type(part).__name__} and {type(self.parts[0]).__name__} keep different states")
-        lengths = np.array(self.fractions) / self.fractions[0]
-        return state._replace(increment=jnp.stack([length * state.increment for length in lengths]))
+        made = [member.init(system, inner, g0, xi0) for member in self.members]
+        return made[0]._replace(memory=tuple(one.memory for one in made))
 
-    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        inner = clock.part(state.k, 0.0, self.fractions[0])
-        start = state._replace(k=jnp.asarray(0), increment=state.increment[0])
-        return self.parts[0].residual(system, inner, start, new._replace(increment=new.increment[0]))
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
+        """One for each substep; stacked where one method makes them all."""
+        zero = jnp.asarray(0)
+        made = [
+            part.cold(system, clock.part(k, 0.0, fraction), zero, g, xi)
+            for part, fraction in zip(self.parts, self.fractions, strict=True)
+        ]
+        return jax.tree.map(lambda *a: jnp.stack(a), *made) if len(self.members) == 1 else tuple(made)
 
-    def step(self, system: System, clock: Clock, state: State) -> State:
-        k, increments = state.k, state.increment
+    def residual(self, system: System, clock: Clock, state: State) -> Array:
+        """Of the substep that fails, or of the last."""
+        inner, found = self._inside(state), jnp.zeros(())
+        for i, part in enumerate(self.parts):
+            at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
+            mine = self._entering(inner, state, i)
+            found, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
+            if inner.status != 0:
+                break
+        return found
+
+    def step(self, system: System, clock: Clock, state: State) -> Outcome:
         fractions = np.array(self.fractions)
         done, ratios = np.cumsum(fractions) - fractions, np.roll(fractions, -1) / fractions
 
-        def substep(part: Integrator, state: State, at: tuple[Array, ...]) -> tuple[State, Array]:
-            fraction, done, ratio, increment = at
-            start = state._replace(k=jnp.zeros_like(k), increment=increment)
-            new = part.step(system, clock.part(k, done, fraction), start)
+        def substep(which: int, state: State, memory: Any, warm: Any, at: tuple[Array, ...]) -> tuple[State, Any, Any]:
+            """The node after a substep, its impulse made ready for the next; the method's memory and warm start."""
+            fraction, done, ratio = at
+            inner = clock.part(k, done, fraction)
+            new = self.members[which].next_node(system, inner, state._replace(memory=memory, warm=warm))
+            middle, half = (new.p_plus + new.p_minus) / 2, ratio * (new.p_minus - new.p_plus) / 2
             status = jnp.where(state.status == 0, new.status, state.status)
-            return part.stretched(new, ratio)._replace(k=k, status=status, increment=jnp.zeros(0)), new.increment
+            entering = state._replace(
+                g=new.g, p_plus=middle - half, p_minus=middle + half, rows=new.rows, status=status
+            )
+            return entering, new.memory, new.warm
 
-        at = tuple(map(jnp.asarray, (fractions, done, ratios, increments)))
-        state = state._replace(k=jnp.asarray(k), status=jnp.asarray(state.status), increment=jnp.zeros(0))
+        k, inner, memory = state.k, self._inside(state), list(state.memory)
         if len(self.members) == 1:
             # One program for all the substeps: composed nine times, it is compiled once.
-            state, increments = lax.scan(partial(substep, self.members[0]), state, at)
+            def one(carry: tuple, column: tuple) -> tuple[tuple, Any]:
+                inner, memory, warm = substep(0, *carry, column[0], column[1])
+                return (inner, memory), warm
+
+            columns = (state.warm, tuple(map(jnp.asarray, (fractions, done, ratios))))
+            (inner, memory[0]), warm = lax.scan(one, (inner, memory[0]), columns)
         else:
             made = []
-            for i, part in enumerate(self.parts):
-                state, increment = substep(part, state, tuple(entry[i] for entry in at))
-                made.append(increment)
-            increments = jnp.stack(made)
-        return state._replace(k=k + 1, increment=increments)
+            for i, which in enumerate(self.sequence):
+                at = tuple(map(jnp.asarray, (fractions[i], done[i], ratios[i])))
+                inner, memory[which], new_warm = substep(which, inner, memory[which], state.warm[i], at)
+                made.append(new_warm)
+            warm = tuple(made)
+        return Outcome(inner.g, inner.p_plus, inner.p_minus, tuple(memory), warm, status=inner.status)
 
-    def stretched(self, state: State, ratio: Array | float) -> State:
-        return self.parts[0].stretched(state, ratio)
+    def _inside(self, state: State) -> State:
+        """A node as the substeps see it: each counts its own steps, and has its own memory and warm start."""
+        return state._replace(k=jnp.zeros_like(state.k), memory=(), warm=(), status=jnp.asarray(state.status, np.int32))
+
+    def _entering(self, inner: State, state: State, i: int) -> State:
+        """The node that substep i of a step from ``state`` begins from."""
+        one = len(self.members) == 1
+        warm = jax.tree.map(lambda a: a[i], state.warm) if one else state.warm[i]
+        return inner._replace(memory=state.memory[self.sequence[i]], warm=warm)
 
     def _is_symmetric(self) -> bool:
         mirrored = zip(self.parts, self.fractions, reversed(self.parts), reversed(self.fractions), strict=True)
         return all(np.isclose(c, d, rtol=1e-15) and same(a, b.adjoint()) for a, c, b, d in mirrored)
 
 
-class Adjoint(Integrator):
+class Adjoint(ImplicitIntegrator):
     """Φ*_h = Φ_{−h}⁻¹ of a method in velocities at the nodes, by Newton's method on Φ_{−h}(g₁, p₁) = (g₀, p₀).
 
     Made by ``method.adjoint()``.
@@ -149,7 +186,7 @@ class Adjoint(Integrator):
     Raises
     ------
     ValueError
-        If the state holds more than g and a velocity: the next increment, or multipliers.
+        If the method holds the next step.
     """
 
     method: Integrator
@@ -161,9 +198,7 @@ class Adjoint(Integrator):
     @property
     def guarantees(self) -> Guarantees:
         of = self.method.guarantees
-        return Guarantees(
-            of.order, False, True, of.constraint, of.energy, "none", of.affine, of.groups, "Hairer et al. 2006, §II.3"
-        )
+        return replace(of, symmetric=False, implicit=True, momentum="none", reference="Hairer et al. 2006, §II.3")
 
     def adjoint(self) -> Integrator:
         return self.method
@@ -173,37 +208,36 @@ class Adjoint(Integrator):
         if self.method.guarantees.energy == "projected":
             raise ValueError(f"{type(self.method).__name__} puts the energy back; that has no inverse, so no adjoint")
 
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         return self.method.init(system, clock, g0, xi0)
 
-    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        n = system.group.dim
-        zeta = system.group.log(system.group.compose(system.group.inverse(state.g), new.g))
-        return jnp.max(jnp.abs(self._mismatch(system, clock, state)(jnp.concatenate([zeta, new.p_minus[:n]]))))
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
+        return Warm(inverse=no_inverse(2 * xi.size))
 
-    def step(self, system: System, clock: Clock, state: State) -> State:
-        group, n = system.group, system.group.dim
-        ahead = self.method.step(system, clock, state)
-        zeta = group.log(group.compose(group.inverse(state.g), ahead.g))
-        guess = jnp.concatenate([zeta, ahead.p_minus])
-        root, solved, _ = self.newton.follow(self._mismatch(system, clock, state), guess, no_inverse(guess.size))
-        p = root[n:]
-        g = group.compose(state.g, group.exp(root[:n]))
-        status = jnp.where(solved, ahead.status, jnp.int32(1))
-        return ahead._replace(k=state.k + 1, g=g, p_plus=p, p_minus=p, status=status)
+    def equations(self, system: System, clock: Clock, state: State) -> Equations:
+        """For z = (log g₀⁻¹g₁, p₁)."""
+        group, n, zero = system.group, system.group.dim, jnp.asarray(0)
 
-    def _mismatch(self, system: System, clock: Clock, state: State):  # type: ignore[no-untyped-def]
-        group, n = system.group, system.group.dim
-        back = clock.part(state.k, 1.0, -1.0)
+        def cold(clock: Clock, state: State) -> State:
+            xi = system.velocity(system.action.at(state.g), state.p_minus)
+            return state._replace(k=zero, warm=self.method.cold(system, clock, zero, state.g, xi))
 
         def mismatch(z: Array) -> Array:
-            g, p = group.compose(state.g, group.exp(z[:n])), z[n:]
-            there = self.method.step(system, back, state._replace(k=jnp.asarray(0), g=g, p_plus=p, p_minus=p))
+            g, p, back = group.compose(state.g, group.exp(z[:n])), z[n:], clock.part(state.k, 1.0, -1.0)
+            there = self.method.step(system, back, cold(back, state._replace(g=g, p_plus=p, p_minus=p)))
             missed = group.log(group.compose(group.inverse(state.g), there.g))
-            normal = system.normal_momentum(system.action.at(g), p)
+            normal = system.normal_momentum(system.action.at(g), p - system.momentum_at_rest(system.action.at(g)))
             return jnp.concatenate([missed, there.p_minus - state.p_minus + normal])
 
-        return mismatch
+        on = clock.part(state.k, 0.0, 1.0)
+        ahead = self.method.step(system, on, cold(on, state))
+        guess = jnp.concatenate([group.log(group.compose(group.inverse(state.g), ahead.g)), ahead.p_minus])
+        return Equations(mismatch, guess, jnp.asarray(1e-14))
+
+    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
+        group, n = system.group, system.group.dim
+        turn = group.turn(z[:n])
+        return Outcome(group.compose(state.g, group.exp(z[:n])), z[n:], z[n:], state.memory, turn=turn)
 
 
 def compose(method: Integrator, coefficients: str | Sequence[float], order: int | None = None) -> Composition:
@@ -232,7 +266,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         if coefficients not in COEFFICIENTS:
             raise ValueError(f"coefficients must be one of {list(COEFFICIENTS)} or numbers, got {coefficients!r}")
         fractions = COEFFICIENTS[coefficients]
-        if order is None and method.guarantees.symmetric and method.order == 2 and not method.jumps:
+        if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])
     else:
         fractions = tuple(float(c) for c in coefficients)
@@ -244,9 +278,9 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
 
 
 def _require_one_step(method: Integrator) -> None:
-    if method.looks_ahead:
+    if method.holds is NextStep:
         name = type(method).__name__
-        raise ValueError(f"{name} holds more than a velocity in its state: it cannot be composed and has no adjoint")
+        raise ValueError(f"{name} holds the next step at a node: it cannot be composed and has no general adjoint")
 
 
 def same(a: Integrator, b: Integrator) -> bool:
@@ -264,7 +298,7 @@ def pair(a: Integrator, b: Integrator) -> Composition:
 
 def _order(method: Integrator, fractions: tuple[float, ...]) -> int:
     p = method.order
-    if method.jumps or abs(sum(c ** (p + 1) for c in fractions)) > 1e-12:
+    if method.guarantees.node != "velocity" or abs(sum(c ** (p + 1) for c in fractions)) > 1e-12:
         return p
     palindromic = np.allclose(fractions, fractions[::-1], rtol=1e-14)
     return p + 2 if palindromic and method.guarantees.symmetric and p % 2 == 0 else p + 1

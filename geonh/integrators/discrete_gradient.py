@@ -37,11 +37,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
-from geonh.integrators.hamel import Advance, QuasiVelocityMethod
+from geonh.integrators.base import (
+    Clock,
+    Equations,
+    Guarantees,
+    ImplicitIntegrator,
+    Outcome,
+    RetractingIntegrator,
+    State,
+    Warm,
+    no_inverse,
+)
+from geonh.integrators.hamel import arrived, node_velocity
+from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.quasi_velocities import (
     Normals,
     energy_slope,
@@ -55,12 +65,19 @@ from geonh.mechanics.quasi_velocities import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
+from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _SMALL = 1e-3
 """A difference quotient over a shorter increment has lost digits; the mean of the derivative at two nodes has all."""
+
+
+RESTING = 1e-200
+"""Where ⟨Mζ, ζ⟩/h, joule seconds, is below this a step changes no energy that a number could hold."""
+PAST = np.array([-1.5, -0.5])
+"""Times in steps, from the node, of the hẇ that ``Warm.guess`` begins with."""
 
 
 class _Step(NamedTuple):
@@ -76,7 +93,7 @@ class _Step(NamedTuple):
     change: Array
 
 
-class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
+class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     """Energy-preserving integrator.
 
     Parameters
@@ -106,32 +123,25 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         return Guarantees(
             order=2 if symmetric else 1,
             symmetric=symmetric,
-            implicit=True,
-            constraint="nodes",
             energy="always",
-            momentum="none",
             affine=False,
-            groups="any",
             reference="Gonzalez 1996; Celledoni, Eidnes, Owren, Ringholm 2020",
         )
 
     def refuse(self, system: System) -> None:
         super().refuse(system)
         if not system.is_quadratic:
-            raise ValueError(f"DiscreteGradient is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian")
-        if isinstance(system.distribution, AffineDistribution):
+            raise ValueError(f"DiscreteGradient is for ℓ quadratic in ξ; that of {system.name} is not")
+        if system.is_affine:
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
 
-    past = np.array([-1.5, -0.5])
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
+        n, wide = xi.size, self.gradient == "average"
+        return Warm(jnp.zeros((2 + wide, n)), no_inverse((1 + wide) * n))
 
-    def unknowns(self, system: System) -> tuple[int, int]:
-        n = system.group.dim
-        return (3, 2 * n) if self.gradient == "average" else (2, n)
-
-    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        h, n, tau, action = clock.dt, system.group.dim, self.tau(system), system.action
-        x = action.at(state.g)
-        p, t = system.momentum(x, xi), clock.time(state.k + 0.5)
+    def equations(self, system: System, clock: Clock, state: State) -> Equations:
+        h, action, xi = clock.dt, system.action, node_velocity(system, state)
+        x, p, t = action.at(state.g), state.p_minus, clock.time(state.k + 0.5)
         energy = system.energy(x, p)
 
         def mismatch(z: Array) -> Array:
@@ -143,16 +153,20 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
             missing = parted(N, step.change - h * push)[0]
             if self.gradient == "average":
                 return jnp.concatenate([step.zeta - h * w, missing + N.forms.T @ (N.lifts @ step.change)])
-            return h * velocity_of_momentum(system, middle, missing / 2, system.annihilator(middle) @ w)
+            mu = system.annihilator(middle)
+            return h * saddle(system.mass_matrix(middle), mu, missing / 2, mu @ w)[0]
 
-        middle = self.changes(state, np.array([0.5]))[0]
-        guess = jnp.concatenate([h * (xi + middle / 2), state.increment[2:].ravel()])
-        z, solved, inverse = self.newton.follow(mismatch, guess, state.inverse, floor=1e-14 * jnp.abs(h))
-        step = self._step(system, h, x, p, z)
+        change = interpolated(PAST, state.warm.guess[:2], np.array([0.5]))[0]
+        guess = jnp.concatenate([h * (xi + change / 2), state.warm.guess[2:].ravel()])
+        return Equations(mismatch, guess, 1e-14 * jnp.abs(h))
+
+    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
+        n, action, xi = system.group.dim, system.action, node_velocity(system, state)
+        step = self._step(system, clock.dt, action.at(state.g), state.p_minus, z)
         g = system.group.compose(state.g, self._increment(system, step.zeta))
         ahead = velocity_of_momentum(system, action.at(g), step.start + step.change)
-        kept = jnp.concatenate([state.increment[1:2], 2 * (step.w - xi)[None], z[n:].reshape(-1, n)])
-        return Advance(g, ahead, solved, 2 * tau.turn(system.group, step.zeta / 2), kept, inverse)
+        past = jnp.concatenate([state.warm.guess[1:2], 2 * (step.w - xi)[None], z[n:].reshape(-1, n)])
+        return arrived(system, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
         n, action = system.group.dim, system.action
@@ -206,9 +220,10 @@ class DiscreteGradient(QuasiVelocityMethod, RetractingIntegrator):
         slope = energy_slope(system, middle, w, step.kappa)
         ahead = action.act(x, self._increment(system, zeta))
         missing = reduced_energy(system, ahead, step.start + step.change) - energy - slope @ zeta - step.change @ w
-        size = step.momentum @ zeta
-        resting = size == 0.0
-        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * step.momentum, w
+        kinetic = system.mass_matrix(middle) @ w
+        size = kinetic @ zeta
+        resting = jnp.abs(size) < RESTING
+        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * kinetic, w
 
     def _quotients(self, system: System, x: Any, energy: Array, zeta: Array, pi: Array) -> Array:
         """Itoh–Abe's difference quotients in ζ, shape=[n]; over a short increment as Gauss's mean of the derivative."""

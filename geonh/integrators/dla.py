@@ -33,18 +33,22 @@ from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import (
     Clock,
+    Equations,
     Guarantees,
+    ImplicitIntegrator,
     Integrator,
+    NextStep,
+    Outcome,
     RetractingIntegrator,
     State,
-    arrived,
-    begun,
-    rows_of,
+    Warm,
+    no_inverse,
 )
+from geonh.integrators.discrete_flow import reflected
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve_spd
-from geonh.numerics.newton import Newton, no_inverse
+from geonh.numerics.linear import saddle
+from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
@@ -102,7 +106,7 @@ class DiscreteConstraint(Precise):
         return sum(values[1:], values[0]) / len(values)
 
 
-class DLA(RetractingIntegrator):
+class DLA(ImplicitIntegrator, RetractingIntegrator):
     """The discrete Lagrange–d'Alembert integrator.
 
     Parameters
@@ -121,8 +125,7 @@ class DLA(RetractingIntegrator):
     constraint: DiscreteConstraint
     retraction: Retraction | None
     newton: Newton
-    jumps = True
-    looks_ahead = True
+    holds = NextStep
 
     def __init__(
         self,
@@ -144,12 +147,9 @@ class DLA(RetractingIntegrator):
         return Guarantees(
             order=2 if symmetric else 1,
             symmetric=symmetric and (isinstance(self.retraction, Exponential) or not needs_exp),
-            implicit=True,
             constraint="step",
-            energy="never",
             momentum="horizontal",
-            affine=True,
-            groups="any",
+            node="increment",
             reference="Cortés, Martínez 2001, eq. 3.3; Fedorov, Zenkov 2005; Iglesias et al. 2008, definition 3.4",
         )
 
@@ -157,56 +157,50 @@ class DLA(RetractingIntegrator):
         rule, constraint = self.rule.adjoint(), self.constraint.adjoint()
         return eqx.tree_at(lambda m: (m.rule, m.constraint), self, (rule, constraint))
 
-    def turned(self, before: State, state: State) -> State:
-        return state._replace(p_plus=state.p_minus, p_minus=state.p_plus, increment=-before.increment)
-
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""
         x, h = system.action.at(g0), clock.dt
         p = system.momentum(x, xi0)
-        incoming = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))
-        mismatch = self._equations(system, clock, x, incoming, lambda p_minus: jnp.zeros_like(p))
+        leaving = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))
+        mismatch = self._node(system, clock, x, lambda p_minus: p_minus - leaving)
         zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
-        return begun(system, g0, 2 * p - p_minus, p_minus, zeta, no_inverse(zeta.size), found=solved)
+        return Outcome(g0, reflected(p_minus, p), p_minus, NextStep(zeta), found=solved)
 
-    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        x = system.action.at(new.g)
-        return jnp.max(jnp.abs(self._node(system, clock, new.k, x, new.p_plus)(new.increment)))
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
+        return Warm(inverse=no_inverse(xi.size))
 
-    def step(self, system: System, clock: Clock, state: State) -> State:
-        tau, group, h = self.tau(system), system.group, clock.dt
-        g = group.compose(state.g, tau(group, state.increment))
-        x = system.action.at(g)
-        p_plus = self.rule.legendre_plus(system, tau, h, system.action.at(state.g), state.increment, x)
-        equations, floor = self._node(system, clock, state.k + 1, x, p_plus), 1e-14 * jnp.abs(h)
-        zeta, solved, inverse = self.newton.follow(equations, state.increment, state.inverse, floor)
-        p_minus = self.rule.legendre_minus(system, tau, h, x, zeta)
-        rows, turn = rows_of(system, x), tau.turn(group, zeta)
-        return arrived(state, g, p_plus, p_minus, zeta, rows, inverse, found=solved, turn=turn)
+    def equations(self, system: System, clock: Clock, state: State) -> Equations:
+        _, x, p_plus = self._arrival(system, clock, state)
+        h, t, u = clock.dt, clock.time(state.k + 1), clock.control(state.k + 1)
 
-    def _node(self, system: System, clock: Clock, k: Array, x: Any, p_plus: Array) -> Callable[[Array], Array]:
-        """The equations of the node k for ζ, the force taken at the average momentum."""
-        t, u, h = clock.time(k), clock.control(k), clock.dt
-
-        def impulse(p_minus: Array) -> Array:
+        def jump(p_minus: Array) -> Array:
             if system.forces is None:
-                return jnp.zeros_like(p_minus)
-            return h * system.force(t, x, system.velocity(x, (p_plus + p_minus) / 2), u)
+                return p_minus - p_plus
+            return p_minus - p_plus - h * system.force(t, x, system.velocity(x, (p_plus + p_minus) / 2), u)
 
-        return self._equations(system, clock, x, p_plus, impulse)
+        return Equations(self._node(system, clock, x, jump), state.memory.zeta, 1e-14 * jnp.abs(h))
 
-    def _equations(self, system: System, clock: Clock, x: Any, incoming: Array, impulse: Callable) -> Callable:
+    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
+        tau = self.tau(system)
+        g, x, p_plus = self._arrival(system, clock, state)
+        p_minus = self.rule.legendre_minus(system, tau, clock.dt, x, z)
+        return Outcome(g, p_plus, p_minus, NextStep(z), turn=tau.turn(system.group, z))
+
+    def _arrival(self, system: System, clock: Clock, state: State) -> tuple[Point, Any, Array]:
+        """The next node, which is known, and the momentum F⁺ that comes in there."""
+        tau, zeta = self.tau(system), state.memory.zeta
+        g = system.group.compose(state.g, tau(system.group, zeta))
+        x = system.action.at(g)
+        return g, x, self.rule.legendre_plus(system, tau, clock.dt, system.action.at(state.g), zeta, x)
+
+    def _node(self, system: System, clock: Clock, x: Any, jump: Callable) -> Callable[[Array], Array]:
+        """The equations of a node for ζ: P* of the jump of the momentum, and across it φ(x, ζ)."""
         tau, h = self.tau(system), clock.dt
 
         def mismatch(zeta: Array) -> Array:
-            p_minus = self.rule.legendre_minus(system, tau, h, x, zeta)
-            jump = p_minus - incoming - impulse(p_minus)
-            if system.distribution is None:
-                return jump
-            mu = system.annihilator(x)
-            raised = solve_spd(system.mass_matrix(x), mu.T)
-            allowed = raised.T @ jump - self.constraint(system, tau, h, x, zeta)
-            return jump - mu.T @ solve_spd(mu @ raised, allowed)
+            impulse = jump(self.rule.legendre_minus(system, tau, h, x, zeta))
+            mu, phi = system.annihilator(x), self.constraint(system, tau, h, x, zeta)
+            return impulse + mu.T @ saddle(system.mass_matrix(x), mu, impulse, phi)[1]
 
         return mismatch

@@ -24,7 +24,7 @@ eqs. 6, 10, 17, 24, 28.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,16 +32,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.geometry.distribution import AffineDistribution
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, State, arrived, begun, rows_of
+from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
-from geonh.numerics.linear import gram_schmidt, solve_spd
+from geonh.numerics.linear import orthonormal_forms, saddle
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
 BUILT_IN = ("group", "constraint", "energy")
+
+
+class Targets(NamedTuple):
+    """What the feedback holds besides the node: the first integrals at the start, in one vector."""
+
+    values: Array
 
 
 class Feedback(Integrator):
@@ -62,6 +67,7 @@ class Feedback(Integrator):
     gains: tuple[float, ...] = eqx.field(static=True)
     solver: Any = eqx.field(static=True)
     orthonormal: bool = eqx.field(static=True)
+    holds = Targets
 
     def __init__(
         self, gains: float | Mapping[str, float] = 100.0, solver: Any = "euler", *, orthonormal: bool = True
@@ -80,20 +86,16 @@ class Feedback(Integrator):
         order = SOLVERS[self.solver][1] if isinstance(self.solver, str) else int(self.solver.order(None) or 1)
         return Guarantees(
             order=order,
-            symmetric=False,
             implicit=False,
             constraint="none",
-            energy="never",
-            momentum="none",
             affine=False,
-            groups="any",
             reference="Chang, Perlmutter 2019, eqs. 6, 10, 17, 24, 28",
         )
 
     def refuse(self, system: System) -> None:
         if not system.is_quadratic:
             raise ValueError(f"Feedback is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian")
-        if isinstance(system.distribution, AffineDistribution):
+        if system.is_affine:
             raise ValueError(f"Feedback is for linear constraints; those of {system.name} are affine: use GNI or Gauss")
         unknown = [name for name in self.names if name not in (*BUILT_IN, *system.first_integrals)]
         if unknown:
@@ -123,25 +125,17 @@ class Feedback(Integrator):
     def forms(self, system: System, x: Any) -> Array:
         """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
         mu = system.annihilator(x)
-        if not self.orthonormal:
-            return mu
-        return gram_schmidt(mu, solve_spd(system.mass_matrix(x), jnp.eye(system.group.dim)))
+        return orthonormal_forms(system.mass_matrix(x), mu)[0] if self.orthonormal else mu
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
-        """c = μM⁻¹p, shape=[m]."""
-        return self.forms(system, x) @ solve_spd(system.mass_matrix(x), p)
+        """c = μM⁻¹(p − π₀), shape=[m]."""
+        return self.forms(system, x) @ system.velocity(x, p)
 
     def hamiltonian(self, system: System, x: Any, p: Array) -> Array:
-        """h̃(x, p), scalar."""
-        raised = solve_spd(system.mass_matrix(x), p)
-        energy = 0.5 * p @ raised
-        if system.potential is not None:
-            energy = energy + system.potential(x, system.parameters)
-        if system.distribution is None:
-            return energy
-        mu = self.forms(system, x)
-        c = mu @ raised
-        return energy - 0.5 * c @ solve_spd(mu @ solve_spd(system.mass_matrix(x), mu.T), c)
+        """h̃(x, p), scalar: the energy of the velocity's part along the constraint."""
+        kinetic = p - system.momentum_at_rest(x)
+        tangent = saddle(system.mass_matrix(x), mu := self.forms(system, x), kinetic, jnp.zeros(len(mu)))[0]
+        return 0.5 * kinetic @ tangent + system.potential_energy(x)
 
     def field(self, system: System, t: Array, z: Array, u: Any = None) -> Array:
         """The extended vector field at z = (g as a vector, p), shape of z."""
@@ -151,11 +145,9 @@ class Feedback(Integrator):
         eta = jax.grad(lambda p: self.hamiltonian(system, x, p))(p)
         push = group.ad_star(eta, p) - action.coanchor(lambda x: self.hamiltonian(system, x, p), x)
         push = push + system.force(t, x, eta, u)
-        if system.distribution is not None:
-            mu = self.forms(system, x)
-            moving = (action.anchor(x, eta), push)
-            turning = jax.jvp(lambda x, p: self.constraint_momenta(system, x, p), (x, p), moving)[1]
-            push = push - mu.T @ solve_spd(mu @ solve_spd(system.mass_matrix(x), mu.T), turning)
+        mu, moving = self.forms(system, x), (action.anchor(x, eta), push)
+        turning = jax.jvp(lambda x, p: self.constraint_momenta(system, x, p), (x, p), moving)[1]
+        push = push + mu.T @ saddle(system.mass_matrix(x), mu, jnp.zeros_like(push), -turning)[1]
         return jnp.concatenate([group.to_vector(group.left_tangent(g, eta)), push])
 
     # --- the feedback --------------------------------------------------------------------------------------
@@ -163,7 +155,7 @@ class Feedback(Integrator):
         """V at z = (g as a vector, p), scalar; ``targets`` are the first integrals at the start."""
         g, p = self._split(system, z)
         value = self._gain("group") * system.group.defect(g) if self._gain("group") else jnp.zeros(())
-        if self._gain("constraint") and system.distribution is not None:
+        if self._gain("constraint"):
             c = self.constraint_momenta(system, system.action.at(g), p)
             value = value + self._gain("constraint") / 2 * c @ c
         missed = self._integrals(system, z) - targets
@@ -202,22 +194,16 @@ class Feedback(Integrator):
         return jnp.concatenate([system.group.to_vector(g0), system.momentum(system.action.at(g0), xi0)])
 
     # --- stepping ------------------------------------------------------------------------------------------
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        p = system.momentum(system.action.at(g0), xi0)
-        return begun(system, g0, p, p, self._integrals(system, self._start(system, g0, xi0)))
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
+        targets = Targets(self._integrals(system, self._start(system, g0, xi0)))
+        return super().init(system, clock, g0, xi0)._replace(memory=targets)
 
-    def turned(self, before: State, state: State) -> State:
-        return state  # what the state holds besides g and p are values at the start
-
-    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        return jnp.zeros(())
-
-    def step(self, system: System, clock: Clock, state: State) -> State:
+    def step(self, system: System, clock: Clock, state: State) -> Outcome:
         z = jnp.concatenate([system.group.to_vector(state.g), state.p_minus])
 
         def slope(c: Any, z: Array) -> Array:
             t = clock.time(state.k + c)
-            attraction = jax.grad(lambda z: self.lyapunov(system, z, state.increment))(z)
+            attraction = jax.grad(lambda z: self.lyapunov(system, z, state.memory.values))(z)
             return self.field(system, t, z, clock.between(t)) - attraction
 
         if isinstance(self.solver, str):
@@ -225,7 +211,7 @@ class Feedback(Integrator):
         else:
             z = _diffrax_step(self.solver, slope, clock.dt, z)
         g, p = self._split(system, z)
-        return arrived(state, g, p, p, state.increment, rows_of(system, system.action.at(g)))
+        return Outcome(g, p, p, state.memory)
 
 
 def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:

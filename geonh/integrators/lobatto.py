@@ -1,26 +1,29 @@
 r"""Nonholonomic variational integrators of high order: partitioned Runge–Kutta, Lobatto IIIA–IIIB.
 
-In the chart g = g_k τ(σ) of a step the Lagrangian is L(σ, σ̇) = ℓ(x_k·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of
-IIIB and weights b, the stages satisfy
+In a chart g = cτ(σ) centred in the middle of the step, g_k = cτ(−δ), g_{k+1} = cτ(δ), the Lagrangian is
+L(σ, σ̇) = ℓ(c·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of IIIB and weights b, the stages satisfy
 
-    Q_i = hΣ_j a_ij V_j,    P_i = p_k + hΣ_j â_ij Ṗ_j,    P_i = ∂L/∂σ̇(Q_i, V_i),
-    Ṗ_j = ∂L/∂σ(Q_j, V_j) + dτ_{−Q_j}ᵀ(f_j + μ(x_j)ᵀΛ_j),
-    p_i = p_k + hΣ_j a_ij Ṗ_j,   μ(x_i)ξ(Q_i, p_i) = b(x_i),   i = 2, …, s,
+    Q_i = −δ + hΣ_j a_ij V_j,   δ = (h/2)Σ_j b_j V_j,   π_i = π₀ + hΣ_j â_ij Ṗ_j,   π_i = ∂L/∂σ̇(Q_i, V_i),
+    Ṗ_j = ∂L/∂σ(Q_j, V_j) + dτ_{−Q_j}ᵀ(f_j + μ̂(x_j)ᵀΛ_j),   π₀ = dτ_δᵀ p_k,
+    P_i = π₀ + hΣ_j a_ij Ṗ_j,   μ(x_i)ξ(Q_i, P_i) = b(x_i),   i = 2, …, s,
 
-and p_{k+1} is p_s carried back to the node, (dτ_{−Q_s}⁻¹)ᵀp_s. The constraint holds at the nodes. Λ₁ is the last
-step's Λ_s (at node 0 the exact multiplier), so the multiplier is continuous. Order 2s − 2; s = 2 on a vector space
-is RATTLE. The unknowns are hV and hΛ; Newton's iteration begins from the polynomials of the last step, corrected by
+and p_{k+1} is P_s carried back to the node, (dτ_{−δ}⁻¹)ᵀP_s. The constraint holds at the nodes. The s multipliers Λ_j
+are the values of one polynomial of degree s − 2: one to each constraint solved, so that nothing is handed on but (g, p̃),
+the step is its own adjoint, and no multiplier alternates. (With Λ₁ taken from the step before, as the papers do, it
+does, and spoils long runs of systems that contract the phase space.) The forms μ̂ = (μN_cᵀ)⁻¹μ are those of the
+distribution, in the basis of its normals N_c at the centre: so the result does not depend on how they are written.
+
+Order 2s − 2. The unknowns are hV and hΛ; Newton's iteration begins from the polynomials of the last step, corrected by
 what they missed in the steps before.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
 nonholonomic mechanical systems*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for
-constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996).
+constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996); centred charts: Zanna, Engø, Munthe-Kaas 2001.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -31,13 +34,24 @@ from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State, arrived, begun, rows_of
-from geonh.integrators.tableaux import interpolated
+from geonh.integrators.base import (
+    Clock,
+    Equations,
+    Guarantees,
+    ImplicitIntegrator,
+    Outcome,
+    RetractingIntegrator,
+    State,
+    Warm,
+    no_inverse,
+)
+from geonh.integrators.tableaux import interpolated, interpolation
 from geonh.mechanics.equations import accelerations
+from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
-from geonh.numerics.linear import solve_spd
-from geonh.numerics.newton import Newton, no_inverse
+from geonh.numerics.linear import Saddle, saddle_inverses
+from geonh.numerics.newton import Newton
 
 _S5 = 5.0**0.5
 IIIA = {
@@ -54,28 +68,35 @@ IIIA = {
 }
 
 
+def _centred(a: np.ndarray) -> np.ndarray:
+    """Coefficients of the positions from the centre of the step, a_ij − b_j/2."""
+    return a - a[-1] / 2
+
+
 def _conjugate(a: np.ndarray) -> np.ndarray:
     """â with b_i â_ij + b_j a_ji = b_i b_j: the symplectic partner."""
     b = a[-1]
     return b - (b * a.T / b[:, None])
 
 
-class _Stages(NamedTuple):
-    """Stages of a step: positions in the chart, momenta and their slopes, each of shape=[s, n]."""
+_POLYNOMIAL = {s: interpolation(nodes[1:], nodes) for s, nodes in ((s, np.sum(a, axis=1)) for s, a in IIIA.items())}
+"""Values at the s nodes of the polynomial of degree s − 2 with given values at all but the first, shape=[s, s − 1]."""
 
+
+class _Stages(NamedTuple):
+    """Stages of a step: δ, the normals at the centre and its base point; π₀; positions Q in the chart, momenta π and
+    slopes Ṗ, each of shape=[s, n]."""
+
+    delta: Array
+    centre: Any
+    N: Normals
+    start: Array
     Q: Array
     momenta: Array
     slopes: Array
 
 
-def _each(function: Callable, columns: tuple[Array, ...]) -> Any:
-    """Of every stage; in a loop where there are several, so that the program is as short as that of one."""
-    if len(columns[0]) > 1:
-        return lax.map(function, columns)
-    return jax.tree.map(lambda made: made[None], function(tuple(column[0] for column in columns)))
-
-
-class Lobatto(RetractingIntegrator):
+class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     """Nonholonomic partitioned Runge–Kutta method of Lobatto IIIA–IIIB type, on groups through a retraction.
 
     Parameters
@@ -91,7 +112,6 @@ class Lobatto(RetractingIntegrator):
     stages: int = eqx.field(static=True)
     retraction: Retraction | None
     newton: Newton
-    looks_ahead = True
 
     def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
         if stages not in IIIA:
@@ -102,111 +122,100 @@ class Lobatto(RetractingIntegrator):
     def guarantees(self) -> Guarantees:
         return Guarantees(
             order=2 * self.stages - 2,
-            symmetric=False,
-            implicit=True,
-            constraint="nodes",
-            energy="never",
-            momentum="none",
-            affine=True,
-            groups="any",
+            symmetric=True,
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
-    def turned(self, before: State, state: State) -> State:
-        return state  # the multipliers stay, and the stages are a guess only
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
+        t = clock.time(k)
+        lam = accelerations(system, t, g, xi, clock.between(t))[1]
+        z = clock.dt * jnp.concatenate([jnp.tile(xi, self.stages), jnp.tile(lam, self.stages - 1)])
+        return Warm(jnp.stack([z, 0 * z, 0 * z]), no_inverse(z.size))
 
-    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        p, t = system.momentum(system.action.at(g0), xi0), clock.time(0)
-        lam = accelerations(system, t, g0, xi0, clock.between(t))[1]
-        z = clock.dt * jnp.concatenate([jnp.tile(xi0, self.stages), jnp.tile(lam, self.stages - 1)])
-        return begun(system, g0, p, p, jnp.stack([z, 0 * z, 0 * z]), no_inverse(z.size))
-
-    def residual(self, system: System, clock: Clock, state: State, new: State) -> Array:
-        return jnp.max(jnp.abs(self._left_over(system, clock, state, new.increment[0], self._leading(system, state))))
-
-    def step(self, system: System, clock: Clock, state: State) -> State:
-        tau, group, h = self.tau(system), system.group, clock.dt
-        leading = self._leading(system, state)
-        expected = apart(h, lambda z: self._continued(system, z), state.increment[0])
-        missed, before = state.increment[1:]
-        guess = expected + 2 * missed - before
-        floor = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / h))  # hΛ is known as well as p, not as hp
-        z, solved, inverse = self.newton.follow(
-            lambda z: self._left_over(system, clock, state, z, leading), guess, state.inverse, floor
-        )
-        stages = apart(h, lambda z: self._stages(system, clock, state, z), z)
-        last = stages.Q[-1]
-        g = group.compose(state.g, tau(group, last))
-        p = tau.pull(group, -last, state.p_minus + h * (IIIA[self.stages][-1] @ stages.slopes))
-        rows, turn = rows_of(system, system.action.at(g)), tau.turn(group, last)
-        return arrived(state, g, p, p, jnp.stack([z, z - expected, missed]), rows, inverse, found=solved, turn=turn)
-
-    def _continued(self, system: System, z: Array) -> Array:
-        """hV and hΛ of the next step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
-        tau, group, a, nodes = self.tau(system), system.group, IIIA[self.stages], np.sum(IIIA[self.stages], axis=1)
-        steps, free = self._parts(system, z)
-        turned = _each(lambda at: tau.dtau(group, -at[0]) @ at[1], (jnp.asarray(a) @ steps, steps))
-        turned = interpolated(nodes, turned, 1 + nodes)
-        steps = _each(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (jnp.asarray(a) @ turned, turned))
-        return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
-
-    def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
-        """hV, shape=[s, n], and hΛ, shape=[s − 1, m]."""
-        s, n = self.stages, system.group.dim
-        return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
-
-    def _leading(self, system: System, state: State) -> tuple[Array, Array, Array]:
-        """M⁻¹, M⁻¹μᵀ and (μM⁻¹μᵀ)⁻¹ at the node."""
+    def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x = system.action.at(state.g)
-        mu = system.annihilator(x)
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
-        M_inv, raised = jnp.split(solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T), [len(M)], axis=1)
-        return M_inv, raised, solve_spd(mu @ raised, jnp.eye(len(mu)))
+        leading = saddle_inverses(M, system.annihilator(x))
+        missed, before = state.warm.guess[1:]
+        guess = self._expected(system, clock, state) + 2 * missed - before
+        scale = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / clock.dt))  # hΛ is known as well as p, not as hp
+        return Equations(lambda z: self._left_over(system, clock, state, z, leading), guess, scale)
 
+    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
+        tau, group, h = self.tau(system), system.group, clock.dt
+        stages = apart(h, lambda z: self._stages(system, clock, state, z), z)
+        half = tau(group, stages.delta)
+        g = group.compose(group.compose(state.g, half), half)
+        p = tau.pull(group, -stages.delta, stages.start + h * (IIIA[self.stages][-1] @ stages.slopes))
+        past = jnp.stack([z, z - self._expected(system, clock, state), state.warm.guess[1]])
+        return Outcome(g, p, p, warm=Warm(past), turn=2 * tau.turn(group, stages.delta))
+
+    # --- the equations -------------------------------------------------------------------------------------
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
-        tau, group, h, x0 = self.tau(system), system.group, clock.dt, system.action.at(state.g)
+        tau, group, h, a = self.tau(system), system.group, clock.dt, IIIA[self.stages]
         steps, free = self._parts(system, z)
-        start = self._parts(system, state.increment[0])[1][-1:]  # Λ₁
+        delta, Q = jnp.asarray(a[-1] / 2) @ steps, jnp.asarray(_centred(a)) @ steps
+        centre = system.action.act(system.action.at(state.g), tau(group, delta))
+        N = normals(system, centre)
 
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
-            """P and Ṗ."""
+            """π and Ṗ."""
             q, v, lam, c = at
-            x, t = self._at(system, x0, q), clock.time(state.k + c)
+            x, t = self._at(system, centre, q), clock.time(state.k + c)
             xi, back = jax.vjp(lambda q: tau.dtau(group, -q) @ v, q)
-            f = system.force(t, x, xi, clock.between(t)) + system.annihilator(x).T @ lam
+            f = system.force(t, x, xi, clock.between(t)) + aligned_constraint(system, x, N)[0].T @ lam
             f = f + system.action.coanchor(lambda x: system.lagrangian(x, xi), x)
             p, left = system.momentum(x, xi), tau.dtau(group, -q)
             return left.T @ p, back(p)[0] + left.T @ f
 
-        Q, a = jnp.asarray(IIIA[self.stages]) @ steps, IIIA[self.stages]
-        at = (Q, steps / h, jnp.concatenate([start, free]) / h, jnp.asarray(np.sum(a, axis=1)))
-        first = stage(tuple(column[0] for column in at))  # at the node, where Q = 0 and τ and dτ are known
-        others = _each(stage, tuple(column[1:] for column in at))
-        return _Stages(Q, *(jnp.concatenate([one[None], more]) for one, more in zip(first, others, strict=True)))
+        lam = jnp.asarray(_POLYNOMIAL[self.stages]) @ free
+        momenta, slopes = lax.map(stage, (Q, steps / h, lam / h, jnp.asarray(np.sum(a, axis=1))))
+        start = tau.dtau(group, delta).T @ state.p_minus
+        return _Stages(delta, centre, N, start, Q, momenta, slopes)
 
-    def _left_over(
-        self, system: System, clock: Clock, state: State, z: Array, leading: tuple[Array, Array, Array]
-    ) -> Array:
+    def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
         """What the unknowns z = (hV, hΛ) leave of the equations.
 
         That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀδ(hΛ) for the momenta
         and aμM⁻¹μᵀδ(hΛ) for the constraints: then it changes little from step to step though the forms turn with the
         body. The constraints are taken at the positions after the momenta's correction.
         """
-        h, a, x0 = clock.dt, IIIA[self.stages], system.action.at(state.g)
-        Q, momenta, slopes = self._stages(system, clock, state, z)
-        M_inv, raised, S_inv = leading
-        off = h * (momenta - state.p_minus - h * jnp.asarray(_conjugate(a)) @ slopes) @ M_inv
-        positions, nodes = Q - jnp.asarray(a) @ off, state.p_minus + h * jnp.asarray(a) @ slopes
-        constraints = _each(lambda at: self._constraint(system, x0, *at), (positions[1:], nodes[1:]))
-        missing = np.linalg.inv(a[1:, 1:]) @ constraints @ S_inv
-        off = off + h * (_conjugate(a)[:, 1:] @ missing) @ raised.T
+        h, a, poly = clock.dt, IIIA[self.stages], _POLYNOMIAL[self.stages]
+        made = self._stages(system, clock, state, z)
+        off = h * (made.momenta - made.start - h * jnp.asarray(_conjugate(a)) @ made.slopes) @ leading.inverse
+        positions = made.Q - jnp.asarray(_centred(a)) @ off
+        nodes = made.start + h * jnp.asarray(a) @ made.slopes
+
+        def constraint(at: tuple[Array, Array]) -> Array:
+            """μ̂ξ − b̂ at a stage, from its position and momentum in the chart."""
+            x, mine = self._at(system, made.centre, at[0]), self.tau(system).pull(system.group, -at[0], at[1])
+            mu, b = aligned_constraint(system, x, made.N)
+            return mu @ system.velocity(x, mine) - b
+
+        constraints = lax.map(constraint, (positions[1:], nodes[1:]))
+        missing = np.linalg.inv(a[1:] @ poly) @ constraints @ leading.schur
+        off = off + h * (_conjugate(a) @ poly @ missing) @ leading.raised.T
         return jnp.concatenate([off.ravel(), missing.ravel()])
 
-    def _at(self, system: System, x0: Any, q: Array) -> Any:
-        return system.action.act(x0, self.tau(system)(system.group, q))
+    def _at(self, system: System, centre: Any, q: Array) -> Any:
+        return system.action.act(centre, self.tau(system)(system.group, q))
 
-    def _constraint(self, system: System, x0: Any, q: Array, p: Array) -> Array:
-        """μξ − b at a stage, from its position and momentum in the chart."""
-        x = self._at(system, x0, q)
-        return system.constraint_residual(x, system.velocity(x, self.tau(system).pull(system.group, -q, p)))
+    def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
+        """hV, shape=[s, n], and hΛ at the stages but the first, shape=[s − 1, m]."""
+        s, n = self.stages, system.group.dim
+        return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
+
+    # --- the guess -----------------------------------------------------------------------------------------
+    def _expected(self, system: System, clock: Clock, state: State) -> Array:
+        """hV and hΛ of this step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
+        tau, group, a = self.tau(system), system.group, IIIA[self.stages]
+        nodes, centred = np.sum(a, axis=1), jnp.asarray(_centred(a))
+
+        def continued(z: Array) -> Array:
+            steps, free = self._parts(system, z)
+            turned = lax.map(lambda at: tau.dtau(group, -at[0]) @ at[1], (centred @ steps, steps))
+            turned = interpolated(nodes, turned, 1 + nodes)
+            steps = lax.map(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (centred @ turned, turned))
+            return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
+
+        return apart(clock.dt, continued, state.warm.guess[0])

@@ -17,6 +17,7 @@ from geonh.integrators.lobatto import Lobatto
 from geonh.integrators.pontryagin import Pontryagin
 from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
+from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
 
 
@@ -37,6 +38,7 @@ def _midpoint(coefficients: str) -> Callable[..., Integrator]:
 
 
 methods: dict[str, Method] = {
+    "projected": Method(SymmetricProjection, "symmetric projection of the variational integrator: the default"),
     "gni": Method(GNI, "geometric nonholonomic integrator"),
     "variational": Method(Variational, "variational integrator, without constraints"),
     "euler-a": Method(EulerA, "GNI with the left rectangle rule"),

@@ -34,10 +34,22 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
-from geonh.integrators.base import Clock, Guarantees, RetractingIntegrator, State
-from geonh.integrators.hamel import Advance, QuasiVelocityMethod
-from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
+from geonh.integrators.base import (
+    Clock,
+    Equations,
+    Guarantees,
+    ImplicitIntegrator,
+    Integrator,
+    Outcome,
+    RetractingIntegrator,
+    State,
+    Warm,
+    no_inverse,
+)
+from geonh.integrators.hamel import arrived, node_velocity
+from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, interpolated, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
@@ -46,7 +58,7 @@ from geonh.numerics.newton import Newton
 TABLEAUX = {4: RK4, 6: BUTCHER6}
 
 
-class RKMK(QuasiVelocityMethod, RetractingIntegrator):
+class RKMK(RetractingIntegrator):
     """Runge–Kutta–Munthe-Kaas in quasi-velocities, explicit.
 
     Parameters
@@ -69,10 +81,10 @@ class RKMK(QuasiVelocityMethod, RetractingIntegrator):
     def guarantees(self) -> Guarantees:
         return explicit(self.stages_order, "Munthe-Kaas 1999; Iserles, Munthe-Kaas, Nørsett, Zanna 2000, §4")
 
-    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
+    def step(self, system: System, clock: Clock, state: State) -> Outcome:
         a, b = TABLEAUX[self.stages_order]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
-        x, w, act = system.action.at(state.g), xi, system.action.act
+        x, w, act = system.action.at(state.g), node_velocity(system, state), system.action.act
         N = normals(system, x)
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(b)):
@@ -83,18 +95,19 @@ class RKMK(QuasiVelocityMethod, RetractingIntegrator):
         sigma = weighted(h * b, [s for s, _ in slopes], n)
         g = group.compose(state.g, tau(group, sigma))
         xi = restored(system, system.action.at(g), w + weighted(h * b, [r for _, r in slopes], n), N)
-        return Advance(g, xi, jnp.asarray(True), tau.turn(group, sigma), state.increment, state.inverse)
+        return arrived(system, g, xi, tau.turn(group, sigma))
 
 
-class CommutatorFree(QuasiVelocityMethod):
+class CommutatorFree(Integrator):
     """The commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
 
     @property
     def guarantees(self) -> Guarantees:
         return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
 
-    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
-        group, h, x, w, act = system.group, clock.dt, system.action.at(state.g), xi, system.action.act
+    def step(self, system: System, clock: Clock, state: State) -> Outcome:
+        group, h, act = system.group, clock.dt, system.action.act
+        x, w = system.action.at(state.g), node_velocity(system, state)
         N = normals(system, x)
 
         def slope(c: float, x: Any, w: Array) -> tuple[Array, Array]:
@@ -111,10 +124,10 @@ class CommutatorFree(QuasiVelocityMethod):
         turn = group.turn(first) + group.turn(second)
         g = group.compose(group.compose(state.g, group.exp(first)), group.exp(second))
         xi = restored(system, system.action.at(g), w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
-        return Advance(g, xi, jnp.asarray(True), turn, state.increment, state.inverse)
+        return arrived(system, g, xi, turn)
 
 
-class Gauss(QuasiVelocityMethod, RetractingIntegrator):
+class Gauss(ImplicitIntegrator, RetractingIntegrator):
     """Gauss collocation in quasi-velocities, symmetric.
 
     Parameters
@@ -141,44 +154,25 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
         return Guarantees(
             order=2 * self.stages,
             symmetric=True,
-            implicit=True,
-            constraint="nodes",
-            energy="never",
-            momentum="none",
-            affine=True,
-            groups="any",
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
     @property
-    def past(self) -> np.ndarray:  # type: ignore[override]
+    def past(self) -> np.ndarray:
+        """Times in steps, from the node, of the hẇ that ``Warm.guess`` holds, shape=[k, n]."""
         nodes = np.sum(GAUSS[self.stages][0], axis=1)
         return nodes - 1 if self.stages > 1 else np.append(nodes - 2, nodes - 1)
 
-    def unknowns(self, system: System) -> tuple[int, int]:
-        return len(self.past), self.stages * system.group.dim
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
+        return Warm(jnp.zeros((len(self.past), xi.size)), no_inverse(self.stages * xi.size))
 
-    def advance(self, system: System, clock: Clock, state: State, xi: Array) -> Advance:
+    def equations(self, system: System, clock: Clock, state: State) -> Equations:
         a, b = GAUSS[self.stages]
-        tau, group, h, c = self.tau(system), system.group, clock.dt, np.sum(a, axis=1)
-        action, shape = system.action, (len(b), group.dim)
-        x = action.at(state.g)
-
-        def stages(function: Callable, *columns: Any) -> Any:
-            """Of every stage; in a loop, so that the program is as short as that of one."""
-            if len(b) > 1:
-                return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
-            return jax.tree.map(lambda one: one[None], function(*(column[0] for column in columns)))
-
-        def chart(z: Array) -> tuple[Array, Array, Array]:
-            """δ, and the stages' σ and ξ."""
-            K = z.reshape(shape)
-            delta = jnp.asarray(b / 2) @ K
-            sigma = jnp.asarray(a) @ K - delta
-            return delta, sigma, K / h if len(b) == 1 else stages(lambda s, K: tau.dtau(group, -s) @ K / h, sigma, K)
+        tau, group, action, h, c = self.tau(system), system.group, system.action, clock.dt, np.sum(a, axis=1)
+        x, xi = action.at(state.g), node_velocity(system, state)
 
         def mismatch(z: Array) -> Array:
-            delta, sigma, xis = chart(z)
+            delta, sigma, xis = self._chart(system, h, z)
             centre = action.act(x, tau(group, delta))
             N = normals(system, centre)
 
@@ -188,31 +182,41 @@ class Gauss(QuasiVelocityMethod, RetractingIntegrator):
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
                 return rate, N.lifts.T @ system.constraint_residual(x, xi)
 
-            rates, off = stages(stage, sigma, xis, c)
+            rates, off = self._each(stage, sigma, xis, c)
             return h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
 
-        xis = xi + a @ self.changes(state, c)
-        guess = stages(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
-        floor = 1e-14 * jnp.abs(h)
-        z, solved, inverse = self.newton.follow(mismatch, guess.ravel(), state.inverse, floor)
-        delta, _, xis = chart(z)
+        xis = xi + a @ interpolated(self.past, state.warm.guess, c)
+        guess = self._each(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
+        return Equations(mismatch, guess.ravel(), 1e-14 * jnp.abs(h))
+
+    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
+        a, b = GAUSS[self.stages]
+        tau, group, action, xi = self.tau(system), system.group, system.action, node_velocity(system, state)
+        delta, _, xis = self._chart(system, clock.dt, z)
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
-        g, N = group.compose(group.compose(state.g, half), half), normals(system, action.act(x, half))
+        N = normals(system, action.act(action.at(state.g), half))
+        g = group.compose(group.compose(state.g, half), half)
         xi = restored(system, action.at(g), xi + b @ changes, N)
-        past = jnp.concatenate([state.increment, changes])[-len(self.past) :]
-        return Advance(g, xi, solved, 2 * tau.turn(group, delta), past, inverse)
+        past = jnp.concatenate([state.warm.guess, changes])[-len(self.past) :]
+        return arrived(system, g, xi, 2 * tau.turn(group, delta), guess=past)
+
+    def _each(self, function: Callable, *columns: Any) -> Any:
+        """Of every stage; in a loop, so that the program is as short as that of one."""
+        if self.stages > 1:
+            return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
+        return jax.tree.map(lambda one: one[None], function(*(column[0] for column in columns)))
+
+    def _chart(self, system: System, h: Array, z: Array) -> tuple[Array, Array, Array]:
+        """δ, and the stages' σ and ξ, of the unknowns hσ̇."""
+        a, b = GAUSS[self.stages]
+        tau, K = self.tau(system), z.reshape(len(b), -1)
+        delta = jnp.asarray(b / 2) @ K
+        sigma = jnp.asarray(a) @ K - delta
+        if len(b) == 1:
+            return delta, sigma, K / h
+        return delta, sigma, self._each(lambda s, K: tau.dtau(system.group, -s) @ K / h, sigma, K)
 
 
 def explicit(order: int, reference: str) -> Guarantees:
     """Guarantees of an explicit method in quasi-velocities."""
-    return Guarantees(
-        order=order,
-        symmetric=False,
-        implicit=False,
-        constraint="nodes",
-        energy="never",
-        momentum="none",
-        affine=True,
-        groups="any",
-        reference=reference,
-    )
+    return Guarantees(order=order, implicit=False, reference=reference)

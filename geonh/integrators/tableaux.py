@@ -64,12 +64,15 @@ def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Arr
     return total
 
 
-def interpolated(nodes: np.ndarray, values: Array, at: np.ndarray | Array) -> Array:
+def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Matrix, shape=[k, s], from values at s nodes to those of their polynomial at other places, shape=[k]."""
+    others = [np.delete(nodes, j) for j in range(len(nodes))]
+    return np.stack([np.prod((at[:, None] - o) / (c - o), axis=1) for c, o in zip(nodes, others, strict=True)], axis=1)
+
+
+def interpolated(nodes: np.ndarray, values: Array, at: np.ndarray) -> Array:
     """The polynomial with values, shape=[s, …], at s nodes, at other places, shape=[k]."""
-    c = np.asarray(nodes, dtype=np.float64)
-    others = [np.delete(c, j) for j in range(len(c))]
-    basis = [jnp.prod((jnp.asarray(at)[:, None] - rest) / (c[j] - rest), axis=1) for j, rest in enumerate(others)]
-    return jnp.stack(basis, axis=1) @ values
+    return jnp.asarray(interpolation(nodes, at)) @ values
 
 
 def explicit_step(

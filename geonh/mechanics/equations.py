@@ -18,7 +18,7 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
-from geonh.numerics.linear import solve_spd
+from geonh.numerics.linear import saddle
 from geonh.numerics.precision import as_float64, float64, in_float64
 
 
@@ -38,20 +38,9 @@ def accelerations_at(system: System, t: Array, x: Any, xi: Array, u: Any = None)
         + system.force(t, x, xi, u)
         - drift
     )
-    H = system.mass_matrix(x, xi)
-    if system.distribution is None:
-        return solve_spd(H, force), jnp.zeros(0)
-    mu = system.annihilator(x)
+    H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    return apart(jnp.asarray(t, H.dtype), constrained, H, mu, force, -turning)
-
-
-def constrained(H: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
-    """v and λ, shapes [n] and [m], with Hv − μᵀλ = force, μv = right; H symmetric and positive definite."""
-    solved = solve_spd(H, jnp.concatenate([mu, force[None]]).T)
-    raised, free = solved[:, :-1], solved[:, -1]
-    lam = solve_spd(mu @ raised, right - mu @ free)
-    return free + raised @ lam, lam
+    return apart(jnp.asarray(t, H.dtype), saddle, H, mu, force, -turning)
 
 
 @in_float64

@@ -31,10 +31,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.mechanics.equations import accelerations_at, constrained
+from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
 from geonh.numerics.apart import apart
-from geonh.numerics.linear import solve_spd
+from geonh.numerics.linear import saddle, solve_spd
 
 
 class Normals(NamedTuple):
@@ -58,12 +58,22 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
 
 def restored(system: System, x: Any, w: Array, N: Normals, right: Array | None = None) -> Array:
     """ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x), or another right-hand side of shape=[m]."""
-    if system.distribution is None:
-        return w
     mu = system.annihilator(x)
-    right = system.distribution.right_hand_side(x, system.parameters) if right is None else right
+    right = system.right_hand_side(x) if right is None else right
     across = mu @ N.lifts.T  # near 1, or a permutation where an annihilator changes the order of its rows
     return w + N.lifts.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
+
+
+def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array]:
+    """μ̂ = (μNᵀ)⁻¹μ and b̂ = (μNᵀ)⁻¹b at x, shapes [m, n] and [m]: the constraint in the basis of the normals at c.
+
+    So it does not depend on how the forms are written at x, and varies smoothly though they jump.
+    """
+    mu = system.annihilator(x)
+    across = mu @ N.lifts.T
+    both = jnp.concatenate([mu, system.right_hand_side(x)[:, None]], axis=1)
+    both = solve_spd(across.T @ across, across.T @ both)
+    return both[:, :-1], both[:, -1]
 
 
 def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Array, Array]:
@@ -77,13 +87,14 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Arra
 def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None = None) -> Array:
     """ξ, shape=[n], of a linear system, with momentum π modulo the constraint forces, in D(x) or with μξ = right."""
     mu = system.annihilator(x)
-    return constrained(system.mass_matrix(x), mu, pi, jnp.zeros(len(mu)) if right is None else right)[0]
+    kinetic = pi - system.momentum_at_rest(x)
+    return saddle(system.mass_matrix(x), mu, kinetic, jnp.zeros(len(mu)) if right is None else right)[0]
 
 
 def reduced_energy(system: System, x: Any, pi: Array) -> Array:
     """H(x, π), scalar, of a linear system."""
-    potential = 0.0 if system.potential is None else system.potential(x, system.parameters)
-    return pi @ velocity_of_momentum(system, x, pi) / 2 + potential
+    xi = velocity_of_momentum(system, x, pi)
+    return (pi - system.momentum_at_rest(x)) @ xi / 2 + system.potential_energy(x)
 
 
 def energy_slope(system: System, x: Any, xi: Array, kappa: Array) -> Array:

@@ -18,12 +18,13 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.action import Action, make_action
-from geonh.geometry.distribution import Distribution
+from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, takes_parameters
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup, as_group
 from geonh.groups.base import Point
-from geonh.numerics.linear import solve
+from geonh.numerics.dependence import depends
+from geonh.numerics.linear import solve_spd
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
 
@@ -56,7 +57,8 @@ class System(Precise):
     metric : array_like, callable or BundleMetric, optional
         Kinetic energy matrix M in the algebra basis, shape=[n, n] (or its diagonal), constant or function of the base.
     lagrangian : callable, optional
-        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``.
+        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. Where it is quadratic in
+        ξ (seen in its trace: the Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
     distribution : Distribution or AffineDistribution, optional
         The constraints; none when left out.
     potential : callable, optional
@@ -94,6 +96,8 @@ class System(Precise):
     first_integrals: dict[str, FirstIntegral]
     lagrangian_takes_parameters: bool = eqx.field(static=True)
     forces_take_parameters: bool = eqx.field(static=True)
+    is_quadratic: bool = eqx.field(static=True)
+    """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
 
     def __init__(
@@ -131,8 +135,10 @@ class System(Precise):
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
         self.name = name
+        self.is_quadratic = True
         if not is_traced(self):
             self._check_shapes()
+        self.is_quadratic = lagrangian is None or self._is_quadratic()
 
     # --- the ingredients, evaluated ------------------------------------------------------------------------
     @property
@@ -146,9 +152,14 @@ class System(Precise):
         return space
 
     @property
-    def is_quadratic(self) -> bool:
-        """Whether ℓ = ½ξᵀMξ − V was given as such, so that p = Mξ."""
-        return self.metric is not None
+    def is_affine(self) -> bool:
+        """Whether the constraints are affine, μξ = b."""
+        return isinstance(self.distribution, AffineDistribution)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether there are constraints at all; without, m = 0 in all formulas."""
+        return self.distribution is not None
 
     def lagrangian(self, x: Any, xi: Array) -> Array:
         """ℓ(x, ξ), scalar."""
@@ -159,11 +170,17 @@ class System(Precise):
         kinetic = 0.5 * self.metric.inner(xi, xi, x, self.parameters)
         return kinetic if self.potential is None else kinetic - self.potential(x, self.parameters)
 
+    def potential_energy(self, x: Any) -> Array:
+        """V(x) = −ℓ(x, 0), scalar."""
+        if self.lagrangian_function is not None:
+            return -self.lagrangian(x, jnp.zeros(self.group.dim))
+        return jnp.zeros(()) if self.potential is None else self.potential(x, self.parameters)
+
     def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
         """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where none is given."""
         if self.metric is not None:
             return self.metric.matrix(x, self.parameters)
-        at = jnp.zeros(self.group.dim) if xi is None else xi
+        at = jnp.zeros(self.group.dim) if xi is None or self.is_quadratic else xi
         return jax.hessian(lambda v: self.lagrangian(x, v))(at)
 
     def momentum(self, x: Any, xi: Array) -> Array:
@@ -172,12 +189,20 @@ class System(Precise):
             return self.metric.flat(xi, x, self.parameters)
         return jax.grad(lambda v: self.lagrangian(x, v))(xi)
 
+    def momentum_at_rest(self, x: Any) -> Array:
+        """∂ℓ/∂ξ at ξ = 0, shape=[n]: the linear part of ℓ, a gyroscopic term; zero with a metric."""
+        at = jnp.zeros(self.group.dim)
+        return at if self.metric is not None else self.momentum(x, at)
+
     def velocity(self, x: Any, p: Array) -> Array:
-        """Inverse Legendre transform, shape=[n]."""
+        """Inverse Legendre transform, shape=[n]; for an ℓ that is not quadratic nan where Newton's method finds none."""
         if self.metric is not None:
             return self.metric.sharp(p, x, self.parameters)
-        guess = solve(self.mass_matrix(x), p - self.momentum(x, jnp.zeros(self.group.dim)))
-        return Newton().solve(lambda xi: self.momentum(x, xi) - p, guess)[0]
+        guess = solve_spd(self.mass_matrix(x), p - self.momentum_at_rest(x))
+        if self.is_quadratic:
+            return guess
+        xi, found = Newton().solve(lambda xi: self.momentum(x, xi) - p, guess)
+        return jnp.where(found, xi, jnp.nan)
 
     def energy(self, x: Any, p: Array) -> Array:
         """H(x, p) = ⟨p, ξ⟩ − ℓ(x, ξ), scalar."""
@@ -197,18 +222,30 @@ class System(Precise):
             return jnp.zeros((0, self.group.dim))
         return self.distribution.annihilator(x, self.parameters)
 
-    def normal_momentum(self, x: Any, p: Array, M: Array | None = None) -> Array:
-        """Q*(p − Π), shape=[n]; zero without constraints."""
+    def right_hand_side(self, x: Any) -> Array:
+        """b(x) in μ(x)ξ = b(x), shape=[m]."""
+        return jnp.zeros(0) if self.distribution is None else self.distribution.right_hand_side(x, self.parameters)
+
+    def rows(self, x: Any) -> Array:
+        """The rows that must stay independent along a run, of the forms or of the frame, shape=[k, n]."""
         if self.distribution is None:
-            return jnp.zeros(self.group.dim)
-        M = self.mass_matrix(x) if M is None else M
-        return self.distribution.normal_momentum(M, p, x, self.parameters)
+            return self.annihilator(x)
+        return self.distribution.degeneracy_rows(x, self.parameters)
 
     def constraint_residual(self, x: Any, xi: Array) -> Array:
-        """μ(x)ξ − b(x), shape=[m]; of shape=[0] without constraints."""
+        """μ(x)ξ − b(x), shape=[m]."""
+        return self.annihilator(x) @ xi - self.right_hand_side(x)
+
+    def normal_momentum(self, x: Any, p: Array) -> Array:
+        """Q*(p − Π), shape=[n]: what a momentum Mξ has across the constraints."""
         if self.distribution is None:
-            return jnp.zeros(0)
-        return self.distribution.residual(xi, x, self.parameters)
+            return jnp.zeros(self.group.dim)
+        return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
+
+    def projected_velocity(self, x: Any, xi: Array) -> Array:
+        """Pξ + QY, shape=[n]: the velocity nearest to ξ in the kinetic metric that satisfies the constraints."""
+        M = self.mass_matrix(x)
+        return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
 
     # --- starts --------------------------------------------------------------------------------------------
     @in_float64
@@ -228,11 +265,7 @@ class System(Precise):
             P ξ0 + QY.
         """
         x = self.action.at(self.point(g0))
-        xi = as_float64(xi0, "xi0", (self.group.dim,))
-        if self.distribution is None:
-            return jnp.asarray(xi)
-        M = self.mass_matrix(x)
-        return xi - solve(M, self.distribution.normal_momentum(M, M @ xi, x, self.parameters))
+        return self.projected_velocity(x, jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,))))
 
     def point(self, g: Any) -> Point:
         """A group element from what a user writes: a point, nested lists, or None for the identity.
@@ -268,6 +301,13 @@ class System(Precise):
         from geonh.mechanics.check import check_system
 
         return check_system(self, **options)
+
+    def _is_quadratic(self) -> bool:
+        """Whether the traced Hessian of ℓ in ξ does not use ξ, at a point of shapes alone."""
+        with float64():
+            x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
+            v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
+            return not depends(lambda v, x: jax.hessian(lambda v: self.lagrangian(x, v))(v), v, x)
 
     def _check_shapes(self) -> None:
         """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""

@@ -10,6 +10,7 @@ checks the residual, as Newton's iteration does by its convergence test.
 from __future__ import annotations
 
 from itertools import combinations
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -73,12 +74,68 @@ def det(A: Array) -> Array:
 
 def gram_schmidt(rows: Array, M: Array) -> Array:
     """Rows, shape=[r, n], made orthonormal for M, shape=[n, n], in their order."""
-    found: list[Array] = []
-    for row in rows:
-        for vector in found:
-            row = row - (vector @ M @ row) * vector
-        found.append(row / jnp.sqrt(row @ M @ row))
-    return jnp.stack(found) if found else rows
+    return _orthonormal(rows, rows @ M)[0]
+
+
+# --- the saddle system of a mass matrix and constraints ----------------------------------------------------
+def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    """v and λ, shapes [n] and [m], with Mv − μᵀλ = force, μv = right; M symmetric and positive definite.
+
+    The system of constrained mechanics: of accelerations, projections of momenta, multipliers. m = 0 is M⁻¹force.
+    """
+    solved = solve_spd(M, jnp.concatenate([mu, force[None]]).T)
+    raised, free = solved[:, :-1], solved[:, -1]
+    lam = solve_spd(mu @ raised, right - mu @ free)
+    return free + raised @ lam, lam
+
+
+class Saddle(NamedTuple):
+    """The same system for many right-hand sides: M⁻¹, M⁻¹μᵀ and (μM⁻¹μᵀ)⁻¹, shapes [n, n], [n, m], [m, m]."""
+
+    inverse: Array
+    raised: Array
+    schur: Array
+
+
+def saddle_inverses(M: Array, mu: Array) -> Saddle:
+    """The parts from which any solution of the saddle system of M and μ is made by products."""
+    inverse, raised = jnp.split(solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T), [len(M)], axis=1)
+    return Saddle(inverse, raised, solve_spd(mu @ raised, jnp.eye(len(mu))))
+
+
+def orthonormal_forms(M: Array, mu: Array) -> tuple[Array, Array]:
+    """N and NM⁻¹, each of shape=[m, n]: the rows of μ made orthonormal for M⁻¹ in their order (Cholesky's factor)."""
+    return _orthonormal(mu, solve_spd(M, mu.T).T)
+
+
+def polar(A: Array) -> Array:
+    """The orthogonal matrix nearest to a nonsingular A, shape=[m, m]: the factor U of A = U(AᵀA)^½.
+
+    In closed form up to m = 2; else by Newton and Schulz's iteration, which reaches rounding in five steps where the
+    singular values are within a fifth of 1, as they are for bases of one subspace turned by up to some 40°.
+    """
+    m = _dimension(A)
+    if m == 1:
+        return jnp.where(A < 0, -1.0, 1.0)
+    if m == 2:
+        cofactors = jnp.stack([jnp.stack([A[1, 1], -A[1, 0]]), jnp.stack([-A[0, 1], A[0, 0]])])
+        sides = A + jnp.where(det(A) < 0, -1.0, 1.0) * cofactors
+        return sides / jnp.sqrt(sides[0] @ sides[0])
+    for _ in range(5 if m else 0):
+        A = 1.5 * A - 0.5 * A @ (A.T @ A)
+    return A
+
+
+def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
+    """Gram and Schmidt's process, on the rows and on their images under the metric at once."""
+    found: list[tuple[Array, Array]] = []
+    for row, dual in zip(rows, duals, strict=True):
+        for unit, image in found:
+            along = image @ row
+            row, dual = row - along * unit, dual - along * image
+        length = jnp.sqrt(row @ dual)
+        found.append((row / length, dual / length))
+    return (jnp.stack([a for a, _ in found]), jnp.stack([b for _, b in found])) if found else (rows, duals)
 
 
 def _solve(A: Array, b: Array, symmetric: bool) -> Array:

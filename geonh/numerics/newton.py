@@ -22,9 +22,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.numerics.apart import apart
+from geonh.numerics.dependence import is_affine
 from geonh.numerics.linear import solve
 from geonh.numerics.scalarize import kept_whole
 
@@ -104,7 +104,7 @@ class Newton(eqx.Module):
         inverse : array
             For the next call.
         """
-        if _is_affine(residual, guess):
+        if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
             return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
         kept = lax.stop_gradient(inverse)
@@ -209,12 +209,6 @@ def _with_secant(inverse: Array, change: Array, missed: Array) -> Array:
     return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * missed
 
 
-def rescaled(inverse: Array, ratio: Array | float) -> Array:
-    """For a Jacobian 1 + hA, to first order in h, with h times ``ratio``."""
-    one = jnp.eye(inverse.shape[-1])
-    return one + ratio * (inverse - one)
-
-
 @kept_whole
 def _inverse(A: Array) -> Array:
     """A⁻¹, shape=[1, 1, 1, n, n], by Gauss and Jordan's elimination in place, without pivoting."""
@@ -237,9 +231,3 @@ def _jacobian(function: Callable[[Array], Array], z: Array) -> Array:
     """Column by column in a loop: a short program, and rarely run."""
     tangent = jax.linearize(function, z)[1]
     return lax.map(tangent, jnp.eye(z.size))
-
-
-def _is_affine(residual: Callable[[Array], Array], at: Array) -> bool:
-    """Whether the traced Jacobian does not use its argument."""
-    jaxpr = jax.make_jaxpr(jax.jacfwd(residual))(at).jaxpr
-    return not any(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1])

@@ -1,0 +1,140 @@
+r"""Methods made of one discrete Legendre flow and a node: what GNI, RATTLE and the symmetric projection share.
+
+From the node (x_k, g_k) with the momentum p that leaves it, W_k = τ(ζ_k),
+
+    F⁻(x_k, ζ_k) = p                                       solved for ζ_k
+    g_{k+1} = g_k W_k,   x_{k+1} = x_k·W_k,   p⁺_{k+1} = F⁺(x_k, ζ_k)
+    p̃_{k+1} = p⁺_{k+1} + (h/2)f + μᵀλ,   μξ̃_{k+1} = b      half the node: the average momentum, on the constraint
+
+and each method says what leaves the node. GNI and RATTLE reflect, p⁻ = 2p̃ − p⁺.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.integrators.base import (
+    Clock,
+    Equations,
+    ImplicitIntegrator,
+    Outcome,
+    RetractingIntegrator,
+    State,
+    Warm,
+    no_inverse,
+)
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+from geonh.numerics.linear import saddle
+from geonh.numerics.newton import Newton
+
+
+class Average(NamedTuple):
+    """Half a node: p̃, the constraint's half impulse μᵀλ in it, and whether they were found."""
+
+    momentum: Array
+    reaction: Array
+    found: Array
+
+
+def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> Average:
+    """p̃ = p⁺ + (h/2)f(t, x, ξ̃, u) + μᵀλ with μξ̃ = b, at node k.
+
+    Where f depends on ξ̃, or ℓ is not quadratic, by Newton's method for ξ̃ on v = 0, where
+
+        Mv − μᵀλ = p⁺ + (h/2)f(ξ̃) − ∂ℓ/∂ξ(x, ξ̃),   μv = b − μξ̃.
+    """
+    M, mu = system.mass_matrix(x), system.annihilator(x)
+    if system.is_quadratic and system.forces is None:
+        normal = system.normal_momentum(x, p_plus - system.momentum_at_rest(x))
+        return Average(p_plus - normal, -normal, jnp.asarray(True))
+    t, u, half = clock.time(k), clock.control(k), clock.dt / 2
+
+    def correction(xi: Array) -> tuple[Array, Array]:
+        free = p_plus + half * system.force(t, x, xi, u) - system.momentum(x, xi)
+        return saddle(M, mu, free, -system.constraint_residual(x, xi))
+
+    xi = correction(jnp.zeros_like(p_plus))[0]
+    xi, found = newton.solve(lambda xi: correction(xi)[0], xi)
+    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found)
+
+
+def reflected(p: Array, average: Array) -> Array:
+    """The momentum on the other side of the average: p⁻ = 2p̃ − p⁺, and back."""
+    return 2 * average - p
+
+
+class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
+    """One step of a discrete Legendre flow; subclasses give F^±, and what leaves a node."""
+
+    newton: eqx.AbstractVar[Newton]
+
+    @abstractmethod
+    def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
+        """F⁻(x, ζ), shape=[n]."""
+
+    @abstractmethod
+    def legendre_plus(self, system: System, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        """F⁺(x, ζ) at y = x·τ(ζ), shape=[n]."""
+
+    def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
+        return Warm(clock.dt * xi, no_inverse(xi.size, cheap=True))
+
+    def equations(self, system: System, clock: Clock, state: State) -> Equations:
+        x, h = system.action.at(state.g), clock.dt
+        return Equations(
+            lambda zeta: self.legendre_minus(system, h, x, zeta) - state.p_minus, state.warm.guess, 1e-14 * jnp.abs(h)
+        )
+
+    def landed(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
+        """The next node with p⁺ = F⁺ on both sides, and the average there."""
+        tau, h, x = self.tau(system), clock.dt, system.action.at(state.g)
+        g = system.group.compose(state.g, tau(system.group, zeta))
+        y = system.action.at(g)
+        p_plus = self.legendre_plus(system, h, x, zeta, y)
+        middle = average(system, clock, state.k + 1, y, p_plus, self.newton)
+        turn = tau.turn(system.group, zeta)
+        return Outcome(g, p_plus, p_plus, warm=Warm(zeta), found=middle.found, turn=turn), middle
+
+
+class ReflectingFlow(DiscreteFlow):
+    """A flow that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
+
+    start: eqx.AbstractVar[str]
+
+    def __check_init__(self) -> None:
+        check_start(self.start)
+
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
+        return started(self.start, system, clock, g0, xi0)
+
+    def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
+        made, middle = self.landed(system, clock, state, z)
+        return made._replace(p_minus=reflected(made.p_plus, middle.momentum))
+
+
+def check_start(start: str) -> None:
+    """Raise ValueError for a word that ``started`` does not know."""
+    if start not in ("average", "multiplier"):
+        raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
+
+
+def started(start: str, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
+    r"""Node 0 of a method that reflects: p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀) and p^± = p̃₀ ± (h/2)(f₀ + μᵀλ₀), with minus for p⁺.
+
+    λ₀ is that of the continuous equations, or zero with start="average" (Remark 5 of the 2008 paper of Ferraro,
+    Iglesias and Martín de Diego). Both are of order 2; with λ₀ = 0 all of it alternates in sign from the start on.
+    """
+    x = system.action.at(g0)
+    p, t, u = system.momentum(x, xi0), clock.time(0), clock.control(0)
+    force = system.force(t, x, xi0, u)
+    if start == "multiplier":
+        force = force + system.annihilator(x).T @ multipliers(system, t, g0, xi0, u)
+    half = clock.dt / 2 * force
+    return Outcome(g0, p - half, p + half)

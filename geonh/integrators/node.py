@@ -1,0 +1,153 @@
+"""A node of a trajectory: what is known there, what a step hands over, and the one place that judges it.
+
+A step of a method returns an ``Outcome``: what it computed. ``judge`` tests it (equations solved, values finite, the
+retraction's chart, the rank of the constraints) and makes the next ``State`` of it, for the loop of ``solve``, for
+``integrate`` and for compositions alike.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.distribution import rank_cosine
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+
+ArrayLike: TypeAlias = Any
+"""A JAX array in a trace, a NumPy array outside."""
+
+RANK_COSINE = 1e-6
+"""Between consecutive nodes the cosine of the constraint rows' spans must exceed this; see ``rank_cosine``."""
+
+
+class Result(IntEnum):
+    """How a run ended, or why it stopped."""
+
+    SUCCESS = 0
+    NEWTON = 1
+    NOT_FINITE = 2
+    RANK = 3
+    CHART = 4
+    INTERRUPTED = 5
+
+    @property
+    def message(self) -> str:
+        """In words."""
+        return {
+            Result.SUCCESS: "reached the end",
+            Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
+            Result.NOT_FINITE: "a value is not finite",
+            Result.RANK: (
+                "the constraints became dependent (their rank drops here), so the constraint force is not determined"
+            ),
+            Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
+            Result.INTERRUPTED: "interrupted",
+        }[self]
+
+
+class Warm(NamedTuple):
+    """What only saves iterations, and may be dropped at any node: from what a method guesses its unknowns, and the
+    inverse Jacobian that ``Newton.follow`` keeps. A method makes one from nothing by ``cold``."""
+
+    guess: ArrayLike = np.zeros(0)
+    inverse: ArrayLike = np.zeros((0, 0))
+
+
+class NextStep(NamedTuple):
+    """The memory of a method whose node determines the step that follows, ζ_{k+1} of shape=[n]: DLA, SHAKE."""
+
+    zeta: ArrayLike
+
+
+class State(NamedTuple):
+    """A node of a trajectory.
+
+    ``k`` counts steps, so t_k = t0 + k·dt exactly; p⁺ is the momentum that comes in, p⁻ the one that goes out, and
+    p̃ = ½(p⁺ + p⁻); ``memory`` is what the method's own equations need besides, a NamedTuple declared in its file;
+    ``warm`` is speed only; ``rows`` are the constraint rows, kept for the rank test; ``status`` is a ``Result``.
+    """
+
+    k: ArrayLike
+    g: Point
+    p_plus: ArrayLike
+    p_minus: ArrayLike
+    memory: Any
+    warm: Any
+    rows: ArrayLike
+    status: ArrayLike
+
+    def reversed(self, memory: Any) -> State:
+        """The node as it is passed with −h: what came in goes out. The momenta keep their sign."""
+        return self._replace(p_plus=self.p_minus, p_minus=self.p_plus, memory=memory)
+
+
+class Outcome(NamedTuple):
+    """What a step computed: the next node, whether its equations were solved, and the angle it turns a body by; and the
+    status of its substeps, which were judged already, if it has any."""
+
+    g: Point
+    p_plus: Array
+    p_minus: Array
+    memory: Any = ()
+    warm: Any = Warm()
+    found: ArrayLike = True
+    turn: ArrayLike = 0.0
+    status: ArrayLike = 0
+
+
+class Clock(NamedTuple):
+    """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``."""
+
+    t0: ArrayLike
+    dt: ArrayLike
+    controls: Any = None
+
+    def time(self, k: ArrayLike) -> Array:
+        """t_k in seconds."""
+        return jnp.asarray(self.t0 + k * self.dt)
+
+    def control(self, k: ArrayLike) -> Any:
+        """u_k, or None."""
+        if self.controls is None or callable(self.controls):
+            return None if self.controls is None else self.controls(self.time(k))
+        return jnp.asarray(self.controls)[k]
+
+    def between(self, t: ArrayLike) -> Any:
+        """u(t) at any time, for methods with stages; controls must be a function then."""
+        if self.controls is None or callable(self.controls):
+            return None if self.controls is None else self.controls(t)
+        raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
+
+    def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
+        """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0."""
+        controls = None if self.controls is None else self.between
+        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, controls)
+
+
+def judge(system: System, before: State | None, made: Outcome) -> State:
+    """The node that a step from ``before`` made (None: node 0), with its status."""
+    rows = system.rows(system.action.at(made.g))
+    total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
+    k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
+    status = first_failure(
+        (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
+        (jnp.logical_not(made.found), Result.NEWTON),
+        (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
+        (False if rows.size == 0 else rank_cosine(old_rows, rows) < RANK_COSINE, Result.RANK),
+    )
+    status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
+    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
+
+
+def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:
+    """Status of the first condition that holds, else SUCCESS."""
+    status = jnp.asarray(int(Result.SUCCESS), dtype=np.int32)
+    for condition, result in reversed(conditions):
+        status = jnp.where(condition, np.int32(result), status)
+    return status
