@@ -22,6 +22,7 @@ from jax import Array, lax
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.numerics.engine import compiled, on_scalars
@@ -104,7 +105,7 @@ def integrate(
 
 def solve(
     system: System,
-    method: Integrator | None = None,
+    method: Integrator | str | None = None,
     *,
     xi0: Any,
     g0: Any = None,
@@ -123,8 +124,8 @@ def solve(
     ----------
     system : System
         What moves.
-    method : Integrator, optional
-        One-step method; ``SymmetricProjection()`` when left out.
+    method : Integrator or str, optional
+        One-step method, or its name in ``geonh methods``; ``SymmetricProjection()`` when left out.
     xi0 : array_like, shape=[n]
         Initial velocity ξ = g⁻¹ġ; it must satisfy the constraints at g0 (``system.project`` helps).
     g0 : point of the group, optional
@@ -158,7 +159,8 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    method = SymmetricProjection() if method is None else method
+    if method is None or isinstance(method, str):
+        method = SymmetricProjection() if method is None else method_of(method)
     if is_traced(xi0, g0, dt, t0, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     _check_counts(n_steps, save_every)
@@ -327,8 +329,7 @@ def _advance(
     finally:
         close()
     trajectory = trajectory.extended(rows, state, status)
-    if trajectory.method.guarantees.node == "impulse":
-        trajectory.warn_if_spoiled()
+    trajectory.warn_if_spoiled()
     if checkpoint is not None:
         trajectory.save(Path(checkpoint))
     if throw and status not in (Result.SUCCESS, Result.INTERRUPTED):

@@ -25,6 +25,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, float64
 from geonh.observables import observe
+from geonh.systems import catalogue
 from geonh.version import __version__
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Trajectory:
         group = system.group
         attributes = {
             "system": system.name,
+            "catalogue": next((e.name for e in catalogue.values() if e.describes(system)), ""),
             "method": describe(method),
             "group": str(group),
             "point_names": list(group.point_names),
@@ -379,6 +381,7 @@ class Trajectory:
         }
         attributes = {
             "system": a["system"],
+            "catalogue": a["catalogue"],
             "method": a["method"],
             "group": a["group"],
             "dt": self.dt,
@@ -451,6 +454,7 @@ class Trajectory:
         a = data.attrs
         attributes = {
             **{key: str(a[key]) for key in ("system", "method", "group", "geonh_version")},
+            "catalogue": str(a.get("catalogue", "")),
             "point_names": [str(n) for n in data["coordinate"].values],
             "velocity_names": [str(n) for n in data["component"].values],
             "point_shapes": json.loads(a["point_shapes"]),

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a 
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ import geonh as gn
 from geonh.cli.console import close, err, new_table, numbers, one_line, out, value_text, without_rounding, wrong
 from geonh.cli.report import Progress, save, show_run
 from geonh.cli.words import RETRACTIONS, RULES, destination, entry_of, floats, integrator_of, parameters_of
+from geonh.trajectory import AlternationWarning
 from geonh.version import __version__
 
 MAX_NODES = 20_000_000
@@ -101,11 +103,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     def fact(label: str, text: str) -> None:
         facts.add_row(label, escape(text))
 
-    constraints = (
-        system.distribution.annihilator(system.action.at(group.identity()), system.parameters).shape[0]
-        if (system.distribution is not None)
-        else 0
-    )
+    constraints = len(system.annihilator(system.action.at(group.identity())))
     fact("space", f"{group}, dimension {group.dim}")
     fact("functions of", _base_in_words(system))
     fact("coordinates", ", ".join(group.point_names))
@@ -140,7 +138,10 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="Name of a system, as in `geonh list`.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`.")] = "gni",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`; left out, what suits the system."),
+    ] = None,
     rule: Annotated[str | None, typer.Option(metavar="|".join(RULES), help="How ℓ is discretised.")] = None,
     retraction: Annotated[
         str | None, typer.Option(metavar="|".join(RETRACTIONS), help="Map from the algebra to the group.")
@@ -160,11 +161,12 @@ def run(
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
 ) -> None:
     """Integrate a system; print what it kept, save a NetCDF file and a figure."""
-    integrator = integrator_of(method, rule=rule, retraction=retraction)
+    entry = entry_of(name)
+    word = method or entry.method
+    integrator = integrator_of(word, rule=rule, retraction=retraction)
     for option, value in (("--steps", steps), ("--save-every", save_every)):
         if value is not None and value < 1:
             wrong(f"{option} must be a positive integer, got {value}")
-    entry = entry_of(name)
     parameters = parameters_of(entry, assignments or [])
     n_steps = entry.n_steps if steps is None else steps
     if n_steps // save_every > MAX_NODES:
@@ -178,7 +180,8 @@ def run(
         velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", len(system.group.velocity_names))
         options = {"xi0": velocity, "g0": start.g0, "dt": step, "t0": t0, "controls": entry.controls}
         began = time.perf_counter()
-        with Progress(n_steps) as progress:
+        with Progress(n_steps) as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", AlternationWarning)  # the table says it
             trajectory = gn.solve(
                 system,
                 integrator,
@@ -194,6 +197,9 @@ def run(
             nearest = ",".join(f"{v:.12g}" for v in without_rounding(system.project(start.g0, velocity)))
             text = f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}"
         wrong(text)
+    if method is None:
+        of = "the default" if word == "projected" else "that of its source"
+        out.print(f"method: {word}, {of} (--method NAME takes another: geonh methods)", highlight=False)
     show_run(trajectory, integrator, time.perf_counter() - began)
     save(trajectory, data, None if no_figure else picture)
     if trajectory.status is gn.Result.INTERRUPTED:
@@ -213,7 +219,9 @@ def methods(name: Annotated[str | None, typer.Argument(help="One of them, in ful
         out.print(f"reference: {escape(guarantees.reference)}", highlight=False)
         out.print(f"options of geonh run: {', '.join(f'--{option}' for option in gn.methods[name].options) or 'none'}")
         return
-    table = new_table("method", "order", "solve", "symmetric", "constraint", "energy", "momentum", "affine", "spaces")
+    table = new_table(
+        "method", "order", "solve", "symmetric", "node", "constraint", "energy", "momentum", "affine", "spaces"
+    )
     table.columns[0].no_wrap = True
     for name, method in gn.methods.items():
         g = method.make().guarantees
@@ -222,6 +230,7 @@ def methods(name: Annotated[str | None, typer.Argument(help="One of them, in ful
             str(g.order),
             "implicit" if g.implicit else "explicit",
             "yes" if g.symmetric else "no",
+            g.node,
             g.constraint,
             g.energy,
             g.momentum,
@@ -230,9 +239,10 @@ def methods(name: Annotated[str | None, typer.Argument(help="One of them, in ful
         )
     out.print(table)
     out.print(
-        "constraint: where μξ = b holds to rounding (nodes; step: in the method's own discrete form). "
-        "energy: always = any metric, potential and linear constraint; bi-invariant = at p⁻ for such an ℓ; projected = "
-        "put back. momentum: horizontal = the momentum maps of horizontal symmetries. geonh methods NAME tells more."
+        "node: what is known there (impulse: a part of it alternates in sign). constraint: where μξ = b holds to "
+        "rounding (nodes; step: in the method's own discrete form). energy: always = any metric, potential and linear "
+        "constraint; bi-invariant = for such an ℓ; projected = put back. momentum: horizontal = the momentum maps of "
+        "horizontal symmetries. geonh methods NAME tells more."
     )
 
 

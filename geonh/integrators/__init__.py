@@ -1,0 +1,71 @@
+"""The methods, and what a method of one's own is made from."""
+
+from geonh.integrators.base import Equations, Guarantees, ImplicitIntegrator, Integrator, RetractingIntegrator
+from geonh.integrators.baselines import RungeKutta
+from geonh.integrators.composition import Adjoint, Composition, compose
+from geonh.integrators.discrete_gradient import DiscreteGradient
+from geonh.integrators.discretisation import (
+    DiscreteLagrangian,
+    LeftRectangle,
+    Midpoint,
+    RightRectangle,
+    Trapezoid,
+    UserDiscreteLagrangian,
+)
+from geonh.integrators.dla import DLA, DiscreteConstraint
+from geonh.integrators.feedback import Feedback
+from geonh.integrators.gni import GNI, Variational
+from geonh.integrators.lobatto import Lobatto
+from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm
+from geonh.integrators.pontryagin import Pontryagin
+from geonh.integrators.rattle import RATTLE, SHAKE
+from geonh.integrators.registry import method_of, methods
+from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
+from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
+from geonh.numerics.newton import Newton, no_inverse
+
+__all__ = [
+    "DLA",
+    "GNI",
+    "RATTLE",
+    "RKMK",
+    "SHAKE",
+    "Adjoint",
+    "Clock",
+    "CommutatorFree",
+    "Composition",
+    "DiscreteConstraint",
+    "DiscreteGradient",
+    "DiscreteLagrangian",
+    "Equations",
+    "EulerA",
+    "EulerAB",
+    "EulerB",
+    "Feedback",
+    "Gauss",
+    "Guarantees",
+    "ImplicitIntegrator",
+    "Integrator",
+    "LeftRectangle",
+    "Lobatto",
+    "Midpoint",
+    "Newton",
+    "NextStep",
+    "Outcome",
+    "Pontryagin",
+    "Result",
+    "RetractingIntegrator",
+    "RightRectangle",
+    "RungeKutta",
+    "State",
+    "SymmetricProjection",
+    "Trapezoid",
+    "UserDiscreteLagrangian",
+    "Variational",
+    "Warm",
+    "compose",
+    "method_of",
+    "methods",
+    "no_inverse",
+]

@@ -136,23 +136,9 @@ class Integrator(Precise):
         """The step h of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""
         return clock.dt
 
-    def adjoint(self) -> Integrator:
-        """The adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is its own.
-
-        Raises
-        ------
-        ValueError
-            If the method holds the next step, and has no adjoint of its own.
-        """
-        from geonh.integrators.composition import Adjoint
-
-        return self if self.guarantees.symmetric else Adjoint(self, Newton())
-
-    def __matmul__(self, other: Integrator) -> Integrator:
-        """``a @ b``: b over half a step, then a over the other half."""
-        from geonh.integrators.composition import pair
-
-        return pair(self, other)
+    # The algebra of methods, which makes methods of methods: written in composition.py, which completes this class.
+    adjoint: ClassVar[Callable[..., Integrator]]
+    __matmul__: ClassVar[Callable[..., Integrator]]
 
 
 class Equations(NamedTuple):

@@ -289,11 +289,26 @@ def same(a: Integrator, b: Integrator) -> bool:
 
 
 def pair(a: Integrator, b: Integrator) -> Composition:
-    """a ∘ b at half steps: b first."""
+    """``a @ b``, a ∘ b at half steps: b over half a step, then a over the other half."""
     _require_one_step(a)
     _require_one_step(b)
     order = max(2, min(a.order, b.order)) if same(a, b.adjoint()) else min(a.order, b.order)
     return Composition((b, a), (0, 1), (0.5, 0.5), order)
+
+
+def adjoint(method: Integrator) -> Integrator:
+    """The adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is its own.
+
+    Raises
+    ------
+    ValueError
+        If the method holds the next step, and has no adjoint of its own.
+    """
+    return method if method.guarantees.symmetric else Adjoint(method=method, newton=Newton())
+
+
+Integrator.adjoint = adjoint
+Integrator.__matmul__ = pair
 
 
 def _order(method: Integrator, fractions: tuple[float, ...]) -> int:

@@ -8,7 +8,7 @@ L(σ, σ̇) = ℓ(c·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of III
     P_i = π₀ + hΣ_j a_ij Ṗ_j,   μ(x_i)ξ(Q_i, P_i) = b(x_i),   i = 2, …, s,
 
 and p_{k+1} is P_s carried back to the node, (dτ_{−δ}⁻¹)ᵀP_s. The constraint holds at the nodes. The s multipliers Λ_j
-are the values of one polynomial of degree s − 2: one to each constraint solved, so that nothing is handed on but (g, p̃),
+are the values of one polynomial of degree s − 2: one to each constraint solved. So nothing is handed on but (g, p̃),
 the step is its own adjoint, and no multiplier alternates. (With Λ₁ taken from the step before, as the papers do, it
 does, and spoils long runs of systems that contract the phase space.) The forms μ̂ = (μN_cᵀ)⁻¹μ are those of the
 distribution, in the basis of its normals N_c at the centre: so the result does not depend on how they are written.

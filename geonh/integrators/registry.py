@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from geonh.integrators.base import Integrator
 from geonh.integrators.baselines import RungeKutta
@@ -80,3 +81,18 @@ methods: dict[str, Method] = {
     "baumgarte": Method(lambda: RungeKutta("rk4", "none", 5.0), "baseline: RK4 with Baumgarte's stabilisation, γ = 5"),
 }
 """Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
+
+
+def method_of(word: str, **options: Any) -> Integrator:
+    """The method of a name in ``methods``, with options of its maker such as ``rule`` and ``retraction``.
+
+    Raises
+    ------
+    ValueError
+        For a name that is none, with those that are near.
+    """
+    if word not in methods:
+        near = difflib.get_close_matches(word.lower(), methods, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"methods are {', '.join(methods)}"
+        raise ValueError(f"no method {word!r}; {hint}")
+    return methods[word].make(**options)

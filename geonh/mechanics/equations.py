@@ -16,19 +16,19 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.mechanics.system import System
+from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.numerics.apart import apart
 from geonh.numerics.linear import saddle
 from geonh.numerics.precision import as_float64, float64, in_float64
 
 
 @in_float64
-def accelerations(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
+def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
     return accelerations_at(system, t, system.action.at(g), xi, u)
 
 
-def accelerations_at(system: System, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
+def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """The same, at a base point x."""
     velocity_of_x = system.action.anchor(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
@@ -44,13 +44,13 @@ def accelerations_at(system: System, t: Array, x: Any, xi: Array, u: Any = None)
 
 
 @in_float64
-def multipliers(system: System, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
+def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
     """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms."""
     return accelerations(system, t, g, xi, u)[1]
 
 
 def reference_trajectory(
-    system: System,
+    system: LagrangianSystem,
     times: Any,
     xi0: Any,
     g0: Any = None,
@@ -63,7 +63,7 @@ def reference_trajectory(
 
     Parameters
     ----------
-    system : System
+    system : LagrangianSystem
         The system.
     times : array_like, shape=[N]
         Increasing or decreasing times in seconds; the start is at ``times[0]``.

@@ -20,7 +20,7 @@ from scipy.integrate import solve_ivp
 
 from geonh.groups.base import LieGroup
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.system import System
+from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.numerics.partition import join, split
 from geonh.numerics.precision import float64
 
@@ -39,11 +39,11 @@ class FreeMotions:
 
     Parameters
     ----------
-    system : System
+    system : LagrangianSystem
         With its kinetic energy alone: no constraint, potential or force.
     """
 
-    def __init__(self, system: System):
+    def __init__(self, system: LagrangianSystem):
         self.system = system
         self.group: LieGroup = system.group
 
@@ -160,7 +160,7 @@ class FreeMotions:
 
 
 # --- single elements, mapped over a leading axis and compiled once for a system's structure ----------------
-def _rate(system: System, state: Array) -> Array:
+def _rate(system: LagrangianSystem, state: Array) -> Array:
     """Time derivative of (g, ξ)."""
     group, n = system.group, system.group.dim
     g, xi = group.from_vector(state[:-n]), state[-n:]
@@ -168,7 +168,7 @@ def _rate(system: System, state: Array) -> Array:
     return jnp.concatenate([group.to_vector(group.left_tangent(g, xi)), acceleration])
 
 
-def _variation(system: System, state: Array) -> Array:
+def _variation(system: LagrangianSystem, state: Array) -> Array:
     """Time derivative of (g, ξ) and of n tangent vectors to it, flattened."""
     size = len(system.group.point_names) + system.group.dim
     y, tangents = state[:size], state[size:].reshape(-1, size)
@@ -176,7 +176,7 @@ def _variation(system: System, state: Array) -> Array:
     return jnp.concatenate([rate, jax.vmap(linear)(tangents).ravel()])
 
 
-def _miss(system: System, start: Array, direction: Array, end: Array, slope: Array) -> tuple[Array, Array]:
+def _miss(system: LagrangianSystem, start: Array, direction: Array, end: Array, slope: Array) -> tuple[Array, Array]:
     """log(target⁻¹ end), shape=[n], of the target start·exp(direction); its slope by that of the end."""
     group: LieGroup = system.group
     back = group.inverse(group.compose(group.from_vector(start), group.exp(direction)))
@@ -188,7 +188,7 @@ def _miss(system: System, start: Array, direction: Array, end: Array, slope: Arr
     return value, jax.vmap(linear, in_axes=1, out_axes=1)(slope)
 
 
-def mapped(function: Callable, system: System, *rows: np.ndarray) -> Any:
+def mapped(function: Callable, system: LagrangianSystem, *rows: np.ndarray) -> Any:
     """``function(system, *row)`` over the leading axis of the rows; an array, or a tuple of arrays."""
     arrays, static = split(system)
     length = len(rows[0])

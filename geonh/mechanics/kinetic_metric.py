@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.geodesics import FreeMotions, mapped
-from geonh.mechanics.system import System
+from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.numerics.precision import as_float64, float64
 
 DIFFERENCES = np.array([6 / 7, -15 / 56, 5 / 63, -1 / 56, 1 / 385, -1 / 5544])
@@ -37,7 +38,7 @@ class KineticMetric(RiemannianMetric):
     space : geomstats manifold
         ``system.group.space()``. ``space.equip_with_metric(KineticMetric, system=system)`` equips it;
         ``system.space`` is equipped already.
-    system : System
+    system : LagrangianSystem
         A system given by ``metric=``. Its constraints, potential and forces play no part here.
 
     Raises
@@ -51,17 +52,13 @@ class KineticMetric(RiemannianMetric):
     vectors must be tangent to it; a vector that is not raises.
     """
 
-    def __init__(self, space: Any, system: System):
+    def __init__(self, space: Any, system: LagrangianSystem):
         if system.metric is None:
             raise ValueError(f"{system.name} is given by a Lagrangian, not by metric=; it has no kinetic metric")
         super().__init__(space)
         self.system = system
-        self._free = System(
-            system.group,
-            metric=system.metric,
-            parameters=system.parameters,
-            base=system.action,
-            name=system.name,
+        self._free = eqx.tree_at(
+            lambda s: (s.potential, s.distribution, s.forces), system, (None,) * 3, is_leaf=lambda leaf: leaf is None
         )
         self._motions = FreeMotions(self._free)
 
@@ -293,19 +290,19 @@ class KineticMetric(RiemannianMetric):
 
 
 # --- single elements ---------------------------------------------------------------------------------------
-def _relative(system: System, start: Array, end: Array) -> Array:
+def _relative(system: LagrangianSystem, start: Array, end: Array) -> Array:
     group = system.group
     return group.to_vector(group.compose(group.inverse(group.from_vector(start)), group.from_vector(end)))
 
 
-def _logarithm(system: System, g: Array) -> Array:
+def _logarithm(system: LagrangianSystem, g: Array) -> Array:
     return system.group.log(system.group.from_vector(g))
 
 
-def _mass_matrix(system: System, g: Array) -> Array:
+def _mass_matrix(system: LagrangianSystem, g: Array) -> Array:
     return system.mass_matrix(system.action.at(system.group.from_vector(g)))
 
 
-def _moved(system: System, g: Array, xi: Array) -> Array:
+def _moved(system: LagrangianSystem, g: Array, xi: Array) -> Array:
     group = system.group
     return group.to_vector(group.compose(group.from_vector(g), group.exp(xi)))

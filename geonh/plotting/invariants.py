@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from geonh.geometry.distribution import AffineDistribution
+from geonh.integrators.registry import methods
+from geonh.systems import catalogue
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ def invariants(trajectory: Any) -> list[Quantity]:
     -------
     list of Quantity
     """
-    known = catalogue_entry(trajectory)
-    notes = dict(known.conserved) if known is not None else {}
+    known, method = catalogue_entry(trajectory), trajectory.attributes["method"].split("(")[0]
+    notes = {name: of_method(note, method) for name, note in known.conserved.items()} if known is not None else {}
     energy_note, energy_kept = notes.get("energy", ""), "energy" in notes
     if known is None:
         energy_note, energy_kept = _what_moves_the_energy(trajectory.system)
@@ -72,15 +73,44 @@ def invariants(trajectory: Any) -> list[Quantity]:
     residual = trajectory.constraint_residual
     if residual.shape[1]:
         size = np.abs(residual).max(axis=1)
-        found.append(Quantity("constraint residual", size[0], size[-1], size, 1.0, "GNI: at p̃ to rounding", True))
+        found.append(Quantity("constraint residual", size[0], size[-1], size, 1.0, _constraint_note(trajectory), True))
     return found
 
 
-def catalogue_entry(trajectory: Any) -> Any:
-    """Entry of the catalogue that the trajectory's system is named after, or None."""
-    from geonh.systems import catalogue
+def of_method(note: str, method: str) -> str:
+    """What a note of the catalogue says of the motion and of one method.
 
-    return catalogue.get(trajectory.attributes["system"])
+    A note is clauses between semicolons; one that begins "GNI: " or "GNI and Variational: " speaks, with those after it
+    that name nobody, of these methods alone.
+    """
+    kept, mine = [], True
+    for clause in note.split("; "):
+        names, colon, rest = clause.partition(": ")
+        if colon and all(name in methods_named() for name in names.split(" and ")):
+            mine, clause = method in names.split(" and "), rest
+        if mine:
+            kept.append(clause)
+    return "; ".join(kept)
+
+
+def methods_named() -> set[str]:
+    """Names of the classes of methods, as notes use them."""
+    return {type(method.make()).__name__ for method in methods.values()}
+
+
+def _constraint_note(trajectory: Any) -> str:
+    if trajectory.method is None:
+        return ""
+    return {
+        "nodes": "kept to rounding by the method",
+        "step": "kept in the method's own discrete form, not at the nodes",
+        "none": "not kept by the method",
+    }[trajectory.method.guarantees.constraint]
+
+
+def catalogue_entry(trajectory: Any) -> Any:
+    """Entry of the catalogue that the trajectory's system was built by, or None."""
+    return catalogue.get(trajectory.attributes.get("catalogue", ""))
 
 
 def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quantity:
@@ -93,7 +123,7 @@ def _what_moves_the_energy(system: Any) -> tuple[str, bool]:
     """Note, and whether nothing is known to change the energy."""
     if system is not None and system.forces is not None:
         return "not kept: forces do work", False
-    if system is not None and isinstance(system.distribution, AffineDistribution):
+    if system is not None and system.is_affine:
         return "not kept in general: affine constraints do work", False
     return "", True
 

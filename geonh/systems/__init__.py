@@ -2,35 +2,81 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from geonh.systems.chaplygin_sleigh import ENTRY as _chaplygin_sleigh
+from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
+from geonh.systems.chaplygin_sphere import ENTRY as _chaplygin_sphere
+from geonh.systems.chaplygin_sphere import chaplygin_sphere
+from geonh.systems.contact_oscillator import ENTRIES as _contact_oscillator
+from geonh.systems.contact_oscillator import contact_oscillator, contact_oscillator_nonreversible
+from geonh.systems.elroys_beanie import ENTRY as _elroys_beanie
+from geonh.systems.elroys_beanie import elroys_beanie
 from geonh.systems.entry import Entry, Start
+from geonh.systems.heavy_top import ENTRY as _heavy_top
+from geonh.systems.heavy_top import heavy_top
+from geonh.systems.heisenberg import ENTRIES as _heisenberg
+from geonh.systems.heisenberg import heisenberg, heisenberg_group
+from geonh.systems.knife_edge import ENTRY as _knife_edge
+from geonh.systems.knife_edge import knife_edge
+from geonh.systems.nonholonomic_oscillator import ENTRY as _nonholonomic_oscillator
+from geonh.systems.nonholonomic_oscillator import nonholonomic_oscillator
+from geonh.systems.nonholonomic_particle import ENTRY as _nonholonomic_particle
+from geonh.systems.nonholonomic_particle import nonholonomic_particle
+from geonh.systems.roller_racer import ENTRY as _roller_racer
+from geonh.systems.roller_racer import roller_racer
+from geonh.systems.rolling_ball import ENTRY as _rolling_ball
+from geonh.systems.rolling_ball import rolling_ball
+from geonh.systems.snakeboard import ENTRIES as _snakeboard
+from geonh.systems.snakeboard import controlled_snakeboard, snakeboard, snakeboard_absolute
+from geonh.systems.suslov import ENTRY as _suslov
+from geonh.systems.suslov import suslov
+from geonh.systems.vertical_disk import ENTRY as _vertical_disk
+from geonh.systems.vertical_disk import vertical_disk
+from geonh.systems.veselova import ENTRY as _veselova
+from geonh.systems.veselova import veselova
 
-_MODULES = (
-    "nonholonomic_particle",
-    "snakeboard",
-    "chaplygin_sleigh",
-    "elroys_beanie",
-    "rolling_ball",
-    "chaplygin_sphere",
-    "suslov",
-    "knife_edge",
-    "vertical_disk",
-    "roller_racer",
-    "heisenberg",
-    "nonholonomic_oscillator",
-    "contact_oscillator",
-    "veselova",
-    "heavy_top",
-)
-
-catalogue: dict[str, Entry] = {}
+catalogue: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        _nonholonomic_particle,
+        *_snakeboard,
+        _chaplygin_sleigh,
+        _elroys_beanie,
+        _rolling_ball,
+        _chaplygin_sphere,
+        _suslov,
+        _knife_edge,
+        _vertical_disk,
+        _roller_racer,
+        *_heisenberg,
+        _nonholonomic_oscillator,
+        *_contact_oscillator,
+        _veselova,
+        _heavy_top,
+    )
+}
 """Entries by name."""
 
-for _module in _MODULES:
-    _loaded = import_module(f"geonh.systems.{_module}")
-    for _entry in getattr(_loaded, "ENTRIES", None) or (_loaded.ENTRY,):
-        catalogue[_entry.name] = _entry
-        globals()[_entry.build.__name__] = _entry.build
-
-__all__ = ["Entry", "Start", "catalogue", *(entry.build.__name__ for entry in catalogue.values())]
+__all__ = [
+    "Entry",
+    "Start",
+    "catalogue",
+    "chaplygin_sleigh",
+    "chaplygin_sphere",
+    "contact_oscillator",
+    "contact_oscillator_nonreversible",
+    "controlled_snakeboard",
+    "elroys_beanie",
+    "heavy_top",
+    "heisenberg",
+    "heisenberg_group",
+    "knife_edge",
+    "nonholonomic_oscillator",
+    "nonholonomic_particle",
+    "roller_racer",
+    "rolling_ball",
+    "snakeboard",
+    "snakeboard_absolute",
+    "suslov",
+    "vertical_disk",
+    "veselova",
+]

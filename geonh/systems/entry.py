@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from geonh.groups.base import Point
@@ -44,6 +45,8 @@ class Entry:
         ``start(system)`` → Start, the default initial condition.
     dt, n_steps : float, int
         A run worth looking at.
+    method : str
+        The method that it is run with: that of the source where the run stays sound, else the default.
     controls : callable, optional
         u(t), where the system is driven.
     exact : callable, optional
@@ -63,6 +66,7 @@ class Entry:
     start: Callable[[System], Start]
     dt: float = 0.01
     n_steps: int = 1000
+    method: str = "projected"
     controls: Callable | None = None
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
     draw: Callable[[System, Point], Mapping[str, np.ndarray]] | None = None
@@ -72,6 +76,11 @@ class Entry:
     def defaults(self) -> dict[str, Any]:
         """Default values of the parameters."""
         return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
+
+    def describes(self, system: System) -> bool:
+        """Whether a system was built by this entry: of its name, and with functions of its file."""
+        functions = (leaf for leaf in jax.tree.leaves(system) if callable(leaf))
+        return system.name == self.name and any(f.__module__ == self.build.__module__ for f in functions)
 
     def system(self, **parameters: Any) -> System:
         """Build the system, or raise ValueError naming a parameter that it does not have."""
