@@ -128,12 +128,14 @@ ENTRY = Entry(
     },
     constraints="v = r w×e₃ + Ω e₃×x (affine)",
     conserved={
-        "K": "RJW + m r e₃×v, three numbers in space; GNI: to rounding, any J and Ω",
-        "moving energy": "E − Ω[m(xẏ − yẋ) + e₃·RJW]; GNI: at p⁻ to rounding if homogeneous, else O(h²)",
+        "K": "RJW + m r e₃×v, three numbers in space; GNI and SymmetricProjection: to rounding, any J and Ω",
+        "moving energy": "E − Ω[m(xẏ − yẋ) + e₃·RJW]; GNI: at p⁻ to rounding if homogeneous, else O(h²); "
+        "SymmetricProjection: to rounding if homogeneous, else O(h²)",
     },
     source="Ferraro, Jiménez, Martín de Diego 2015, §7; Chaplygin 1903",
     start=_start,
     dt=0.02,
+    method="gni",
     n_steps=2000,
     draw=draw,
 )

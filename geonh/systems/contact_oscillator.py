@@ -139,7 +139,10 @@ ENTRIES = (
         build=contact_oscillator,
         title="contact oscillator, coupled, reversible",
         parameters={"eps": "m⁻², coupling ε ≥ 0"},
-        conserved={"energy": "GNI: O(h²), no drift", "H_y": "½(ẏ² + y²); GNI: O(h²), no drift"},
+        conserved={
+            "energy": "GNI and SymmetricProjection: O(h²), no drift",
+            "H_y": "½(ẏ² + y²); GNI and SymmetricProjection: O(h²), no drift",
+        },
         **_COMMON,
     ),
     Entry(
@@ -147,7 +150,7 @@ ENTRIES = (
         build=contact_oscillator_nonreversible,
         title="contact oscillator in a magnetic field that no linear map reverses",
         parameters={"eps": "m⁻², coupling ε ≥ 0", "beta": "s⁻¹, strength β of the field β(1 + x, −y, 0)"},
-        conserved={"energy": "GNI: O(h²) on a fixed interval; wanders over long times"},
+        conserved={"energy": "GNI and SymmetricProjection: O(h²) on a fixed interval; wanders over long times"},
         **_COMMON,
     ),
 )

@@ -72,7 +72,10 @@ ENTRY = Entry(
     title="two planar bodies joined at their centres",
     parameters={"m": "kg, total mass", "I1": "kg m²", "I2": "kg m²", "k": "J, potential −k cos ψ"},
     constraints="none",
-    conserved={"spatial momentum": "GNI and Variational: to rounding", "energy": "O(h²), no drift"},
+    conserved={
+        "spatial momentum": "GNI and Variational and SymmetricProjection: to rounding",
+        "energy": "GNI and Variational and SymmetricProjection: O(h²), no drift",
+    },
     source="Martín de Diego 2008 (AIMS slides)",
     start=lambda system: Start((np.zeros(3), np.array([1.0])), np.array([0.4, 0.5, -0.2, 0.3])),
     dt=0.02,

@@ -38,7 +38,8 @@ class Entry:
     constraints : str
         The constraints, as an equation; "none" if there are none.
     conserved : mapping of str to str
-        What the motion keeps, and what GNI keeps of it.
+        What the motion keeps, as clauses: what it is, then "GNI: …" or "GNI and Variational: …" with what these methods
+        keep of it.
     source : str
         Paper, with section or equation numbers.
     start : callable

@@ -175,9 +175,9 @@ ENTRY = Entry(
     },
     constraints="none",
     conserved={
-        "vertical momentum": "γ·P; GNI and Variational: to rounding",
-        "axial momentum": "P·χ of Lagrange's top; GNI and Variational: to rounding",
-        "energy": "GNI and Variational: O(h²), no drift",
+        "vertical momentum": "γ·P; GNI and Variational and SymmetricProjection: to rounding",
+        "axial momentum": "P·χ of Lagrange's top; GNI and Variational and SymmetricProjection: to rounding",
+        "energy": "GNI and Variational and SymmetricProjection: O(h²), no drift",
     },
     source="Marrero, Martín de Diego, Martínez 2006; Bobenko, Suris 1999",
     start=_start,

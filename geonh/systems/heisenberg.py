@@ -178,9 +178,9 @@ ENTRIES = (
         parameters={"m": "kg, mass"},
         constraints="ż − yẋ + xẏ = 0",
         conserved={
-            "energy": "GNI: to rounding (the whole motion is exact)",
-            "angular momentum": "J₂ = xp_y − yp_x; GNI: to rounding",
-            "p_z": "GNI: to rounding",
+            "energy": "GNI and SymmetricProjection: to rounding (the whole motion is exact)",
+            "angular momentum": "J₂ = xp_y − yp_x; GNI and SymmetricProjection: to rounding",
+            "p_z": "GNI and SymmetricProjection: to rounding",
         },
         source="Chang, Perlmutter 2018, §3.6",
         start=lambda system: Start(np.array([0.5, -0.25, 0.0]), np.array([1.0, 0.5, -0.5])),
@@ -200,7 +200,10 @@ ENTRIES = (
             "b": "kg/m, couples w with ẏ",
         },
         constraints="w = ż − ½(xẏ − yẋ) = 0",
-        conserved={"energy": "½m(ẋ² + ẏ²); GNI: at p⁻ to rounding; at p̃ O(h²) while the part of p⁻ along w is small"},
+        conserved={
+            "energy": "½m(ẋ² + ẏ²); GNI: at p⁻ to rounding; at p̃ O(h²) while the part of p⁻ along w is small; "
+            "SymmetricProjection: to rounding"
+        },
         source="left-invariant systems: Fedorov, Zenkov 2005; distribution: Chang, Perlmutter 2018, §3.6",
         start=lambda system: Start(None, np.array([0.5, -1.0, 0.0])),
         dt=0.02,

@@ -98,7 +98,10 @@ ENTRY = Entry(
     title="knife edge on an inclined plane",
     parameters={"m": "kg", "J": "kg m²", "gravity": "m/s²", "slope": "rad, inclination"},
     constraints="ẋ sin φ − ẏ cos φ = 0",
-    conserved={"energy": "GNI: at p⁻ to rounding", "spin": "GNI: to rounding"},
+    conserved={
+        "energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding",
+        "spin": "GNI and SymmetricProjection: to rounding",
+    },
     source="Chang, Perlmutter 2018, §3.2 (exact solution corrected)",
     start=lambda system: Start((np.zeros(2), np.zeros(1)), np.array([0.0, 0.0, 0.5])),
     dt=0.05,

@@ -88,8 +88,9 @@ ENTRY = Entry(
     parameters={"m": "kg, masses along x, y, z"},
     constraints="ẋ + yż = 0",
     conserved={
-        "energy": "GNI: O(h²), no drift",
-        "H_y": "½(m₂ẏ² + y²); GNI: O(h²), no drift; with the trapezoid rule ½(m₂ẏ² + (1 − h²/(4m₂))y²) to rounding",
+        "energy": "GNI and SymmetricProjection: O(h²), no drift",
+        "H_y": "½(m₂ẏ² + y²); GNI and SymmetricProjection: O(h²), no drift; GNI: with the "
+        "trapezoid rule ½(m₂ẏ² + (1 − h²/(4m₂))y²) to rounding",
     },
     source="Chang, Perlmutter 2018, §3.7; Modin, Verdier 2014",
     start=lambda system: Start(np.ones(3), np.zeros(3)),

@@ -85,13 +85,15 @@ ENTRY = Entry(
     parameters={"m": "kg, mass"},
     constraints="ż − y ẋ = 0",
     conserved={
-        "energy": "GNI: at p⁻ to rounding (Theorem 1, the metric of R³ is bi-invariant)",
-        "p_y": "GNI: to rounding (horizontal symmetry)",
-        "c": "ẋ√(1+y²); GNI: O(h²)",
+        "energy": "GNI: at p⁻ to rounding (Theorem 1, the metric of R³ is bi-invariant); "
+        "SymmetricProjection: to rounding",
+        "p_y": "GNI and SymmetricProjection: to rounding (horizontal symmetry)",
+        "c": "ẋ√(1+y²); GNI: O(h²); SymmetricProjection: to rounding",
     },
     source="Ferraro, Iglesias, Martín de Diego 2008, example 1",
     start=lambda system: Start(np.array([0.0, 0.5, 0.0]), np.array([1.0, 1.0, 0.5])),
     dt=0.05,
+    method="gni",
     n_steps=200,
     exact=exact,
     draw=draw,

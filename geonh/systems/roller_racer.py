@@ -82,11 +82,10 @@ ENTRY = Entry(
         "d2": "m, joint to second axle",
     },
     constraints="v = 0 and (d₁ cos φ + d₂)ω − u sin φ + d₂φ̇ = 0",
-    conserved={"energy": "GNI: at p⁻ to rounding"},
+    conserved={"energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding"},
     source="Chang, Perlmutter 2018, §3.5",
     start=_start,
     dt=0.01,
     n_steps=1000,
     draw=draw,
-    notes="a part of p⁻ of GNI alternates: 0.3 % of the momentum at the start, 5 % after 10 s; gauss4 has none",
 )

@@ -14,7 +14,8 @@ where cos(ϑ − ϑ_c) = ±sech A(t − t₀) keeps its sign. Any J and a come t
 
 GNI keeps the energy at p⁻ to O(h²), without drift, but the steady rotation does not hold it for ever: near it the part
 of p⁻ along a, which alternates in sign from node to node, grows like e^{At}, as fast as the rest settles. When it has
-come to the size of p (after some 37/A if it starts from rounding, as it does here), the body turns round again.
+come to the size of p (after some 37/A if it starts from rounding) the body turns round again. The symmetric projection,
+the default of ``solve``, has no such part and stays.
 
 Default: J = [[1,0,0],[0,1,1],[0,1,2]], a = e₃, Π(0) = (0,1,1), where Π₁ = −tanh t, Π₂ = Π₃ = sech t.
 
@@ -122,7 +123,10 @@ ENTRY = Entry(
     title="rigid body that cannot turn about a body axis",
     parameters={"J": "kg m², symmetric 3×3 inertia matrix", "a": "body axis about which it cannot turn (any length)"},
     constraints="a·Ω = 0",
-    conserved={"energy": "GNI: at p⁻ O(h²), no drift; at p̃ as long as the alternating part of p⁻ is small"},
+    conserved={
+        "energy": "GNI: at p⁻ O(h²), no drift; at p̃ as long as the alternating part of p⁻ is small; "
+        "SymmetricProjection: O(h²), no drift"
+    },
     source="Chang, Perlmutter 2018, §3.1; Suslov 1946",
     start=lambda system: Start(None, system.project(None, np.array([0.0, 1.0, 0.0]))),
     dt=0.05,

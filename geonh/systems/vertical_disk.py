@@ -81,8 +81,8 @@ ENTRY = Entry(
     parameters={"m": "kg", "J": "kg m², about a diameter", "I": "kg m², about the axle", "R": "m, radius"},
     constraints="ẋ = Rψ̇ cos θ, ẏ = Rψ̇ sin θ",
     conserved={
-        "energy": "GNI: at p⁻ to rounding",
-        "turning and rolling rates": "constant; GNI: O(h²), no drift",
+        "energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding",
+        "turning and rolling rates": "constant; GNI: O(h²), no drift; SymmetricProjection: to rounding",
     },
     source="Chang, Perlmutter 2018, §3.4",
     start=lambda system: Start(None, np.array([0.5, float(system.parameters["R"]) * 1.0, 0.0, 1.0])),

@@ -82,8 +82,8 @@ ENTRY = Entry(
     parameters={"J": "kg m², principal moments"},
     constraints="γ·Ω = 0 with γ = Rᵀe₃",
     conserved={
-        "horizontal momentum": "(RJΩ)₁, (RJΩ)₂; GNI: to rounding",
-        "energy": "GNI: O(h²); to rounding, at p⁻ and at p̃, if J is a multiple of 1",
+        "horizontal momentum": "(RJΩ)₁, (RJΩ)₂; GNI and SymmetricProjection: to rounding",
+        "energy": "GNI and SymmetricProjection: O(h²); to rounding, at p⁻ and at p̃, if J is a multiple of 1",
     },
     source="Veselov, Veselova 1988; Fedorov, Jovanović 2004",
     start=_start,
