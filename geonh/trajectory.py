@@ -175,20 +175,19 @@ class Trajectory:
             return f"{self.attributes['system']}: {self.status.message} at t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
         text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self.status.message}"
-        if self.system is not None and self.method is not None:
+        if self.status is Result.NEWTON and self.system is not None and self.method is not None:
             assert self.clock is not None
             with float64():
                 residual = float(self.method.residual(self.system, self.clock, self.state))
-            text += f" (residual of the implicit step {residual:.2g})" if residual else ""
-            spoiled = self.spoiled_from
-            if spoiled is not None:
-                text += f"; the run was spoiled before, {self._what_alternates(spoiled)}"
+            text += f" (residual of the implicit step {residual:.2g})"
+        if self.spoiled_from is not None:
+            text += f"; the run was spoiled before, {self._what_alternates(self.spoiled_from)}"
         return text
 
     @cached_property
     def spoiled_from(self) -> float | None:
         """The time from which ``alternation`` exceeds one per cent, or None."""
-        if self.method is not None and self.method.guarantees.node != "impulse" and not self.loaded:
+        if not self.loaded and not self._may_alternate():
             return None
         large = self.alternation > ALTERNATING
         return float(self.t[np.argmax(large)]) if np.any(large) else None
@@ -203,7 +202,9 @@ class Trajectory:
     def _may_alternate(self) -> bool:
         """Whether the jumps of the momentum leave room for an alternating part, at little cost: no wrong no."""
         half = (self.p_minus - self.p_plus) / 2
-        if self.system is None or not np.any(half):
+        if self.system is None or self.method is None or not np.any(half):
+            return False
+        if self.method.guarantees.node != "impulse":
             return False
         if self.save_every == 1 and len(self) > 2:
             half = (half[2:] - 2 * half[1:-1] + half[:-2]) / 4  # what alternates stays, what is smooth goes
@@ -220,10 +221,10 @@ class Trajectory:
         AlternationWarning
             With the time from which, how much, and what to take instead.
         """
-        if not self._may_alternate() or self.spoiled_from is None:
+        if self.spoiled_from is None:
             return
         text = f"{self.attributes['system']} by {self.attributes['method']}: "
-        warnings.warn(text + self._what_alternates(self.spoiled_from), AlternationWarning, stacklevel=3)
+        warnings.warn(text + self._what_alternates(self.spoiled_from), AlternationWarning, stacklevel=4)
 
     @property
     def t(self) -> np.ndarray:
@@ -308,10 +309,11 @@ class Trajectory:
         return len(self.k)
 
     def __repr__(self) -> str:
-        a = self.attributes
+        a, since = self.attributes, self.spoiled_from
+        spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
             f"Trajectory of {a['system']} on {a['group']} by {a['method']}: {len(self)} nodes, "
-            f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}"
+            f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}{spoiled}"
         )
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:

@@ -62,6 +62,7 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
 
     xi = correction(jnp.zeros_like(p_plus))[0]
     xi, found = newton.solve(lambda xi: correction(xi)[0], xi)
+    found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is judged as such
     return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found)
 
 
@@ -92,7 +93,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
             lambda zeta: self.legendre_minus(system, h, x, zeta) - state.p_minus, state.warm.guess, 1e-14 * jnp.abs(h)
         )
 
-    def landed(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
+    def flow(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
         """The next node with p⁺ = F⁺ on both sides, and the average there."""
         tau, h, x = self.tau(system), clock.dt, system.action.at(state.g)
         g = system.group.compose(state.g, tau(system.group, zeta))
@@ -115,7 +116,7 @@ class ReflectingFlow(DiscreteFlow):
         return started(self.start, system, clock, g0, xi0)
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        made, middle = self.landed(system, clock, state, z)
+        made, middle = self.flow(system, clock, state, z)
         return made._replace(p_minus=reflected(made.p_plus, middle.momentum))
 
 

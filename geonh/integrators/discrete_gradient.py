@@ -50,7 +50,7 @@ from geonh.integrators.base import (
     Warm,
     no_inverse,
 )
-from geonh.integrators.hamel import arrived, node_velocity
+from geonh.integrators.hamel import velocity_node, node_velocity
 from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.quasi_velocities import (
     Normals,
@@ -148,9 +148,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             step = self._step(system, h, x, p, z)
             middle, N = step.middle, step.N
             slope, w = self._gradient(system, x, energy, step)
-            push = gyroscopic_force(system, middle, step.momentum, w, step.kappa)
-            push = push + system.force(t, middle, w, clock.between(t)) - slope
-            missing = parted(N, step.change - h * push)[0]
+            force = gyroscopic_force(system, middle, step.momentum, w, step.kappa)
+            force = force + system.force(t, middle, w, clock.between(t)) - slope
+            missing = parted(N, step.change - h * force)[0]
             if self.gradient == "average":
                 return jnp.concatenate([step.zeta - h * w, missing + N.forms.T @ (N.lifts @ step.change)])
             mu = system.annihilator(middle)
@@ -166,7 +166,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         g = system.group.compose(state.g, self._increment(system, step.zeta))
         ahead = velocity_of_momentum(system, action.at(g), step.start + step.change)
         past = jnp.concatenate([state.warm.guess[1:2], 2 * (step.w - xi)[None], z[n:].reshape(-1, n)])
-        return arrived(system, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
+        return velocity_node(system, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
         n, action = system.group.dim, system.action

@@ -143,12 +143,12 @@ class Feedback(Integrator):
         g, p = self._split(system, z)
         x = action.at(g)
         eta = jax.grad(lambda p: self.hamiltonian(system, x, p))(p)
-        push = group.ad_star(eta, p) - action.coanchor(lambda x: self.hamiltonian(system, x, p), x)
-        push = push + system.force(t, x, eta, u)
-        mu, moving = self.forms(system, x), (action.anchor(x, eta), push)
+        rate = group.ad_star(eta, p) - action.coanchor(lambda x: self.hamiltonian(system, x, p), x)
+        rate = rate + system.force(t, x, eta, u)
+        mu, moving = self.forms(system, x), (action.anchor(x, eta), rate)
         turning = jax.jvp(lambda x, p: self.constraint_momenta(system, x, p), (x, p), moving)[1]
-        push = push + mu.T @ saddle(system.mass_matrix(x), mu, jnp.zeros_like(push), -turning)[1]
-        return jnp.concatenate([group.to_vector(group.left_tangent(g, eta)), push])
+        rate = rate + mu.T @ saddle(system.mass_matrix(x), mu, jnp.zeros_like(rate), -turning)[1]
+        return jnp.concatenate([group.to_vector(group.left_tangent(g, eta)), rate])
 
     # --- the feedback --------------------------------------------------------------------------------------
     def lyapunov(self, system: System, z: Array, targets: Array) -> Array:
@@ -158,8 +158,8 @@ class Feedback(Integrator):
         if self._gain("constraint"):
             c = self.constraint_momenta(system, system.action.at(g), p)
             value = value + self._gain("constraint") / 2 * c @ c
-        missed = self._integrals(system, z) - targets
-        return value + 0.5 * jnp.sum(jnp.asarray(self._weights(system)) * missed**2)
+        defect = self._integrals(system, z) - targets
+        return value + 0.5 * jnp.sum(jnp.asarray(self._weights(system)) * defect**2)
 
     def _integrals(self, system: System, z: Array) -> Array:
         """h̃ and the chosen first integrals, in one vector."""

@@ -23,7 +23,7 @@ def node_velocity(system: System, state: State) -> Array:
     return system.velocity(system.action.at(state.g), state.p_minus)
 
 
-def arrived(system: System, g: Point, xi: Array, turn: Any, *, guess: Array | None = None) -> Outcome:
+def velocity_node(system: System, g: Point, xi: Array, turn: Any, *, guess: Array | None = None) -> Outcome:
     """The next node, of (g, ξ)."""
     p = system.momentum(system.action.at(g), xi)
     return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), turn=turn)

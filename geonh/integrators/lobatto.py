@@ -14,7 +14,7 @@ does, and spoils long runs of systems that contract the phase space.) The forms 
 distribution, in the basis of its normals N_c at the centre: so the result does not depend on how they are written.
 
 Order 2s − 2. The unknowns are hV and hΛ; Newton's iteration begins from the polynomials of the last step, corrected by
-what they missed in the steps before.
+their defect in the steps before.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
@@ -136,8 +136,8 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         x = system.action.at(state.g)
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.annihilator(x))
-        missed, before = state.warm.guess[1:]
-        guess = self._expected(system, clock, state) + 2 * missed - before
+        defect, before = state.warm.guess[1:]
+        guess = self._expected(system, clock, state) + 2 * defect - before
         scale = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / clock.dt))  # hΛ is known as well as p, not as hp
         return Equations(lambda z: self._left_over(system, clock, state, z, leading), guess, scale)
 

@@ -48,7 +48,7 @@ from geonh.integrators.base import (
     Warm,
     no_inverse,
 )
-from geonh.integrators.hamel import arrived, node_velocity
+from geonh.integrators.hamel import velocity_node, node_velocity
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, interpolated, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
@@ -95,7 +95,7 @@ class RKMK(RetractingIntegrator):
         sigma = weighted(h * b, [s for s, _ in slopes], n)
         g = group.compose(state.g, tau(group, sigma))
         xi = restored(system, system.action.at(g), w + weighted(h * b, [r for _, r in slopes], n), N)
-        return arrived(system, g, xi, tau.turn(group, sigma))
+        return velocity_node(system, g, xi, tau.turn(group, sigma))
 
 
 class CommutatorFree(Integrator):
@@ -124,7 +124,7 @@ class CommutatorFree(Integrator):
         turn = group.turn(first) + group.turn(second)
         g = group.compose(group.compose(state.g, group.exp(first)), group.exp(second))
         xi = restored(system, system.action.at(g), w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
-        return arrived(system, g, xi, turn)
+        return velocity_node(system, g, xi, turn)
 
 
 class Gauss(ImplicitIntegrator, RetractingIntegrator):
@@ -198,7 +198,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         g = group.compose(group.compose(state.g, half), half)
         xi = restored(system, action.at(g), xi + b @ changes, N)
         past = jnp.concatenate([state.warm.guess, changes])[-len(self.past) :]
-        return arrived(system, g, xi, 2 * tau.turn(group, delta), guess=past)
+        return velocity_node(system, g, xi, 2 * tau.turn(group, delta), guess=past)
 
     def _each(self, function: Callable, *columns: Any) -> Any:
         """Of every stage; in a loop, so that the program is as short as that of one."""

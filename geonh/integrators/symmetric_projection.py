@@ -90,7 +90,7 @@ class SymmetricProjection(RuleFlow):
         N, lifts = orthonormal_forms(M, system.annihilator(x))
 
         def mismatch(zeta: Array) -> Array:
-            made, middle = self.landed(system, clock, state, zeta)
+            made, middle = self.flow(system, clock, state, zeta)
             y = system.action.at(made.g)
             N_y, lifts_y = orthonormal_forms(system.mass_matrix(y), system.annihilator(y))
             U = polar((N_y @ lifts.T + lifts_y @ N.T) / 2)
@@ -101,5 +101,5 @@ class SymmetricProjection(RuleFlow):
         return Equations(mismatch, state.warm.guess, 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        made, middle = self.landed(system, clock, state, z)
+        made, middle = self.flow(system, clock, state, z)
         return made._replace(p_plus=middle.momentum, p_minus=middle.momentum)

@@ -164,8 +164,8 @@ class Newton(eqx.Module):
                 delta = _times(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
-                    told = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
-                    inverse = _with_secant(inverse, new_value - value, told)
+                    trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
+                    inverse = _with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, 0.0), now / before)
                 error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
@@ -204,9 +204,9 @@ def no_inverse(n: int, *, cheap: bool = False) -> Array:
 
 
 @kept_whole
-def _with_secant(inverse: Array, change: Array, missed: Array) -> Array:
-    """Broyden's update of the inverse: a residual that changed by ``change`` still asked for the step ``missed``."""
-    return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * missed
+def _with_secant(inverse: Array, change: Array, step: Array) -> Array:
+    """Broyden's update of the inverse: a residual that changed by ``change`` still asks for the step ``step``."""
+    return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * step
 
 
 @kept_whole

@@ -92,6 +92,8 @@ def _draw_title(figure: Figure, trajectory: Any) -> None:
     facts += f"  ·  dt = {trajectory.dt:g} s  ·  {steps} steps"
     if not trajectory.success:
         facts += f"\nSTOPPED EARLY at t = {trajectory.t[-1]:g} s: {trajectory.status.message}"
+    if trajectory.spoiled_from is not None:
+        facts += f"\nSPOILED from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node"
     figure.suptitle(f"{head}\n{facts}", fontsize=11)
 
 
