@@ -96,7 +96,7 @@ def test_exp_and_exact_first_multiplier_are_of_second_order(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_gni_keeps_the_constraint(name):
+def test_the_default_keeps_the_constraint(name):
     entry, system, start = build(name)
     run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=entry.dt, n_steps=entry.n_steps, controls=entry.controls)
     assert run.success
@@ -152,7 +152,7 @@ def test_what_gni_keeps_to_rounding(name, what, seed):
     system = catalogue[name].system(**random_parameters(name, np.random.default_rng(seed)))
     g0, xi0 = random_start(system, seed, scale=0.4)
     n = 400
-    run = gn.solve(system, g0=g0, xi0=xi0, dt=0.01, n_steps=n, throw=False)
+    run = gn.solve(system, gn.GNI(), g0=g0, xi0=xi0, dt=0.01, n_steps=n, throw=False)
     assert len(run) > 50
     value = run.energy_minus if what == "energy at p⁻" else run.integrals[what]
     assert np.abs(value - value[0]).max() <= 1e-14 * n * (1 + np.abs(value).max())

@@ -105,13 +105,13 @@ def test_moving_energy_under_gni():
     for rate in (1.0, 0.0):
         system = chaplygin_sphere(J=(0.4, 0.4, 0.4), table_rate=rate)
         start = random_rolling_start(system, 8)
-        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=2000)
+        run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=2000)
         assert np.ptp(run.integrals["moving energy"]) <= 1e-15 * np.sqrt(2000) * (1 + run.energy.max())
     system = chaplygin_sphere()
     start = catalogue["chaplygin-sphere"].start(system)
     found = []
     for n in (500, 1000):
-        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=25.0 / n, n_steps=n)
+        run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=25.0 / n, n_steps=n)
         found.append(np.abs(run.integrals["moving energy"] - run.integrals["moving energy"][0]).max())
     np.testing.assert_allclose(found[0] / found[1], 4.0, rtol=0, atol=0.1)
 

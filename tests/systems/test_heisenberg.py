@@ -8,6 +8,7 @@ import geonh as gn
 from geonh.systems import catalogue, heisenberg, heisenberg_group
 from geonh.systems.entry import Start
 from geonh.systems.heisenberg import exact, exact_on_group
+from geonh.trajectory import AlternationWarning
 
 GROUP = {"m": 1.3, "I": 1.7, "a": -0.6, "b": 0.4}
 
@@ -35,7 +36,7 @@ def test_multiplier_vanishes_and_the_motion_is_straight():
 def test_gni_on_r3_is_exact():
     system = heisenberg(m=1.7)
     start, n = random_start(system, 2), 2000
-    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=n)
+    run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=n)
     expected, velocity = exact(system, start, run.t)
     np.testing.assert_allclose(run.g, expected, atol=1e-15 * n, rtol=1e-13)
     np.testing.assert_allclose(run.xi, velocity, rtol=0, atol=1e-15 * n)
@@ -82,7 +83,8 @@ def test_without_coupling_it_is_the_system_on_r3_with_z_scaled_by_minus_two():
 def test_energy_on_the_group_under_gni():
     system = heisenberg_group(**GROUP)
     start, n = random_start(system, 6), 2000
-    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=n)
+    with pytest.warns(AlternationWarning):
+        run = gn.solve(system, gn.GNI(start="average"), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=n)
     assert np.ptp(run.energy_minus) <= 1e-15 * np.sqrt(n) * (1 + run.energy_minus[0])
     assert np.ptp(run.energy) > 0.1 * run.energy[0]  # the alternating part of p⁻ has grown
 

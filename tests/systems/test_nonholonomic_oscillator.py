@@ -75,7 +75,7 @@ def test_energy_under_gni_is_of_second_order_without_drift():
     system = entry.system()
     start, found = entry.start(system), []
     for h, n in ((0.1, 50_000), (0.05, 100_000)):
-        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=h, n_steps=n, save_every=10)
+        run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=h, n_steps=n, save_every=10)
         for energy in (run.energy, run.energy_minus):
             eighths = [part.mean() for part in np.array_split(energy, 8)]
             assert np.ptp(eighths) < 2e-2 * np.abs(energy - energy[0]).max()

@@ -32,7 +32,9 @@ def test_continuous_equations(case):
 @pytest.mark.parametrize("case", CASES)
 def test_gni_regression(case):
     system, start = build(case)
-    run = gn.solve(system, gn.GNI("trapezoid", "cayley"), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=200)
+    run = gn.solve(
+        system, gn.GNI("trapezoid", "cayley", start="average"), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=200
+    )
     expected = VALUES[case]
     np.testing.assert_allclose(run.g[0][-1], expected["gni_cayley_h0.05_N200_x"], atol=1e-9)
     if "gni_cayley_h0.05_N200_W_average" in expected:
@@ -42,13 +44,14 @@ def test_gni_regression(case):
     np.testing.assert_allclose(run.energy[0], expected["E0"], atol=1e-13)
 
 
+@pytest.mark.parametrize("method", [gn.GNI(), gn.SymmetricProjection()], ids=["gni", "projected"])
 @pytest.mark.parametrize("case", CASES)
-def test_gni_converges_to_the_exact_values_at_second_order(case):
+def test_it_converges_to_the_exact_values_at_second_order(case, method):
     system, start = build(case)
     steps = np.array([200, 400, 800, 1600])
     found = []
     for n in steps:
-        run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=10 / n, n_steps=int(n))
+        run = gn.solve(system, method, g0=start.g0, xi0=start.xi0, dt=10 / n, n_steps=int(n), save_every=int(n))
         found.append(np.abs(run.g[0][-1] - VALUES[case]["x"]).max())
     assert 1.9 <= -np.polyfit(np.log(steps), np.log(found), 1)[0] <= 2.1
 
@@ -61,21 +64,22 @@ def test_rolling_ball_path_and_recursion():
     g, _ = gn.reference_trajectory(system, np.linspace(0, 5, 11), start.xi0, start.g0)
     np.testing.assert_allclose(g[0], contact_path(system, start, np.linspace(0, 5, 11))[0], atol=1e-10)
     h, n = 0.05, 300
-    run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=h, n_steps=n)
+    run = gn.solve(system, gn.GNI(start="average"), g0=start.g0, xi0=start.xi0, dt=h, n_steps=n)
     nu = 0.3 * 0.9 / (0.3 + 1.3 * 0.7**2)
     z = run.g[0][:, 0] + 1j * run.g[0][:, 1]
     centre = z[0] - complex(*start.xi0[:2]) / (1j * nu)
     np.testing.assert_allclose(z[2:], z[:-2] + 2j * h * nu * (z[1:-1] - centre), atol=1e-12)
 
 
-def test_reduced_ball_is_the_unreduced_homogeneous_sphere():
+@pytest.mark.parametrize("method", [gn.GNI(), gn.SymmetricProjection()], ids=["gni", "projected"])
+def test_reduced_ball_is_the_unreduced_homogeneous_sphere(method):
     """Spatial (reduced) and body (unreduced) angular velocity give the same contact path, to rounding."""
     ball = catalogue["rolling-ball"].system(I=0.4, table_rate=1.0)
     sphere = chaplygin_sphere(J=(0.4, 0.4, 0.4), table_rate=1.0)
     start = catalogue["chaplygin-sphere"].start(sphere)
     spatial = np.concatenate([start.xi0[:2], start.g0[1] @ start.xi0[2:]])
-    left = gn.solve(sphere, g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=300)
-    right = gn.solve(ball, g0=start.g0, xi0=spatial, dt=0.02, n_steps=300)
+    left = gn.solve(sphere, method, g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=300)
+    right = gn.solve(ball, method, g0=start.g0, xi0=spatial, dt=0.02, n_steps=300)
     np.testing.assert_allclose(left.g[0], right.g[0], atol=1e-12)
     np.testing.assert_allclose(left.g[1], right.g[1], atol=1e-12)
     np.testing.assert_allclose(left.energy_minus, right.energy_minus, atol=1e-11)

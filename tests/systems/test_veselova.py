@@ -56,10 +56,11 @@ def test_gni_keeps_horizontal_momentum_to_rounding(rule, retraction):
     assert np.abs(run.constraint_residual).max() <= 2e-15
 
 
-def test_reduced_and_unreduced_gni_agree():
+@pytest.mark.parametrize("method", [gn.GNI(), gn.SymmetricProjection()], ids=["gni", "projected"])
+def test_reduced_and_unreduced_agree(method):
     R0, omega0 = random_start(veselova(J), 4)
-    one = gn.solve(veselova(J), g0=R0, xi0=omega0, dt=0.05, n_steps=400)
-    other = gn.solve(unreduced(J), g0=R0, xi0=omega0, dt=0.05, n_steps=400)
+    one = gn.solve(veselova(J), method, g0=R0, xi0=omega0, dt=0.05, n_steps=400)
+    other = gn.solve(unreduced(J), method, g0=R0, xi0=omega0, dt=0.05, n_steps=400)
     np.testing.assert_allclose(one.g, other.g, rtol=0, atol=1e-12)
 
 
@@ -69,11 +70,11 @@ def test_energy_under_gni():
     R0, omega0 = random_start(system, 5)
     found = []
     for n in (2000, 4000):
-        run = gn.solve(system, g0=R0, xi0=omega0, dt=100.0 / n, n_steps=n)
+        run = gn.solve(system, gn.GNI(), g0=R0, xi0=omega0, dt=100.0 / n, n_steps=n)
         found.append([np.abs(e - e[0]).max() for e in (run.energy, run.energy_minus)])
     np.testing.assert_allclose(np.array(found[0]) / found[1], 4.0, atol=0.2)
     ball, n = veselova((1.5, 1.5, 1.5)), 4000
-    run = gn.solve(ball, g0=R0, xi0=ball.project(R0, omega0), dt=0.05, n_steps=n)
+    run = gn.solve(ball, gn.GNI(), g0=R0, xi0=ball.project(R0, omega0), dt=0.05, n_steps=n)
     for energy in (run.energy, run.energy_minus):
         assert np.ptp(energy) <= 1e-15 * np.sqrt(n)
     spatial = np.einsum("nij,nj->ni", run.g, run.xi)

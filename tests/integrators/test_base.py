@@ -1,0 +1,179 @@
+"""The contract of a method: one written from nothing runs, composes, has an adjoint; residuals and refusals."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_systems import GROUPS, forced, general, random_system, slope, start
+
+import geonh as gn
+from geonh.diagnostics import adjoint_defect
+from geonh.groups import SO3, Translations
+from geonh.integrators.base import Clock, Equations, Guarantees, ImplicitIntegrator, Integrator, NextStep, no_inverse
+from geonh.integrators.node import Outcome, Warm
+from geonh.numerics.newton import Newton
+
+
+class Euler(Integrator):
+    """Explicit Euler on (g, ξ), with the exponential: seven lines by the contract."""
+
+    @property
+    def guarantees(self):
+        return Guarantees(order=1, reference="Euler 1768", implicit=False, constraint="none")
+
+    def step(self, system, clock, state):
+        x = system.action.at(state.g)
+        xi = system.velocity(x, state.p_minus)
+        rate = gn.accelerations(system, clock.time(state.k), state.g, xi, clock.control(state.k))[0]
+        g = system.group.compose(state.g, system.group.exp(clock.dt * xi))
+        p = system.momentum(system.action.at(g), xi + clock.dt * rate)
+        return Outcome(g, p, p)
+
+
+class Midpoint(ImplicitIntegrator):
+    """The implicit midpoint rule in (q, ξ) on a vector space, its equations handed over."""
+
+    newton: Newton = Newton()
+
+    @property
+    def guarantees(self):
+        return Guarantees(order=2, reference="", symmetric=True, constraint="none", groups="vector spaces")
+
+    def cold(self, system, clock, k, g, xi):
+        return Warm(clock.dt * xi, no_inverse(xi.size))
+
+    def equations(self, system, clock, state):
+        h, xi = clock.dt, system.velocity(system.action.at(state.g), state.p_minus)
+
+        def residual(z):
+            middle = state.g + z / 2
+            rate = gn.accelerations(system, clock.time(state.k + 0.5), middle, z / h, clock.between(None))[0]
+            return z - h * (xi + h / 2 * rate)
+
+        return Equations(residual, state.warm.guess, 1e-14 * jnp.abs(h))
+
+    def update(self, system, clock, state, z):
+        g, xi = state.g + z, system.velocity(system.action.at(state.g), state.p_minus)
+        p = system.momentum(system.action.at(g), 2 * z / clock.dt - xi)
+        return Outcome(g, p, p, warm=Warm(z))
+
+
+def test_a_method_of_one_function_runs_and_has_an_adjoint():
+    system = random_system("SO3")
+    at = start(system, speed=0.5)
+    assert abs(slope(system, Euler(), (640, 1280), **at) - 1) < 0.1
+    assert adjoint_defect(system, Euler(), Euler(), dt=0.05, **at) > 1e-4
+    assert adjoint_defect(system, Euler(), Euler().adjoint(), dt=0.05, **at) < 1e-12
+    assert (Euler().adjoint() @ Euler()).order == 2
+
+
+@pytest.mark.slow
+def test_it_makes_a_symmetric_method_of_order_two_with_its_adjoint():
+    system = random_system("SO3")
+    assert abs(slope(system, Euler().adjoint() @ Euler(), (20, 40, 80), **start(system)) - 2) < 0.15
+
+
+def test_an_implicit_method_hands_over_its_equations():
+    system = random_system("R3")
+    assert abs(slope(system, Midpoint(), (20, 40, 80), **start(system)) - 2) < 0.1
+    assert abs(slope(system, gn.compose(Midpoint(), "suzuki4"), (10, 15, 20), **start(system)) - 4) < 0.25
+    assert adjoint_defect(system, Midpoint(), Midpoint(), dt=0.05, **start(system)) < 1e-13
+
+
+@pytest.mark.parametrize(
+    "method", [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), gn.DLA()], ids=lambda method: type(method).__name__
+)
+def test_the_residual_of_a_message_is_that_of_the_equations(method):
+    """At rounding where they are solved; at the size of the equation where Newton's method gets one correction."""
+    system, clock = random_system("R3"), Clock(0.0, 0.05)
+    at = start(system)
+    for newton, low, high in ((Newton(), 0.0, 1e-13), (Newton(tol=1e-12, max_iterations=1), 1e-12, 1.0)):
+        mine = jax.tree.map(lambda leaf: leaf, method)
+        object.__setattr__(mine, "newton", newton)
+        state = mine.first_node(system, clock, jnp.asarray(at["g0"]), jnp.asarray(at["xi0"]))
+        residual = float(jax.jit(lambda state, mine=mine: mine.residual(system, clock, state))(state))
+        assert low <= residual <= high
+        made = jax.jit(lambda state, mine=mine: mine.next_node(system, clock, state))(state)
+        assert (int(made.status) == 0) == (newton.max_iterations > 1)
+
+
+def test_only_a_method_that_holds_the_next_step_is_not_composed():
+    for name, entry in gn.methods.items():
+        method = entry.make()
+        if method.holds is NextStep:
+            with pytest.raises(ValueError, match="cannot be composed"):
+                gn.compose(method, (0.5, 0.5))
+        else:
+            assert gn.compose(method, (0.5, 0.5)).order >= method.order, name
+
+
+def test_what_is_no_method_is_refused():
+    for wrong in ("gni", gn.GNI, None.__class__):
+        with pytest.raises(TypeError, match="method must be an integrator"):
+            gn.solve(random_system("R3"), wrong, xi0=np.zeros(3), dt=0.1, n_steps=1)
+
+
+def test_the_retraction_taken_when_none_is_named():
+    """Cayley where the group has it, else exp."""
+    assert type(gn.GNI().tau(random_system("SO3"))).__name__ == "Cayley"
+    assert type(gn.GNI().tau(random_system("SL2"))).__name__ in ("Cayley", "Exponential")
+    assert not GROUPS["R3"].has_cayley or type(gn.GNI().tau(random_system("R3"))).__name__ == "Cayley"
+    assert type(gn.GNI(retraction="exp").tau(random_system("SO3"))).__name__ == "Exponential"
+
+
+@pytest.mark.parametrize("bad", [{"rule": "simpson"}, {"retraction": "log"}, {"start": "guess"}])
+def test_wrong_words_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        gn.GNI(**bad)
+
+
+# --- forces and controls, for every method -------------------------------------------------------------------
+NOT_FORCED = ("variational", "rk4-energy")  # for systems without constraints; for systems that keep their energy
+QUICK = ("gni", "rattle", "shake", "rkmk4", "projected")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in gn.methods if n not in NOT_FORCED],
+)
+def test_forces_and_controls_are_of_full_order(name):
+    system = forced("R3" if name == "shake" else "SO3")
+    controls = lambda t: jnp.stack([jnp.sin(t), 0.0 * t, jnp.cos(t)])  # noqa: E731
+    xi0 = system.project(None, [0.4, -0.2, 0.3])
+    options = {"xi0": xi0, "controls": controls}
+    method = gn.methods[name].make()
+    if name == "feedback":
+        method = gn.Feedback({"group": 1.0, "constraint": 1.0}, "rk4")  # the energy is not kept
+    exact = gn.reference_trajectory(system, [0.0, 1.0], xi0, controls=controls)[1][-1]
+    steps = (8, 16) if method.order > 1 else (64, 128)  # of order 1, with a small error beside that of order 2
+    errors = [np.abs(gn.solve(system, method, dt=1 / n, n_steps=n, **options).xi[-1] - exact).max() for n in steps]
+    assert errors[1] < 1e-10 or 0.6 * 2**method.order < errors[0] / errors[1] < 2.5 * 2**method.order
+
+
+def test_a_general_lagrangian_is_taken_or_refused_in_words():
+    taken = set()
+    for name, entry in gn.methods.items():
+        try:
+            entry.make().refuse(general())
+        except ValueError as refusal:
+            refused = str(refusal)
+        else:
+            refused = ""
+            taken.add(name)
+        assert not refused or re.search("Lagrangian|quadratic|constraints|vector spaces|energy", refused)
+    assert {"projected", "gni", "dla", "lobatto4", "gauss4", "rkmk4", "rk4"} <= taken
+
+
+def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
+    """A body that is spun up."""
+    system = gn.System(SO3(), metric=np.ones(3), base="point", forces=lambda t, x, xi, u: jnp.array([0.0, 0.0, 20.0]))
+    for method in (
+        gn.SymmetricProjection(retraction="exp"),
+        gn.RKMK(4, "exp"),
+        gn.compose(gn.RKMK(4, "exp"), (0.5, 0.5)),
+    ):
+        run = gn.solve(system, method, xi0=np.zeros(3), dt=0.2, n_steps=100, throw=False)
+        assert run.status is gn.Result.CHART
+        assert Translations(3).dim < len(run)

@@ -1,0 +1,144 @@
+"""Compositions and adjoints: orders, symmetry, the memory and the impulse of the parts, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_systems import OPTIONS, random_system, slope, start
+
+import geonh as gn
+from geonh.diagnostics import adjoint_defect, convergence
+from geonh.integrators.base import Clock
+from geonh.integrators.composition import COEFFICIENTS, Adjoint
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_coefficients_satisfy_their_conditions(name):
+    c = np.array(COEFFICIENTS[name])
+    assert np.isclose(c.sum(), 1, rtol=0, atol=1e-15)
+    assert abs(np.sum(c**3)) < 1e-14
+    assert np.array_equal(c, c[::-1])
+    assert gn.compose(gn.Gauss(1), name).order == int(name[-1])
+
+
+def test_composing():
+    assert gn.compose(gn.Gauss(1), [0.5, 0.5]).order == 2
+    assert gn.compose(gn.Gauss(1), COEFFICIENTS["suzuki4"]).order == 4
+    assert gn.compose(gn.SymmetricProjection(), "kahan-li6").order == 6
+    assert gn.compose(gn.SymmetricProjection("left"), "suzuki4").order == 1
+    assert gn.compose(gn.Lobatto(2), "suzuki4").order == 4
+    assert gn.compose(gn.GNI(), "suzuki4").order == 2  # its multiplier alternates
+    assert (gn.Gauss(2) @ gn.Gauss(2)).order == 4
+    assert (gn.Gauss(2) @ gn.Lobatto(3)).order == 4
+    with pytest.raises(ValueError, match="sum to one"):
+        gn.compose(gn.Gauss(1), [0.5, 0.6])
+    with pytest.raises(ValueError, match="one of"):
+        gn.compose(gn.Gauss(1), "yoshida5")
+    for method in (gn.DLA(), gn.SHAKE()):
+        with pytest.raises(ValueError, match="cannot be composed"):
+            gn.compose(method, "yoshida4")
+        with pytest.raises(ValueError, match="cannot be composed"):
+            method @ gn.Gauss(1)
+
+
+@pytest.mark.slow
+def test_methods_of_different_warm_starts_compose():
+    """Each keeps its own: Gauss over half a step, then Munthe-Kaas."""
+    system, method = random_system("SO3"), gn.Gauss(2) @ gn.RKMK(4)
+    assert abs(slope(system, method, (16, 24, 32, 48), **start(system)) - 4) <= 0.15
+
+
+@pytest.mark.parametrize("fractions", [(0.3, 0.7), (0.7, 0.1, 0.2)])
+def test_impulse_of_unequal_substeps(fractions):
+    """λ of the impulse at a node, whose part that alternates is small after the exact start."""
+    sleigh, method = gn.systems.chaplygin_sleigh(), gn.compose(gn.GNI(), fractions)
+    run = gn.solve(sleigh, method, xi0=[0.8, -0.5, 0.0], dt=1e-3, n_steps=200)
+    exact = [gn.multipliers(sleigh, 0.0, g, xi)[0] for g, xi in zip(run.g[::50], run.xi[::50], strict=True)]
+    np.testing.assert_allclose(run.multipliers[::50, 0], exact, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(run.impulse_multipliers[::50, 0], exact, rtol=0, atol=2e-3)
+    assert run.alternation.max() < 1e-5
+
+
+# --- the memory of the parts ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "method", [gn.RungeKutta(project="energy"), gn.Feedback({"energy": 2.0}, "rk4")], ids=["projected", "feedback"]
+)
+def test_what_a_part_holds_is_not_scaled_with_the_substep(method):
+    """The energy to return to is the same for all substeps, whatever their lengths."""
+    system = random_system("SO3")
+    run = gn.solve(system, gn.compose(method, (0.3, 0.7)), dt=0.04, n_steps=50, **start(system))
+    assert np.abs(run.energy - run.energy[0]).max() < 1e-4 * abs(run.energy[0])
+    one = gn.solve(system, method, dt=0.02, n_steps=100, save_every=2, **start(system))
+    np.testing.assert_allclose(run.g_vector, one.g_vector, rtol=0, atol=1e-4)
+
+
+def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
+    system, clock = random_system("R3", constant_metric=True), Clock(0.0, 0.02)
+    at = start(system)
+    for method in (gn.RungeKutta(project="energy"), gn.Feedback(1.0, "rk4"), gn.DLA("left", "left"), gn.SHAKE()):
+        before = jax.jit(lambda xi, method=method: method.first_node(system, clock, at["g0"], xi))(at["xi0"])
+        state = jax.jit(lambda state, method=method: method.next_node(system, clock, state))(before)
+        turned = state.reversed(method.reversed_memory(before, state))
+        np.testing.assert_array_equal(turned.p_plus, state.p_minus)
+        np.testing.assert_array_equal(turned.p_minus, state.p_plus)
+        if method.guarantees.node == "velocity":
+            assert jax.tree.all(jax.tree.map(jnp.array_equal, turned.memory, state.memory))
+        else:
+            np.testing.assert_array_equal(turned.memory.zeta, -before.memory.zeta)
+
+
+@pytest.mark.slow
+def test_a_composition_of_methods_with_memory_remembers_for_each():
+    system = random_system("SO3")
+    kept, fed = gn.RungeKutta(project="energy"), gn.Feedback({"energy": 5.0}, "rk4")
+    run = gn.solve(system, fed @ kept, dt=0.02, n_steps=50, **start(system))
+    assert np.abs(run.energy - run.energy[0]).max() < 1e-5 * abs(run.energy[0])
+    assert len(run.state.memory) == 2
+
+
+# --- adjoints ------------------------------------------------------------------------------------------------
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [gn.RKMK(4), gn.RKMK(6), gn.CommutatorFree(), gn.RungeKutta(project="constraint")],
+    ids=lambda method: type(method).__name__ + str(method.order),
+)
+def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
+    """It is of the same order, and undoes the step with −h; with it the method makes a symmetric one."""
+    system = random_system("SO3")
+    at = start(system)
+    assert adjoint_defect(system, method, method, dt=0.1, **at) > 1e-10
+    assert adjoint_defect(system, method, method.adjoint(), dt=0.1, **at) < 1e-12
+    assert method.adjoint().adjoint() is method
+    assert (method.adjoint() @ method).guarantees.symmetric
+    steps = (3, 5, 8, 12) if method.order == 6 else (20, 40, 80, 160)
+    table = convergence(system, method.adjoint(), span=0.5, steps=steps, **at)
+    assert abs(table.order - method.order) < 0.1
+
+
+def test_the_node_of_an_adjoint_has_the_rows_and_the_status_of_its_own_point():
+    """Forms that lose their rank at x = 1: seen by the adjoint as by the method."""
+    forms = lambda x: jnp.stack([jnp.stack([1.0 - x[0], 0.0 * x[0]])])  # noqa: E731
+    system = gn.System(gn.groups.Translations(2), metric=np.eye(2), distribution=gn.Distribution(forms))
+    method, clock = gn.RKMK(4).adjoint(), Clock(0.0, 0.1)
+    state = method.first_node(system, clock, jnp.array([0.5, 0.0]), jnp.array([0.0, 1.0]))
+    new = jax.jit(lambda state: method.next_node(system, clock, state))(state)
+    np.testing.assert_allclose(new.rows, forms(new.g), rtol=1e-14)
+    assert int(new.status) == 0
+    turning = random_system("SO3")
+    at = start(turning)
+    state = method.first_node(turning, clock, jnp.asarray(at["g0"]), jnp.asarray(at["xi0"]))
+    new = jax.jit(lambda state: method.next_node(turning, clock, state))(state)
+    np.testing.assert_allclose(new.rows, turning.rows(turning.action.at(new.g)), rtol=0, atol=1e-13)
+    assert np.abs(new.rows - state.rows).max() > 1e-3
+    lost = method.next_node(turning, clock, state._replace(p_minus=state.p_minus * jnp.nan))
+    assert int(lost.status) != 0
+
+
+def test_methods_without_an_adjoint():
+    kept = gn.RungeKutta(project="energy")
+    with pytest.raises(ValueError, match="no inverse"):
+        gn.solve(random_system("SO3"), kept.adjoint(), **start(random_system("SO3")), **OPTIONS)
+    with pytest.raises(ValueError, match="has no general adjoint"):
+        Adjoint(gn.SHAKE(), gn.Newton())
+    assert (kept @ kept).order == 4

@@ -1,0 +1,51 @@
+"""The table of methods: words, options and promises."""
+
+import dataclasses
+import typing
+
+import numpy as np
+import pytest
+from random_systems import random_system
+
+import geonh as gn
+from geonh.integrators.base import Guarantees
+
+
+@pytest.mark.parametrize("name", gn.methods)
+def test_a_method_of_the_table_is_made_and_says_what_it_promises(name):
+    method, entry = gn.methods[name].make(), gn.methods[name]
+    promised = method.guarantees
+    allowed = typing.get_type_hints(Guarantees)
+    for field in dataclasses.fields(Guarantees):
+        value = getattr(promised, field.name)
+        words = typing.get_args(allowed[field.name])
+        assert value in words if words else isinstance(value, allowed[field.name])
+    assert promised.reference
+    assert entry.title
+    assert method.order == promised.order
+    assert repr(entry.make()) == repr(method)
+    for option in entry.options:
+        chosen = entry.make(**{option: "exp" if option == "retraction" else "left"})
+        assert repr(chosen) != repr(method)
+    if promised.symmetric:
+        assert method.adjoint() is method
+    if promised.node == "increment":
+        assert method.holds is gn.integrators.node.NextStep
+
+
+def test_the_default_of_solve_is_in_the_table():
+    assert repr(gn.methods["projected"].make()) == repr(gn.SymmetricProjection())
+    system = random_system("SO3", constrained=False)
+    run = gn.solve(system, xi0=np.zeros(3), dt=0.1, n_steps=1)
+    assert run.method == gn.SymmetricProjection()
+
+
+@pytest.mark.parametrize("name", [name for name, method in gn.methods.items() if "retraction" in method.options])
+def test_cayley_is_refused_where_there_is_none(name):
+    units = [[i == k and j == m for j in range(3) for i in range(3)] for k in range(3) for m in range(3) if k != m]
+    basis = np.reshape(units, (6, 3, 3)).astype(float)
+    diagonal = np.stack([np.diag([1.0, -1.0, 0.0]), np.diag([0.0, 1.0, -1.0])])
+    system = gn.System(gn.groups.MatrixGroup(np.concatenate([basis, diagonal])), metric=np.eye(8))
+    gn.methods[name].make(retraction="exp").refuse(system)
+    with pytest.raises(ValueError, match="has no Cayley map; use retraction='exp'"):
+        gn.methods[name].make(retraction="cayley").refuse(system)

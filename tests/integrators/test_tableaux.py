@@ -1,0 +1,82 @@
+"""The coefficients of the Runge–Kutta methods against the order conditions, and their interpolation."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from geonh.integrators.lobatto import IIIA, _conjugate
+from geonh.integrators.runge_kutta import TABLEAUX
+from geonh.integrators.tableaux import (
+    BUTCHER6,
+    DORMAND_PRINCE,
+    EULER,
+    GAUSS,
+    RK4,
+    explicit_step,
+    interpolated,
+    interpolation,
+    weighted,
+)
+
+EXPLICIT = {"Euler": (EULER, 1), "RK4": (RK4, 4), "Dormand–Prince": (DORMAND_PRINCE, 5), "Butcher": (BUTCHER6, 6)}
+
+
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_explicit_methods_are_of_their_order(name):
+    """On a nonlinear equation with time in it, against its closed form y = tan(t² / 2 + y₀)."""
+    tableau, order = EXPLICIT[name]
+    a, b = tableau
+    assert np.allclose(np.triu(a), 0)
+    assert np.isclose(b.sum(), 1, rtol=1e-15)
+    errors, counts = [], np.array([8, 16, 32]) if order > 4 else np.array([32, 64, 128])
+    for n in counts:
+        h, y = 1 / n, np.zeros(1)
+        for k in range(n):
+            y = np.asarray(explicit_step(lambda c, y, k=k, h=h: (k + c) * h * (1 + y**2), tableau, h, jnp.asarray(y)))
+        errors.append(abs(y[0] - np.tan(0.5)))
+    assert abs(-np.polyfit(np.log(counts), np.log(errors), 1)[0] - order) < 0.3
+    assert all(TABLEAUX[p] is t for p, t in ((4, RK4), (6, BUTCHER6)))
+
+
+@pytest.mark.parametrize("stages", GAUSS)
+def test_gauss_satisfies_b_c_and_symmetry(stages):
+    """B(2s): Σbᵢcᵢ^{q−1} = 1/q; C(s): Σaᵢⱼcⱼ^{q−1} = cᵢ^q/q; symplectic and symmetric."""
+    a, b = GAUSS[stages]
+    c = a.sum(axis=1)
+    for q in range(1, 2 * stages + 1):
+        assert abs(b @ c ** (q - 1) - 1 / q) < 1e-15
+    for q in range(1, stages + 1):
+        np.testing.assert_allclose(a @ c ** (q - 1), c**q / q, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(a + a[::-1, ::-1], np.broadcast_to(b, a.shape), rtol=0, atol=1e-15)
+    M = b[:, None] * a
+    np.testing.assert_allclose(M + M.T, np.outer(b, b), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("stages", IIIA)
+def test_lobatto_pairs_satisfy_b_c_d(stages):
+    """IIIA: C(s), ends at the nodes; its symplectic partner IIIB: C(s − 2), first column constant."""
+    a = IIIA[stages]
+    b, c, partner = a[-1], a.sum(axis=1), _conjugate(a)
+    assert c[0] == 0
+    assert np.isclose(c[-1], 1, rtol=1e-15)
+    for q in range(1, 2 * stages - 1):
+        assert abs(b @ c ** (q - 1) - 1 / q) < 1e-15
+    for q in range(1, stages + 1):
+        np.testing.assert_allclose(a @ c ** (q - 1), c**q / q, rtol=0, atol=1e-15)
+    for q in range(1, stages - 1):
+        np.testing.assert_allclose(partner @ c ** (q - 1), c**q / q, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(partner[:, 0], b[0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(partner[:, -1], 0, rtol=0, atol=1e-15)
+
+
+def test_interpolation_is_exact_on_polynomials():
+    nodes, at = np.array([0.0, 0.3, 1.0, 1.7]), np.array([-0.5, 0.3, 2.0])
+    cubic = np.polynomial.Polynomial([1.0, -2.0, 0.5, 0.3])
+    np.testing.assert_allclose(interpolation(nodes, at) @ cubic(nodes), cubic(at), rtol=1e-13)
+    columns = jnp.stack([cubic(nodes), nodes], axis=1)
+    np.testing.assert_allclose(interpolated(nodes, columns, at), np.stack([cubic(at), at], axis=1), rtol=1e-13)
+
+
+def test_weighted_leaves_out_slopes_that_do_not_exist_yet():
+    np.testing.assert_array_equal(weighted(np.array([2.0, 3.0]), [jnp.ones(2)], 2), [2.0, 2.0])
+    np.testing.assert_array_equal(weighted(np.zeros(0), [], 3), np.zeros(3))

@@ -1,0 +1,71 @@
+"""A system's own transforms: Legendre's and its inverse, energy, projection, for every way of giving ℓ."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import SO3, Translations
+
+
+def relativistic(xi):
+    """ℓ = −√(1 − |ξ|²), whose momenta are all of R³."""
+    return -jnp.sqrt(1.0 - xi @ xi)
+
+
+def saturating(xi):
+    """ℓ = √(1 + |ξ|²), whose momenta are shorter than 1."""
+    return jnp.sqrt(1.0 + xi @ xi)
+
+
+def test_the_inverse_legendre_transform_of_a_general_lagrangian():
+    rng = np.random.default_rng(0)
+    system = gn.System(Translations(3), lagrangian=lambda x, xi: relativistic(xi) + x[0] * xi[1])
+    x = jnp.array([0.3, 0.0, 0.0])
+    for _ in range(5):
+        xi = rng.normal(size=3)
+        xi = 0.4 * xi / np.linalg.norm(xi)
+        p = system.momentum(x, jnp.asarray(xi))
+        np.testing.assert_allclose(system.velocity(x, p), xi, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(system.energy(x, p), p @ xi - system.lagrangian(x, xi), rtol=1e-12)
+
+
+def test_a_momentum_that_no_velocity_has_gives_no_number():
+    """Newton's method finds none; the first guess would be a velocity, and a wrong one."""
+    system = gn.System(Translations(3), lagrangian=lambda x, xi: saturating(xi))
+    within, beyond = jnp.array([0.3, 0.2, -0.1]), jnp.array([1.3, 0.2, 0.4])
+    assert np.all(np.isfinite(system.velocity(jnp.zeros(3), within)))
+    assert np.all(np.isnan(system.velocity(jnp.zeros(3), beyond)))
+    assert np.isnan(system.energy(jnp.zeros(3), beyond))
+
+
+def test_a_run_that_is_pushed_there_stops():
+    """A force that raises the momentum past 1."""
+    system = gn.System(
+        Translations(1), lagrangian=lambda x, xi: saturating(xi), forces=lambda t, x, xi, u: jnp.ones(1) + 0.0 * xi
+    )
+    run = gn.solve(system, gn.RKMK(4), xi0=[0.0], dt=0.01, n_steps=500, throw=False)
+    assert not run.success
+    assert run.t[-1] < 1.01
+    assert np.all(np.isfinite(run.xi))
+
+
+@pytest.mark.parametrize("gyroscopic", [False, True])
+def test_a_quadratic_lagrangian_is_inverted_exactly(gyroscopic):
+    rng = np.random.default_rng(1)
+    root, a = rng.normal(size=(3, 3)), rng.normal(size=3) * gyroscopic
+    M = root @ root.T + np.eye(3)
+    system = gn.System(SO3(), lagrangian=lambda R, xi: 0.5 * xi @ M @ xi + a @ (R @ xi) - R[2, 2])
+    R, p = SO3().exp(jnp.asarray(rng.normal(size=3))), jnp.asarray(rng.normal(size=3))
+    assert system.is_quadratic
+    np.testing.assert_allclose(system.mass_matrix(R), M, rtol=1e-14)
+    np.testing.assert_allclose(system.momentum_at_rest(R), R.T @ a, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(system.momentum(R, system.velocity(R, p)), p, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(system.potential_energy(R), R[2, 2], rtol=1e-15)
+    xi = system.velocity(R, p)
+    np.testing.assert_allclose(
+        system.energy(R, p), 0.5 * xi @ M @ xi + R[2, 2], rtol=1e-12
+    )  # no work by the linear part
+    program = str(jax.make_jaxpr(system.velocity)(R, p))
+    assert "while" not in program

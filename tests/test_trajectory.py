@@ -1,0 +1,63 @@
+"""Trajectories in files: what is gone on from, to the same bits, and what is refused."""
+
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
+
+START = {"xi0": [0.8, -0.5, 0.0], "dt": 0.02}
+METHODS = {
+    "memory": gn.DLA(),
+    "warm stacks": gn.Gauss(2),
+    "three warm stacks": gn.Lobatto(2),
+    "composition": gn.compose(gn.SymmetricProjection(), "suzuki4"),
+    "a target": gn.RungeKutta(project="energy"),
+    "a composition of two": gn.RKMK(4).adjoint() @ gn.RKMK(4),
+    "impulse": gn.GNI(),
+}
+QUICK = ("memory", "warm stacks", "composition", "impulse")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in METHODS])
+def test_a_run_goes_on_from_a_file_to_the_same_bits(name, tmp_path):
+    sleigh, method = chaplygin_sleigh(), METHODS[name]
+    whole = gn.solve(sleigh, method, n_steps=40, **START)
+    path = gn.solve(sleigh, method, n_steps=13, **START).save(tmp_path / "run.nc")
+    back = gn.resume(path, 27, system=sleigh, method=method)
+    for label in ("g_vector", "p_plus", "p_minus"):
+        np.testing.assert_array_equal(getattr(back, label), getattr(whole, label))
+
+
+def test_a_file_without_the_warm_start_is_refused_in_words(tmp_path):
+    import xarray as xr
+
+    sleigh = chaplygin_sleigh()
+    path = gn.solve(sleigh, gn.Gauss(2), n_steps=5, **START).save(tmp_path / "run.nc")
+    with xr.open_dataset(path) as data:
+        warm = [name for name in data.data_vars if str(name).startswith("state_warm")]
+        assert len(warm) == 2
+        data.load().drop_vars(warm[0]).to_netcdf(tmp_path / "cut.nc")
+    with pytest.raises(ValueError, match="warm in the file is not what this method and system keep"):
+        gn.resume(tmp_path / "cut.nc", 5, system=sleigh, method=gn.Gauss(2))
+
+
+def test_a_file_of_the_older_layout_is_refused_in_words(tmp_path):
+    """Its state was (g, p⁺, p⁻, increment, inverse, …), where the increment meant many things."""
+    import xarray as xr
+
+    path = gn.solve(chaplygin_sleigh(), n_steps=5, **START).save(tmp_path / "run.nc")
+    with xr.open_dataset(path) as data:
+        older = data.load().drop_vars([n for n in data.data_vars if str(n).startswith(("state_warm", "state_memory"))])
+    older["state_increment"] = ("state_n", np.zeros(3))
+    older.to_netcdf(tmp_path / "older.nc")
+    with pytest.raises(ValueError, match=r"older layout of the state.*run it again"):
+        gn.Trajectory.load(tmp_path / "older.nc")
+
+
+def test_something_else_is_no_trajectory(tmp_path):
+    import xarray as xr
+
+    xr.Dataset({"x": ("t", np.zeros(2))}).to_netcdf(tmp_path / "other.nc")
+    with pytest.raises(ValueError, match="not a trajectory saved by geonh"):
+        gn.Trajectory.load(tmp_path / "other.nc")
