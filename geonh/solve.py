@@ -143,7 +143,7 @@ def solve(
     throw : bool
         Raise on failure; otherwise ``success``, ``status`` and ``message`` of the result tell.
     progress : bool or callable
-        Show a progress bar, or call ``progress(steps_done, n_steps)`` after each chunk.
+        Show a progress bar (on a terminal or in a notebook), or call ``progress(steps_done, n_steps)`` after each chunk.
     checkpoint : path, optional
         Save what exists there, at most once a minute, and at the end; ``resume`` goes on from it to the same bits.
 
@@ -345,9 +345,12 @@ def _reporter(progress: bool | Callable[[int, int], None], total: int) -> tuple[
         return progress, lambda: None
     if not progress:
         return (lambda done, total: None), lambda: None
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    bar = Progress(TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter))
     task = bar.add_task("integrating", total=total)
     bar.start()
     return (lambda done, total: bar.update(task, completed=done)), bar.stop

@@ -15,8 +15,8 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import geonh as gn
-from geonh.cli.console import close, err, new_table, numbers, one_line, out, value_text, without_rounding, wrong
-from geonh.cli.report import Progress, save, show_run
+from geonh.cli.console import err, new_table, numbers, one_line, out, value_text, without_rounding, wrong
+from geonh.cli.report import save, show_run
 from geonh.cli.words import RETRACTIONS, RULES, destination, entry_of, floats, integrator_of, parameters_of
 from geonh.trajectory import AlternationWarning
 from geonh.version import __version__
@@ -40,13 +40,6 @@ class _Commands(TyperGroup):
             err.print(f"[bold red]error:[/] {escape(one_line(error.format_message()))}")
             raise SystemExit(2) from None
         raise SystemExit(code if isinstance(code, int) else 0)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            names = self.list_commands(ctx)
-            hint = close(args[0], names) or f"; commands: {', '.join(names)}"
-            wrong(f"no command {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(
@@ -180,7 +173,7 @@ def run(
         velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", len(system.group.velocity_names))
         options = {"xi0": velocity, "g0": start.g0, "dt": step, "t0": t0, "controls": entry.controls}
         began = time.perf_counter()
-        with Progress(n_steps) as progress, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", AlternationWarning)  # the table says it
             trajectory = gn.solve(
                 system,
@@ -188,7 +181,7 @@ def run(
                 n_steps=n_steps,
                 save_every=save_every,
                 throw=False,
-                progress=progress,
+                progress=True,
                 **options,
             )
     except (ValueError, TypeError) as error:

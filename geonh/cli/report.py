@@ -1,41 +1,16 @@
-"""What ``geonh run`` shows: its progress, the table of what was kept, and where the result is."""
+"""What ``geonh run`` shows: the table of what was kept, and where the result is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from rich import progress
 from rich.markup import escape
 
-from geonh.cli.console import err, new_table, numbers, out, value_text, wrong
+from geonh.cli.console import new_table, numbers, out, value_text, wrong
 from geonh.plotting.invariants import invariants
 from geonh.plotting.labels import method_in_words
 from geonh.trajectory import Trajectory
-
-
-class Progress:
-    """A progress bar on a terminal, nothing elsewhere; gone when done."""
-
-    def __init__(self, total: int):
-        columns = (
-            progress.TextColumn("integrating"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        self.bar = progress.Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-        self.task = self.bar.add_task("integrating", total=total)
-
-    def __enter__(self) -> Progress:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        self.bar.update(self.task, completed=done)
 
 
 def show_run(trajectory: Trajectory, integrator: Any, seconds: float) -> None:

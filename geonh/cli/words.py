@@ -8,7 +8,7 @@ from typing import Any
 
 from geonh.cli.console import close, wrong
 from geonh.integrators.base import Integrator
-from geonh.integrators.registry import methods
+from geonh.integrators.registry import method_of, methods
 from geonh.systems import Entry, catalogue
 
 RULES = ("trapezoid", "midpoint", "left", "right")
@@ -76,15 +76,16 @@ def _is_float(text: str) -> bool:
 
 def integrator_of(name: str, **options: str | None) -> Integrator:
     """The integrator that the words of a user mean."""
-    if name not in methods:
-        wrong(f"no method {name!r}{close(name, methods) or '; geonh methods lists them all'}")
     given = {key: value for key, value in options.items() if value is not None}
     for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
-        if key in given:
+        if key in given and name in methods:
             if key not in methods[name].options:
                 wrong(f"--{key} is not for the method {name}")
             _known(key, given[key], words)
-    return methods[name].make(**given)
+    try:
+        return method_of(name, **given)
+    except ValueError as error:
+        wrong(f"{error}; geonh methods lists them all")
 
 
 def _known(option: str, word: str, words: Iterable[str]) -> None:

@@ -50,7 +50,7 @@ from geonh.integrators.base import (
     Warm,
     no_inverse,
 )
-from geonh.integrators.hamel import velocity_node, node_velocity
+from geonh.integrators.hamel import node_velocity, velocity_node
 from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.quasi_velocities import (
     Normals,

@@ -48,7 +48,7 @@ from geonh.integrators.base import (
     Warm,
     no_inverse,
 )
-from geonh.integrators.hamel import velocity_node, node_velocity
+from geonh.integrators.hamel import node_velocity, velocity_node
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, interpolated, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
