@@ -143,7 +143,7 @@ def solve(
     throw : bool
         Raise on failure; otherwise ``success``, ``status`` and ``message`` of the result tell.
     progress : bool or callable
-        Show a progress bar (on a terminal or in a notebook), or call ``progress(steps_done, n_steps)`` after each chunk.
+        Show a progress bar (on a terminal, in a notebook), or call ``progress(steps_done, n_steps)`` after each chunk.
     checkpoint : path, optional
         Save what exists there, at most once a minute, and at the end; ``resume`` goes on from it to the same bits.
 

@@ -85,7 +85,7 @@ def integrator_of(name: str, **options: str | None) -> Integrator:
     try:
         return method_of(name, **given)
     except ValueError as error:
-        wrong(f"{error}; geonh methods lists them all")
+        wrong(f"{error} (geonh methods lists them)")
 
 
 def _known(option: str, word: str, words: Iterable[str]) -> None:

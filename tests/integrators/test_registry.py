@@ -9,6 +9,8 @@ from random_systems import random_system
 
 import geonh as gn
 from geonh.integrators.base import Guarantees
+from geonh.integrators.node import NextStep
+from geonh.integrators.registry import method_of
 
 
 @pytest.mark.parametrize("name", gn.methods)
@@ -30,7 +32,17 @@ def test_a_method_of_the_table_is_made_and_says_what_it_promises(name):
     if promised.symmetric:
         assert method.adjoint() is method
     if promised.node == "increment":
-        assert method.holds is gn.integrators.node.NextStep
+        assert method.holds is NextStep
+
+
+def test_a_method_by_its_word():
+    assert repr(method_of("gni", rule="left")) == repr(gn.GNI("left"))
+    with pytest.raises(ValueError, match=r"no method 'gnii'; did you mean gni"):
+        method_of("gnii")
+    with pytest.raises(ValueError, match="methods are projected, gni"):
+        method_of("§")
+    run = gn.solve(random_system("SO3", constrained=False), "variational", xi0=np.zeros(3), dt=0.1, n_steps=1)
+    assert run.method == gn.Variational()
 
 
 def test_the_default_of_solve_is_in_the_table():
