@@ -61,7 +61,12 @@ def test_impulse_of_unequal_substeps(fractions):
 
 # --- the memory of the parts ---------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "method", [gn.RungeKutta(project="energy"), gn.Feedback({"energy": 2.0}, "rk4")], ids=["projected", "feedback"]
+    "method",
+    [
+        gn.RungeKutta(project="energy"),
+        pytest.param(gn.Feedback({"energy": 2.0}, "rk4"), marks=pytest.mark.slow),
+    ],
+    ids=["projected", "feedback"],
 )
 def test_what_a_part_holds_is_not_scaled_with_the_substep(method):
     """The energy to return to is the same for all substeps, whatever their lengths."""
@@ -76,7 +81,7 @@ def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
     system, clock = random_system("R3", constant_metric=True), Clock(0.0, 0.02)
     at = start(system)
     for method in (gn.RungeKutta(project="energy"), gn.Feedback(1.0, "rk4"), gn.DLA("left", "left"), gn.SHAKE()):
-        before = jax.jit(lambda xi, method=method: method.first_node(system, clock, at["g0"], xi))(at["xi0"])
+        before = method.first_node(system, clock, jnp.asarray(at["g0"]), jnp.asarray(at["xi0"]))
         state = jax.jit(lambda state, method=method: method.next_node(system, clock, state))(before)
         turned = state.reversed(method.reversed_memory(before, state))
         np.testing.assert_array_equal(turned.p_plus, state.p_minus)
@@ -116,22 +121,27 @@ def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
     assert abs(table.order - method.order) < 0.1
 
 
+@pytest.mark.slow
+@pytest.mark.xfail(reason="the adjoint puts the momentum on the constraint whatever the method does")
+def test_the_adjoint_of_a_method_off_the_constraint():
+    """A Runge–Kutta method that is not projected leaves the constraint, and so must its adjoint."""
+    system, method = random_system("SO3"), gn.RungeKutta()
+    assert adjoint_defect(system, method, method.adjoint(), dt=0.2, **start(system)) < 1e-12
+
+
 def test_the_node_of_an_adjoint_has_the_rows_and_the_status_of_its_own_point():
-    """Forms that lose their rank at x = 1: seen by the adjoint as by the method."""
-    forms = lambda x: jnp.stack([jnp.stack([1.0 - x[0], 0.0 * x[0]])])  # noqa: E731
+    """Forms that turn along the way: the rows are those of the new point, not of a guess or of the old one."""
+    forms = lambda x: jnp.stack([jnp.stack([jnp.cos(x[1]), jnp.sin(x[1])])])  # noqa: E731
     system = gn.System(gn.groups.Translations(2), metric=np.eye(2), distribution=gn.Distribution(forms))
     method, clock = gn.RKMK(4).adjoint(), Clock(0.0, 0.1)
     state = method.first_node(system, clock, jnp.array([0.5, 0.0]), jnp.array([0.0, 1.0]))
     new = jax.jit(lambda state: method.next_node(system, clock, state))(state)
     np.testing.assert_allclose(new.rows, forms(new.g), rtol=1e-14)
+    assert np.abs(new.rows - state.rows).max() > 1e-2
     assert int(new.status) == 0
-    turning = random_system("SO3")
-    at = start(turning)
-    state = method.first_node(turning, clock, jnp.asarray(at["g0"]), jnp.asarray(at["xi0"]))
-    new = jax.jit(lambda state: method.next_node(turning, clock, state))(state)
-    np.testing.assert_allclose(new.rows, turning.rows(turning.action.at(new.g)), rtol=0, atol=1e-13)
-    assert np.abs(new.rows - state.rows).max() > 1e-3
-    lost = method.next_node(turning, clock, state._replace(p_minus=state.p_minus * jnp.nan))
+    lost = jax.jit(lambda state: method.next_node(system, clock, state))(
+        state._replace(p_minus=state.p_minus * jnp.nan)
+    )
     assert int(lost.status) != 0
 
 
@@ -140,5 +150,5 @@ def test_methods_without_an_adjoint():
     with pytest.raises(ValueError, match="no inverse"):
         gn.solve(random_system("SO3"), kept.adjoint(), **start(random_system("SO3")), **OPTIONS)
     with pytest.raises(ValueError, match="has no general adjoint"):
-        Adjoint(gn.SHAKE(), gn.Newton())
+        Adjoint(method=gn.SHAKE(), newton=gn.Newton())
     assert (kept @ kept).order == 4

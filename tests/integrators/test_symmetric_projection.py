@@ -9,7 +9,7 @@ from random_systems import OPTIONS, contracting, controls, forced, general, rand
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
-from geonh.groups import SO3
+from geonh.groups import SO3, Translations
 from geonh.systems import catalogue
 
 PROJECTED = gn.SymmetricProjection()
@@ -226,3 +226,33 @@ def test_a_settled_rotation_creeps_at_second_order():
         crept.append(np.abs(run.energy / run.energy[0] - 1).max())
     assert crept[0] < 0.02
     np.testing.assert_allclose(crept[0] / crept[1], 4, rtol=0, atol=0.3)
+
+
+def test_a_light_mass_across_the_constraint_is_the_limit():
+    """ζ leaves D by (h/2)M⁻¹μᵀλ, so the error is of the size h²/mass where the potential pulls across the constraint.
+
+    GNI's, which lets only the average be on D, does not know that mass.
+    """
+
+    def system(mass):
+        return gn.System(
+            Translations(3),
+            metric=lambda q, p: jnp.diag(jnp.stack([1.0, 1.0, p["mass"]])),
+            potential=lambda q: 0.5 * q @ q,
+            parameters={"mass": mass},
+            distribution=gn.Distribution(forms),
+        )
+
+    forms = lambda q: jnp.stack([-q[1], 0.0 * q[1], jnp.ones(())])[None]  # noqa: E731
+    g0, found = np.array([0.3, -0.4, 0.2]), {}
+    for mass in (0.1, 0.01):
+        at = {"g0": g0, "xi0": system(mass).project(g0, [1.0, 0.5, 0.0])}
+        for method in (PROJECTED, gn.GNI()):
+            for n in (500, 1000):
+                run = gn.solve(system(mass), method, dt=10 / n, n_steps=n, **at)
+                found[mass, type(method), n] = np.ptp(run.energy) / run.energy[0]
+    for mass in (0.1, 0.01):
+        np.testing.assert_allclose(found[mass, gn.SymmetricProjection, 500] * mass, 6e-5, rtol=0.1)
+        ratio = found[mass, gn.SymmetricProjection, 500] / found[mass, gn.SymmetricProjection, 1000]
+        np.testing.assert_allclose(ratio, 4, rtol=0.05)
+        assert found[mass, gn.GNI, 500] < 1e-4
