@@ -174,6 +174,8 @@ def solve(
         controls = as_float64(controls, "controls")
         if controls.shape[0] < n_steps + 1:
             raise ValueError(f"controls must have n_steps + 1 = {n_steps + 1} rows, got {controls.shape[0]}")
+    if start + step == start:
+        raise ValueError(f"time stands still: t0 + dt = t0 in float64 with t0 = {start:g} and dt = {step:g}")
     clock = Clock(start, np.float64(step), controls)
     with float64():
         g = system.point(g0)
@@ -223,13 +225,26 @@ def resume(
 
 def _check_counts(n_steps: int, save_every: int) -> None:
     for name, value in (("n_steps", n_steps), ("save_every", save_every)):
-        if isinstance(value, bool) or int(value) != value or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not 1 <= value < 2**53:
+            raise ValueError(f"{name} must be a positive integer below 2^53, got {str(value)[:40]}")
 
 
 def _check_start(system: System, g: Point, xi: np.ndarray, dt: float) -> None:
-    """Raise unless the start satisfies the constraints and does not turn past the chart in one step."""
+    """Raise unless the metric is one and the start satisfies the constraints and the chart, in words."""
     x = system.action.at(g)
+    M = np.asarray(system.mass_matrix(x, jnp.asarray(xi)))
+    kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
+    if not np.allclose(M, M.T, rtol=1e-10, atol=1e-12 * np.abs(M).max()):
+        raise ValueError(f"the {kind} of {system.name} at g0 is not symmetric:\n{M}")
+    smallest = np.linalg.eigvalsh(M)[0] if np.all(np.isfinite(M)) else np.nan
+    if not smallest > 0:
+        raise ValueError(
+            f"the {kind} of {system.name} at g0 is not positive definite: its least eigenvalue is {smallest:.3g}"
+        )
+    rows = np.asarray(system.rows(x))
+    if len(rows) and not np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)[-1] > 1e-9:
+        raise ValueError(f"the constraints of {system.name} are dependent at g0; their rows there are\n{rows}")
     residual = np.asarray(system.constraint_residual(x, jnp.asarray(xi)))
     scale = 1.0 + np.abs(xi).max()
     if residual.size and not np.abs(residual).max() <= 1e-9 * scale:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -79,12 +80,35 @@ class Field(Precise):
         """Value at the base point ``x``."""
         if self.function is None:
             return jnp.asarray(self.constant)
-        value = self.function(x, parameters) if self.with_parameters else self.function(x)
-        return _as_array(value)
+        return evaluated(self.name, self.function, x, *((parameters,) if self.with_parameters else ()))
 
 
-def _as_array(value: Any) -> Array:
-    """Let users return nested lists of scalars."""
+def evaluated(name: str, function: Callable, *args: Any) -> Array:
+    """What a user's function returns, as an array; nested lists of scalars are let pass.
+
+    Raises
+    ------
+    TypeError
+        If it uses NumPy where it must use ``jax.numpy``, or returns nothing, or what is not real.
+    """
+    try:
+        value = function(*args)
+    except jax.errors.TracerArrayConversionError as error:
+        raise TypeError(
+            f"{name} calls NumPy on a traced value: write it with jax.numpy (jnp.sin for np.sin)"
+        ) from error
+    except (jax.errors.TracerBoolConversionError, jax.errors.ConcretizationTypeError) as error:
+        raise TypeError(
+            f"{name} asks for the number in a traced value (if, while, float, int): use jnp.where or jax.lax.cond"
+        ) from error
+    return _as_array(value, name)
+
+
+def _as_array(value: Any, name: str) -> Array:
+    if value is None:
+        raise TypeError(f"{name} returned None; it must return its value")
     if isinstance(value, list | tuple):
-        return jnp.stack([_as_array(entry) for entry in value])
+        return jnp.stack([_as_array(entry, name) for entry in value])
+    if jnp.iscomplexobj(value):
+        raise TypeError(f"{name} returned complex numbers; it must be real")
     return jnp.asarray(value, dtype=float)

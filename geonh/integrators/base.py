@@ -158,6 +158,10 @@ class ImplicitIntegrator(Integrator):
 
     newton: eqx.AbstractVar[Newton]
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.newton, Newton):
+            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {self.newton!r}")
+
     @abstractmethod
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         """The equations of the step from ``state``."""
@@ -203,7 +207,9 @@ class RetractingIntegrator(Integrator):
 
 
 def refuse(method: Any, system: System) -> None:
-    """Raise TypeError if ``method`` is no method, ValueError if it does not apply to the system."""
+    """Raise TypeError if ``method`` is no method or ``system`` no system, ValueError if they do not fit."""
+    if not isinstance(system, System):
+        raise TypeError(f"system must be a geonh System, got {system!r}")
     if not isinstance(method, Integrator):
         raise TypeError(f"method must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
     method.refuse(system)

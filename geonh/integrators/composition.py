@@ -270,7 +270,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
             order = int(coefficients[-1])
     else:
         fractions = tuple(float(c) for c in coefficients)
-    if abs(sum(fractions) - 1) > 1e-12 or any(c == 0 for c in fractions):
+    if not abs(sum(fractions) - 1) <= 1e-12 or any(c == 0 for c in fractions):
         raise ValueError(f"coefficients must sum to one and none may vanish, got {fractions}")
     if order is None:
         order = _order(method, fractions)

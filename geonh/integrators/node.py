@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.distribution import rank_cosine
+from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
@@ -115,13 +116,13 @@ class Clock(NamedTuple):
     def control(self, k: ArrayLike) -> Any:
         """u_k, or None."""
         if self.controls is None or callable(self.controls):
-            return None if self.controls is None else self.controls(self.time(k))
+            return self.between(self.time(k))
         return jnp.asarray(self.controls)[k]
 
     def between(self, t: ArrayLike) -> Any:
         """u(t) at any time, for methods with stages; controls must be a function then."""
         if self.controls is None or callable(self.controls):
-            return None if self.controls is None else self.controls(t)
+            return None if self.controls is None else evaluated("controls", self.controls, t)
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
@@ -139,7 +140,7 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (False if rows.size == 0 else rank_cosine(old_rows, rows) < RANK_COSINE, Result.RANK),
+        (rows.size > 0 and ~(rank_cosine(old_rows, rows) >= RANK_COSINE), Result.RANK),  # nan where a row vanishes
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)

@@ -20,7 +20,7 @@ from jax import Array
 
 from geonh.geometry.action import Action
 from geonh.geometry.distribution import AffineDistribution, Distribution
-from geonh.geometry.field import Field
+from geonh.geometry.field import Field, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
 from geonh.groups.base import Point
@@ -79,7 +79,7 @@ class LagrangianSystem(Precise):
         """ℓ(x, ξ), scalar."""
         if self.lagrangian_function is not None:
             extra = (self.parameters,) if self.lagrangian_takes_parameters else ()
-            return self.lagrangian_function(x, xi, *extra)
+            return evaluated("lagrangian", self.lagrangian_function, x, xi, *extra)
         assert self.metric is not None
         kinetic = 0.5 * self.metric.inner(xi, xi, x, self.parameters)
         return kinetic if self.potential is None else kinetic - self.potential(x, self.parameters)
@@ -124,11 +124,26 @@ class LagrangianSystem(Precise):
         return p @ xi - self.lagrangian(x, xi)
 
     def force(self, t: Array, x: Any, xi: Array, u: Any = None) -> Array:
-        """External force f(t, x, ξ, u), shape=[n]; zero where there is none."""
+        """External force f(t, x, ξ, u), shape=[n]; zero where there is none.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the user's function gives another shape, or cannot be evaluated; without controls u is None.
+        """
+        n = self.group.dim
         if self.forces is None:
-            return jnp.zeros(self.group.dim)
+            return jnp.zeros(n)
         extra = (self.parameters,) if self.forces_take_parameters else ()
-        return jnp.asarray(self.forces(t, x, xi, u, *extra), dtype=float)
+        try:
+            value = evaluated("forces", self.forces, t, x, xi, u, *extra)
+        except (TypeError, AttributeError) as error:
+            if u is None and "None" in str(error):
+                raise TypeError(f"forces uses u, but there are no controls: pass controls= ({error})") from error
+            raise
+        if value.shape != (n,):
+            raise ValueError(f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}")
+        return value
 
     def annihilator(self, x: Any) -> Array:
         """Annihilating forms μ(x), shape=[m, n]; m = 0 without constraints."""

@@ -16,6 +16,7 @@ from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import depends
+from geonh.numerics.indices import out_of_range
 from geonh.numerics.precision import as_float64, float64, is_traced
 
 
@@ -77,6 +78,9 @@ class System(LagrangianSystem):
             raise TypeError("System takes either metric= (with potential=) or lagrangian=")
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
+        for argument, value in (("forces", forces), ("lagrangian", lagrangian)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{argument} must be a function, got {value!r}")
         if distribution is not None and not isinstance(distribution, Distribution):
             raise TypeError(
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
@@ -132,6 +136,9 @@ class System(LagrangianSystem):
                     raise ValueError(
                         f"{name} could not be evaluated at the identity of {self.group}: {error}"
                     ) from error
+            outside = out_of_range(closed)
+            if outside:
+                raise ValueError(f"{name} asks for {outside}, on {self.group}: JAX would read another entry in silence")
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
                 wanted = " or ".join(str(tuple("k" if b is None else b for b in s)) for s in shapes)

@@ -59,8 +59,8 @@ class Newton(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 < self.tol < 1e-3:
             raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations}")
+        if not isinstance(self.max_iterations, int) or self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be a whole number, at least 1, got {self.max_iterations!r}")
 
     def solve(
         self, residual: Callable[[Array], Array], guess: Array, floor: float | Array = 1e-14

@@ -61,15 +61,34 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> A
         array = value
     else:
         _refuse_single(value, name)
+        _refuse_other_kinds(value, name)
         try:
             array = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must be numeric, got {value!r}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"{name} must be numeric, got {_shortly(value)}") from error
         if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has entries that are not finite: {array}")
     if shape is not None and tuple(array.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
     return array
+
+
+def _refuse_other_kinds(value: Any, name: str) -> None:
+    """Raise TypeError for what NumPy would turn into floats in silence: complex numbers, dates, text, masks."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    try:
+        kind = np.asarray(value).dtype.kind
+    except ValueError as error:  # lists of unequal lengths
+        raise ValueError(f"{name} is a nested list of unequal lengths: {_shortly(value)}") from error
+    kinds = {"c": "complex", "M": "a date", "m": "a duration", "U": "text", "S": "text"}
+    if kind in kinds:
+        raise TypeError(f"{name} must be real numbers, got {kinds[kind]}: {_shortly(value)}")
+
+
+def _shortly(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:77]}…"
 
 
 def _refuse_single(value: Any, name: str) -> None:
