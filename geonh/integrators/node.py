@@ -19,6 +19,7 @@ from geonh.geometry.distribution import rank_cosine
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
+from geonh.numerics.linear import pivots
 
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
@@ -36,6 +37,7 @@ class Result(IntEnum):
     RANK = 3
     CHART = 4
     INTERRUPTED = 5
+    METRIC = 6
 
     @property
     def message(self) -> str:
@@ -49,6 +51,7 @@ class Result(IntEnum):
             ),
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
             Result.INTERRUPTED: "interrupted",
+            Result.METRIC: "the metric is not positive definite here",
         }[self]
 
 
@@ -137,6 +140,7 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
+        (_indefinite(system, made.g), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -144,6 +148,13 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
+
+
+def _indefinite(system: System, g: Point) -> Array | bool:
+    """Whether a metric that depends on the point has a pivot that is not positive; the step eliminates it anyway."""
+    if system.metric is None or system.metric.field.is_constant:
+        return False
+    return jnp.any(pivots(system.mass_matrix(system.action.at(g))) <= 0)
 
 
 def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:

@@ -52,6 +52,21 @@ def solve_spd(A: Array, b: Array) -> Array:
     return _solve(A, b, symmetric=True)
 
 
+def pivots(A: Array) -> Array:
+    """Pivots of a symmetric matrix, shape=[n]: all positive if and only if it is positive definite."""
+    n = _dimension(A)
+    if n > UNROLLED_ON_SCALARS:
+        return jnp.linalg.eigvalsh(A)
+    rows = [[A[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]
+    for k in range(n):
+        inverse = 1 / rows[k][k]
+        for i in range(k + 1, n):
+            factor = rows[k][i] * inverse
+            for j in range(i, n):
+                rows[i][j] = rows[i][j] - factor * rows[k][j]
+    return jnp.stack([rows[k][k] for k in range(n)])
+
+
 def det(A: Array) -> Array:
     """Determinant, shape=[n, n] to scalar, by expansion along rows (no division) up to dimension 6, else by LAPACK."""
     n = _dimension(A)
