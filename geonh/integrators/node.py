@@ -38,6 +38,7 @@ class Result(IntEnum):
     CHART = 4
     INTERRUPTED = 5
     METRIC = 6
+    ACROSS = 7
 
     @property
     def message(self) -> str:
@@ -52,6 +53,10 @@ class Result(IntEnum):
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
             Result.INTERRUPTED: "interrupted",
             Result.METRIC: "the metric is not positive definite here",
+            Result.ACROSS: (
+                "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
+                "or take Gauss(2)"
+            ),
         }[self]
 
 

@@ -28,7 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -37,8 +39,9 @@ from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm, no_inverse
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.integrators.gni import RuleFlow
+from geonh.integrators.node import Result
 from geonh.mechanics.system import System
-from geonh.numerics.linear import orthonormal_forms, polar, solve_spd
+from geonh.numerics.linear import det, orthonormal_forms, polar, solve_spd
 from geonh.numerics.newton import Newton
 
 
@@ -73,6 +76,26 @@ class SymmetricProjection(RuleFlow):
     def guarantees(self) -> Guarantees:
         return replace(super().guarantees, reference="Hairer, Lubich, Wanner 2006, §V.4.1")
 
+    def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
+        """(g₀, p̃₀), refused where a spring across D is too stiff for h.
+
+        Across D, with a frequency ω there, ζ/h is the velocity of the node times 1/(1 − (hω/2)²): with rows e = NM⁻¹
+        and K = e∂²Veᵀ the determinant of 1 − (h/2)²K must be near 1.
+        """
+        made, x = super().init(system, clock, g0, xi0), system.action.at(g0)
+        if not system.is_constrained:
+            return made
+        lifts = orthonormal_forms(system.mass_matrix(x), system.annihilator(x))[1]
+
+        def pull(x: Any) -> Array:
+            return lifts @ system.action.coanchor(lambda x: system.lagrangian(x, xi0), x)
+
+        def change(e: Array) -> Array:
+            return jax.jvp(pull, (x,), (system.action.anchor(x, e),))[1]
+
+        size = det(jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts))
+        return made._replace(status=jnp.where((size > 0.5) & (size < 2.0), 0, Result.ACROSS.value))
+
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if not system.is_constrained:
             return super().cold(system, clock, k, g, xi)
@@ -102,4 +125,13 @@ class SymmetricProjection(RuleFlow):
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)
-        return made._replace(p_plus=middle.momentum, p_minus=middle.momentum)
+        made = made._replace(p_plus=middle.momentum, p_minus=middle.momentum)
+        if not system.is_constrained:
+            return made
+        # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
+        # discrete flow swings across the constraint, and the node tells nothing of it.
+        x = system.action.at(state.g)
+        M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
+        v = orthonormal_forms(M, system.annihilator(x))[0] @ (z / clock.dt - xi)
+        reaction = middle.reaction @ solve_spd(M, middle.reaction)
+        return made._replace(status=jnp.where(4 * v @ v > xi @ M @ xi + reaction, Result.ACROSS.value, 0))
