@@ -170,7 +170,7 @@ class Arithmetic(Builder):
         """shl, lshr or ashr, with the result of many single shifts past the width."""
         width = int(kind[1:])
         unsigned = "u" + kind[1:]
-        inside = self.compare("lt", unsigned, y, width)
+        inside = 0 <= y < width if type(y) is not str else self.compare("lt", unsigned, y, width)
         if opcode == "ashr":
             return self.apply(opcode, kind, x, self.select(inside, y, width - 1, kind))
         return self.select(inside, self.apply(opcode, kind, x, self.select(inside, y, 0, kind)), 0, kind)

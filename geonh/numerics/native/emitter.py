@@ -108,11 +108,6 @@ class Emitter(Arithmetic):
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         params = eqn.params
         inner = next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
-        name = params.get("name", "")
-        if name in linalg.NAMED:
-            found = linalg.NAMED[name](self, eqn, inputs)
-            if found is not None:
-                return found
         jaxpr = getattr(inner, "jaxpr", inner)
         if self._calls.get(id(jaxpr), 0) < 2 or self.size(jaxpr) < SHARED:
             return self.closed(inner, inputs)

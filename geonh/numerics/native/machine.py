@@ -27,6 +27,8 @@ except ImportError:  # the caller takes another path
 
 OPTIMISED = 5000
 """Programs of more instructions get a light pipeline instead of LLVM's first level."""
+CALLS = 10**6
+"""Product of instructions and calls from which registers are allocated without much thought."""
 KEPT = 64
 """Programs that stay although nobody holds them."""
 
@@ -97,7 +99,7 @@ class Code:
             llvm.add_symbol(PREFIX + name, address)
         module = llvm.parse_assembly(text)
         name, features = cpu()
-        machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=1)
+        machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=_effort(text))
         _optimise(module, machine, text.count("\n"))
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
@@ -107,6 +109,11 @@ class Code:
 
     def address(self, name: str) -> int:
         return self._engine.get_function_address(name)
+
+
+def _effort(text: str) -> int:
+    """Level of code generation. Keeping many values over many calls in registers takes LLVM minutes: then it does not try."""
+    return 1 if text.count(f"call double @{PREFIX}") * text.count("\n") < CALLS else 0
 
 
 def _optimise(module: Any, machine: Any, size: int) -> None:

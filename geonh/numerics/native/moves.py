@@ -51,6 +51,11 @@ def _iota(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     return [constants(np.broadcast_to(line, aval.shape))]
 
 
+def _empty(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    aval = eqn.outvars[0].aval
+    return [em.constant(np.zeros(aval.shape, aval.dtype))]
+
+
 def _split(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     return list(np.split(em.entries(xs[0]), np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"]))
 
@@ -175,6 +180,7 @@ RULES: dict[str, Callable[[Any, Any, Any], Sequence[Value]]] = {
     "split": _split,
     "unstack": _unstack,
     "iota": _iota,
+    **dict.fromkeys(("empty", "empty2"), _empty),
     "dot_general": _dot_general,
     **{f"reduce_{n}": _reduce(op) for n, op in (("sum", "add"), ("prod", "mul"))},
     **{f"reduce_{n}": _reduce(n) for n in ("max", "min", "and", "or", "xor")},
