@@ -1,9 +1,10 @@
 """Arithmetic on entries: what is known is folded, what is not becomes an instruction.
 
-Sums of products are fused here, not by LLVM, so that the bits of a program depend neither on the optimisation level nor
-on the number of lanes. Numbers follow JAX on a CPU: integer division truncates, division by zero gives −1 and a remainder
-the dividend, a shift past the width gives zero; nan passes through max and min; comparisons with nan are false, ``ne`` is
-true. A zero known when the program is written absorbs what it multiplies, inf and nan too, and x + 0 is x, also for −0.
+Sums of products are fused here, not by LLVM, so that the bits of a program depend neither on the optimisation level
+nor on the number of lanes. Numbers follow JAX on a CPU: integer division truncates, division by zero gives −1 and a
+remainder the dividend, a shift past the width gives zero; nan passes through max and min; comparisons with nan are
+false, ``ne`` is true. A zero known when the program is written absorbs what it multiplies, inf and nan too, and x + 0
+is x, also for −0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from geonh.numerics.native.builder import Builder
+from geonh.numerics.native.storage import Storage
 from geonh.numerics.native.values import DTYPES, Entry, is_wide, known, same
 
 _COMPARISONS = {
@@ -41,16 +42,16 @@ def fold(function: Callable, kind: str, *args: Entry) -> Entry:
         return np.asarray(function(*(DTYPES[kind].type(x) for x in args))).item()
 
 
-class Arithmetic(Builder):
+class Arithmetic(Storage):
     """A builder that computes."""
 
     # double precision
 
     def add(self, x: Entry, y: Entry) -> Entry:
-        if type(x) is str:
-            if type(y) is not str and y == 0:
+        if isinstance(x, str):
+            if not isinstance(y, str) and y == 0:
                 return x
-        elif type(y) is str:
+        elif isinstance(y, str):
             if x == 0:
                 return y
         else:
@@ -64,12 +65,12 @@ class Arithmetic(Builder):
         return self.apply("fadd", "d", *_ordered(x, y))
 
     def sub(self, x: Entry, y: Entry) -> Entry:
-        if type(y) is not str:
-            if type(x) is not str:
+        if not isinstance(y, str):
+            if not isinstance(x, str):
                 return x - y
             if y == 0:
                 return x
-        elif type(x) is not str and x == 0:
+        elif not isinstance(x, str) and x == 0:
             return self.neg(y)
         if self.fused:
             products = self.function.products
@@ -81,12 +82,12 @@ class Arithmetic(Builder):
         return self.apply("fsub", "d", x, y)
 
     def mul(self, x: Entry, y: Entry) -> Entry:
-        if type(x) is str:
-            if type(y) is not str:
+        if isinstance(x, str):
+            if not isinstance(y, str):
                 x, y = y, x
-        elif type(y) is not str:
+        elif not isinstance(y, str):
             return x * y
-        if type(x) is not str:
+        if not isinstance(x, str):
             if x == 0:
                 return 0.0
             if x == 1:
@@ -99,8 +100,8 @@ class Arithmetic(Builder):
         return result
 
     def div(self, x: Entry, y: Entry) -> Entry:
-        if type(y) is not str:
-            if type(x) is not str:
+        if not isinstance(y, str):
+            if not isinstance(x, str):
                 return fold(np.divide, "d", x, y)
             if y == 1:
                 return x
@@ -108,12 +109,12 @@ class Arithmetic(Builder):
                 return self.neg(x)
             if y != 0 and math.isfinite(y) and math.frexp(y)[0] == 0.5 and abs(math.frexp(y)[1]) < 1000:
                 return self.mul(x, 1 / y)
-        elif type(x) is not str and x == 0:
+        elif not isinstance(x, str) and x == 0:
             return 0.0
         return self.apply("fdiv", "d", x, y)
 
     def neg(self, x: Entry) -> Entry:
-        return self.apply("fneg", "d", x) if type(x) is str else -x
+        return self.apply("fneg", "d", x) if isinstance(x, str) else -x
 
     def multiply_add(self, x: Entry, y: Entry, z: Entry) -> Entry:
         """x y + z, rounded once."""
@@ -127,7 +128,7 @@ class Arithmetic(Builder):
             return fold(_INTEGER[name], kind, x, y)
         if name == "sub":
             return x if _equals(y, 0) else self.apply("sub", kind, x, y)
-        if type(y) is not str:
+        if not isinstance(y, str):
             x, y = y, x
         ones = True if kind == "b" else -1
         if name in ("mul", "and") and _equals(x, 0):
@@ -149,8 +150,8 @@ class Arithmetic(Builder):
 
     def divide(self, kind: str, x: Entry, y: Entry, *, remainder: bool) -> Entry:
         """Integer quotient, towards zero, or its remainder."""
-        if type(y) is not str and y not in (0, -1):
-            if type(x) is not str:
+        if not isinstance(y, str) and y not in (0, -1):
+            if not isinstance(x, str):
                 quotient = abs(int(x)) // abs(int(y)) * (1 if (x < 0) == (y < 0) else -1)
                 return int(x) - quotient * int(y) if remainder else quotient
             return self.apply(f"{kind[0].replace('i', 's')}{'rem' if remainder else 'div'}", kind, x, y)
@@ -170,7 +171,7 @@ class Arithmetic(Builder):
         """shl, lshr or ashr, with the result of many single shifts past the width."""
         width = int(kind[1:])
         unsigned = "u" + kind[1:]
-        inside = 0 <= y < width if type(y) is not str else self.compare("lt", unsigned, y, width)
+        inside = 0 <= y < width if not isinstance(y, str) else self.compare("lt", unsigned, y, width)
         if opcode == "ashr":
             return self.apply(opcode, kind, x, self.select(inside, y, width - 1, kind))
         return self.select(inside, self.apply(opcode, kind, x, self.select(inside, y, 0, kind)), 0, kind)
@@ -189,7 +190,7 @@ class Arithmetic(Builder):
         return self.apply(opcode, kind, x, y)
 
     def select(self, condition: Entry, yes: Entry, no: Entry, kind: str) -> Entry:
-        if type(condition) is not str:
+        if not isinstance(condition, str):
             return yes if condition else no
         if same(yes, no):
             return yes
@@ -205,7 +206,7 @@ class Arithmetic(Builder):
             return x
         if after == "b":
             return self.compare("ne", before, x, 0.0 if before == "d" else 0)
-        if type(x) is not str:
+        if not isinstance(x, str):
             if before == "d":
                 return self._saturated(x, after)
             return float(x) if after == "d" else fold(lambda n: np.asarray(n).astype(DTYPES[after]), before, x)
@@ -259,4 +260,4 @@ def _ordered(x: Entry, y: Entry) -> tuple[Entry, Entry]:
 
 
 def _equals(x: Entry, value: Entry) -> bool:
-    return type(x) is not str and x == value
+    return not isinstance(x, str) and x == value

@@ -1,7 +1,7 @@
 """What the rest of the library calls: compiled stepping loops and maps, on arrays.
 
-Both take pytrees of arrays and of numbers; structures, shapes and types are those of the examples, numbers are free. A call
-into machine code lasts some 20 ms at most, so that an interrupt is heard, and other threads run meanwhile.
+Both take pytrees of arrays and of numbers; structures, shapes and types are those of the examples, numbers are free.
+A call into machine code lasts some 20 ms at most, so that an interrupt is heard, and other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Arguments:
     """A pytree of arrays as a table of pointers."""
 
     def __init__(self, example: Any) -> None:
-        leaves, self.structure = jax.tree.flatten(example)
+        leaves, structure = jax.tree.flatten(example)
+        self.structure: Any = structure
         self.types = [jax.ShapeDtypeStruct(np.shape(x), getattr(x, "dtype", np.asarray(x).dtype)) for x in leaves]
 
     def arrays(self, tree: Any, *, lead: tuple[int, ...] = (), copy: bool = False) -> list[np.ndarray]:
@@ -160,10 +161,10 @@ class Loop:
         n_saved : int
             Number of rows.
         """
-        found = state, 0, 0
-        for found in self.pieces(params, state, n_nodes, stride, buffer):
-            pass
-        return found
+        pieces = [(state, 0, 0)]
+        for piece in self.pieces(params, state, n_nodes, stride, buffer):
+            pieces = [piece]
+        return pieces[0]
 
     def pieces(
         self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray

@@ -1,7 +1,7 @@
 """Elementary functions by polynomials, the same for one number and for lanes; and those of C's library.
 
-Sine and cosine come together: Cody and Waite's reduction with three fused multiply-adds, then fdlibm's polynomials, below
-1.5 units in the last place up to 10⁹; beyond, and on CPUs without fused multiply-add, C's library.
+Sine and cosine come together: Cody and Waite's reduction with three fused multiply-adds, then fdlibm's polynomials,
+below 1.5 units in the last place up to 10⁹; beyond, and on CPUs without fused multiply-add, C's library.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _FAR = 1e9
 
 
 def sin(em: Arithmetic, x: Entry) -> Entry:
-    return math.sin(x) if type(x) is not str and math.isfinite(x) else _sin_cos(em, x, 0)
+    return math.sin(x) if not isinstance(x, str) and math.isfinite(x) else _sin_cos(em, x, 0)
 
 
 def cos(em: Arithmetic, x: Entry) -> Entry:
-    return math.cos(x) if type(x) is not str and math.isfinite(x) else _sin_cos(em, x, 1)
+    return math.cos(x) if not isinstance(x, str) and math.isfinite(x) else _sin_cos(em, x, 1)
 
 
 def _sin_cos(em: Arithmetic, x: Entry, which: int) -> Entry:
-    if type(x) is not str:
+    if not isinstance(x, str):
         return math.nan
     if not em.fused:
         return em.external("cos" if which else "sin", x)

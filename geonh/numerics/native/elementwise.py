@@ -60,7 +60,7 @@ def _intrinsic(name: str, numpy_function: Callable, integer: Callable[..., Entry
     """A function that CPUs have, rounded correctly."""
 
     def operation(em: Arithmetic, x: Entry) -> Entry:
-        return em.intrinsic(name, "d", x) if type(x) is str else fold(numpy_function, "d", x)
+        return em.intrinsic(name, "d", x) if isinstance(x, str) else fold(numpy_function, "d", x)
 
     return _double(operation, integer)
 
@@ -85,7 +85,7 @@ def _total_order(name: str) -> Rule:
 
 
 def _ordered_bits(em: Arithmetic, x: Entry) -> Entry:
-    if type(x) is not str:
+    if not isinstance(x, str):
         bits = int(np.float64(x).view(np.int64))
         return bits ^ ((bits >> 63) & (2**63 - 1))
     number = em.cast("bitcast", x, "d", "i64")
@@ -101,7 +101,7 @@ def _abs(em: Arithmetic, kind: str, x: Entry) -> Entry:
 
 
 def _sign(em: Arithmetic, x: Entry) -> Entry:
-    if type(x) is not str:
+    if not isinstance(x, str):
         return fold(np.sign, "d", x)
     positive, negative = em.compare("gt", "d", x, 0.0), em.compare("lt", "d", x, 0.0)
     return em.select(positive, 1.0, em.select(negative, -1.0, x, "d"), "d")
@@ -118,7 +118,7 @@ def _not(em: Arithmetic, kind: str, x: Entry) -> Entry:
 
 
 def _is_finite(em: Arithmetic, x: Entry) -> Entry:
-    if type(x) is not str:
+    if not isinstance(x, str):
         return fold(np.isfinite, "d", x)
     return em.compare("lt", "d", em.intrinsic("fabs", "d", x), float("inf"))
 
@@ -226,7 +226,9 @@ ELEMENTWISE: dict[str, Rule] = {
     "sin": _double(elementary.sin),
     "cos": _double(elementary.cos),
     "logistic": _double(_logistic),
-    **{name: _library(name) for name in ("tan", "exp", "exp2", "expm1", "log", "log1p", "cbrt", "sinh", "cosh", "tanh")},
+    **{
+        name: _library(name) for name in ("tan", "exp", "exp2", "expm1", "log", "log1p", "cbrt", "sinh", "cosh", "tanh")
+    },
     **{name: _library(name, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
     "atan2": _library("atan2", "arctan2"),
     "nextafter": _library("nextafter"),

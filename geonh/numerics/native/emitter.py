@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
-from geonh.numerics.native import control, indexing, linalg, moves
+from geonh.numerics.native import branches, indexing, linalg, loops, moves
 from geonh.numerics.native.arithmetic import Arithmetic
 from geonh.numerics.native.builder import Function
 from geonh.numerics.native.elementwise import ELEMENTWISE
 from geonh.numerics.native.values import (
+    DTYPES,
     STRAIGHT,
     Entry,
     Memory,
@@ -28,7 +31,7 @@ from geonh.numerics.native.values import (
 SHARED = 1000
 """A jaxpr that is called twice or more becomes a function from so many operations on."""
 
-_RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **control.RULES, **linalg.RULES}
+_RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **loops.RULES, **branches.RULES, **linalg.RULES}
 
 
 class Emitter(Arithmetic):
@@ -70,37 +73,36 @@ class Emitter(Arithmetic):
     def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
         name = eqn.primitive.name
         if name in ELEMENTWISE:
-            return [self._elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn.outvars[0].aval)]
+            return [self._elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
         if name in _RULES:
             return _RULES[name](self, eqn, inputs)
         if name in _CALLS:
             return self._call(eqn, inputs)
         raise NotLowered(f"the operation {name}")
 
-    def _elementwise(self, function: Callable[..., Entry], inputs: list[Value], aval: Any) -> Value:
-        shape = aval.shape
-        if aval.size > STRAIGHT:
-            return self._in_a_loop(function, inputs, aval)
+    def _elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
+        shape = eqn.outvars[0].aval.shape
+        if math.prod(shape) > STRAIGHT:
+            return self._in_a_loop(function, inputs, eqn)
         arrays = [self.entries(x) for x in inputs]
         if len(arrays) == 1:
             return pack([function(x) for x in arrays[0].ravel().tolist()], shape)
         columns = [(x if x.shape == shape else np.broadcast_to(x, shape)).ravel().tolist() for x in arrays]
         return pack([function(*row) for row in zip(*columns, strict=True)], shape)
 
-    def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], aval: Any) -> Memory:
-        out = self.place(aval)
-        arrays: list[Any] = [x.reshape(()) if math.prod(x.shape) == 1 else x for x in inputs]
-        if any(x.shape not in ((), aval.shape) for x in arrays):
-            raise NotLowered("broadcasting of large arrays")
-        if any(isinstance(x, np.ndarray) and x.shape for x in arrays):
-            raise NotLowered("large arrays entry by entry")
-        scalars = [None if x.shape else self.entries(x).item() for x in arrays]
-
-        def body(i: str) -> None:
-            row = [self.load(x, i) if s is None else s for x, s in zip(arrays, scalars, strict=True)]
-            self.store(function(*row), out, i)
-
-        self.for_each(aval.size, body)
+    def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Memory:
+        aval, kinds = eqn.outvars[0].aval, [kind_of(var.aval) for var in eqn.invars]
+        out, reads = self.place(aval), []
+        for x, kind in zip(inputs, kinds, strict=True):
+            if math.prod(x.shape) == 1:
+                reads.append(partial(lambda entry, i: entry, self.entries(x).item()))
+                continue
+            if x.shape != aval.shape:
+                x, small = self.place(jax.ShapeDtypeStruct(aval.shape, DTYPES[kind])), x
+                places = np.broadcast_to(np.arange(math.prod(small.shape)).reshape(small.shape), aval.shape)
+                moves.moved(self, small, places.ravel(), x)
+            reads.append(partial(self.load, self.memory(x, kind)))
+        self.for_each(aval.size, lambda i: self.store(function(*(read(i) for read in reads)), out, i))
         return out
 
     # calls
@@ -125,7 +127,7 @@ class Emitter(Arithmetic):
                 continue
             kind = kind_of(var.aval)
             for x in value.ravel().tolist():
-                if type(x) is str:
+                if isinstance(x, str):
                     pattern.append((index.setdefault(x, len(index)), is_wide(x)))
                     kinds += [kind] * (len(index) - len(kinds))
                 else:
@@ -175,21 +177,21 @@ class Emitter(Arithmetic):
                 pointer = names[value.pointer]
                 args.append(Memory(pointer, value.shape, value.kind, value.wide, pointer))
             else:
-                args.append(pack([names[x] if type(x) is str else x for x in value.ravel().tolist()], value.shape))
+                args.append(pack([names[x] if isinstance(x, str) else x for x in value.ravel().tolist()], value.shape))
         known: list[list | None] = []
-        pointers = []
+        pointers: list[str] = []
         for var, value in zip(jaxpr.outvars, self.closed(inner, args), strict=True):
             pointers.append(pointer := f"%r{len(pointers)}")
-            place = Memory(pointer, var.aval.shape, kind_of(var.aval), self.lanes > 1, pointer)
+            home = Memory(pointer, var.aval.shape, kind_of(var.aval), self.lanes > 1, pointer)
             if isinstance(value, Memory):
-                self.copy(place, value)
+                self.copy(home, value)
                 known.append(None)
                 continue
             entries = value.ravel().tolist()
-            known.append([x if type(x) is not str else None for x in entries])
+            known.append([x if not isinstance(x, str) else None for x in entries])
             for i, x in enumerate(entries):
-                if type(x) is str:
-                    self.store(x, place, i)
+                if isinstance(x, str):
+                    self.store(x, home, i)
         self.line("ret void")
         name = f"@f{len(self._shared)}"
         parameters = ", ".join(["ptr noalias %arguments", *(f"ptr noalias {pointer}" for pointer in pointers)])

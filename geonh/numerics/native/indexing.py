@@ -1,6 +1,7 @@
 """Slices, gathers and scatters, by indices that are known or computed.
 
-Computed indices read memory. They are clamped as JAX does it for the mode, so that no index of a user's leaves its array.
+Computed indices read memory. They are clamped as JAX does it for the mode, so that no index of a user's leaves its
+array.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _index(em: Emitter, entry: Entry, kind: str) -> Entry:
 
 
 def _clamped(em: Emitter, index: Entry, high: int) -> Entry:
-    if type(index) is not str:
+    if not isinstance(index, str):
         return max(0, min(int(index), high))
     return em.minimum("i64", em.maximum("i64", index, 0), high) if high > 0 else 0
 
@@ -49,7 +50,7 @@ def _read(em: Emitter, x: Value, kind: str, starts: Sequence[Entry], sizes: Sequ
     places = [em.integer("add", "i64", offset, i) for i in _window(sizes, x.shape)]
     if known(*places) and not isinstance(x, Memory):
         flat = x.ravel()
-        return [flat[i] for i in places]
+        return [flat[int(i)] for i in places]
     memory = em.memory(x, kind)
     return [em.load(memory, i) for i in places]
 
@@ -86,10 +87,10 @@ def _written(
     if not isinstance(x, Memory) and known(*[s for starts, _, inside in updates for s in (*starts, inside)]):
         out = x.ravel().tolist()
         for starts, update, inside in updates:
-            offset = _offset(em, starts, shape)
+            first = int(_offset(em, starts, shape))
             for i, y in zip(_window(update.shape, shape), update.ravel().tolist(), strict=True):
                 if inside:
-                    out[offset + i] = y if combine is None else combine(out[offset + i], y)  # type: ignore[operator]
+                    out[first + i] = y if combine is None else combine(out[first + i], y)
         return pack(out, shape)
     small = not isinstance(x, Memory)
     new = em.buffer(shape, kind)

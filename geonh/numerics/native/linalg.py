@@ -1,6 +1,7 @@
-"""Dense algebra on small matrices, by elimination with pivoting, and sorting: ``rule(emitter, equation, inputs) -> outputs``.
+"""Dense algebra on small matrices, and sorting: ``rule(emitter, equation, inputs) -> outputs``.
 
-Rows are exchanged by selection, so that nothing is indexed and lanes may exchange different ones.
+By elimination with pivoting. Rows are exchanged by selection, so that nothing is indexed and lanes may exchange
+different ones.
 """
 
 from __future__ import annotations
@@ -72,11 +73,12 @@ def _lu(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 def _largest(em: Emitter, column: list[Entry], first: int) -> Entry:
     """Index of the entry of largest size, from ``first`` on."""
-    sizes = [em.intrinsic("fabs", "d", x) if type(x) is str else abs(x) for x in column]
-    best, place = sizes[first], first
+    sizes = [em.intrinsic("fabs", "d", x) if isinstance(x, str) else abs(x) for x in column]
+    best: Entry = sizes[first]
+    place: Entry = first
     for i in range(first + 1, len(column)):
         larger = em.compare("gt", "d", sizes[i], best)
-        best, place = em.select(larger, sizes[i], best, "d"), em.select(larger, i, place, "i32")  # type: ignore[assignment]
+        best, place = em.select(larger, sizes[i], best, "d"), em.select(larger, i, place, "i32")
     return place
 
 
@@ -121,7 +123,9 @@ def _cholesky(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
                 for k in range(j):
                     rest = em.sub(rest, em.mul(L[i][k], L[j][k]))
                 L[i][j] = em.mul(rest, inverse)
-        parts.append([[[em.select(good, x, float("nan"), "d") for x in row[: i + 1]] + row[i + 1 :] for i, row in enumerate(L)]])
+        parts.append(
+            [[[em.select(good, x, float("nan"), "d") for x in row[: i + 1]] + row[i + 1 :] for i, row in enumerate(L)]]
+        )
     return _gathered(parts, eqn)
 
 
@@ -161,7 +165,9 @@ def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         rows = [x[at] for x in arrays]
         for sweep in range(length):
             for i in range(sweep % 2, length - 1, 2):
-                wrong = _after(em, [(row[i], row[i + 1], kind) for row, kind in zip(rows[:n_keys], kinds, strict=False)])
+                wrong = _after(
+                    em, [(row[i], row[i + 1], kind) for row, kind in zip(rows[:n_keys], kinds, strict=False)]
+                )
                 for row, kind in zip(rows, kinds, strict=True):
                     first, second = row[i], row[i + 1]
                     row[i], row[i + 1] = em.select(wrong, second, first, kind), em.select(wrong, first, second, kind)

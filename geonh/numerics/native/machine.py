@@ -1,7 +1,7 @@
 """Machine code from LLVM's text, and who owns it.
 
-Code belongs to a ``Code`` and is given back when that is. Programs with the same text share one, and the last few stay even
-if nobody holds them, so that a second run of the same structure compiles nothing.
+Code belongs to a ``Code`` and is given back when that is. Programs with the same text share one, and the last few
+stay even if nobody holds them, so that a second run of the same structure compiles nothing.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Code:
             llvm.add_symbol(PREFIX + name, address)
         module = llvm.parse_assembly(text)
         name, features = cpu()
-        machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=_effort(text))
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=name, features=features, opt=_effort(text)
+        )
         _optimise(module, machine, text.count("\n"))
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
@@ -112,7 +114,7 @@ class Code:
 
 
 def _effort(text: str) -> int:
-    """Level of code generation. Keeping many values over many calls in registers takes LLVM minutes: then it does not try."""
+    """Level of code generation: to keep many values in registers over many calls takes LLVM minutes."""
     return 1 if text.count(f"call double @{PREFIX}") * text.count("\n") < CALLS else 0
 
 
@@ -163,5 +165,3 @@ def forget() -> None:
 def entry(code: Code, name: str, *types: Any) -> Any:
     """A function of the code that returns a 64-bit integer; calls let other threads of Python run."""
     return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(code.address(name))
-
-

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics.native.values import Entry, NotLowered, Value, constants, kind_of, pack
+from geonh.numerics.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, pack
 
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
 
-def _moves(rule: Callable) -> Callable:
+def _moves(move: Callable) -> Callable:
     """A rule that only moves entries: from the inputs, the parameters and the output's shape."""
-    return lambda em, eqn, xs: [rule([em.entries(x) for x in xs], eqn.params, eqn.outvars[0].aval.shape)]
+
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        shape = eqn.outvars[0].aval.shape
+        if not any(isinstance(x, Memory) for x in xs):
+            return [move(xs, eqn.params, shape)]
+        first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
+        numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
+        places = move(numbers, eqn.params, shape)
+        if places.size <= STRAIGHT:
+            sources = np.searchsorted(first, places.ravel(), side="right") - 1
+            return [
+                pack(
+                    [_entry(em, xs[k], int(i - first[k])) for k, i in zip(sources, places.ravel(), strict=True)], shape
+                )
+            ]
+        out = em.place(eqn.outvars[0].aval)
+        for k, x in enumerate(xs):
+            moved(em, x, places.ravel() - first[k], out)
+        return [out]
+
+    return rule
+
+
+def _entry(em: Emitter, x: Value, i: int) -> Entry:
+    return em.load(x, i) if isinstance(x, Memory) else x.ravel()[i]
+
+
+def moved(em: Emitter, x: Value, places: np.ndarray, out: Memory) -> None:
+    """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
+    inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
+    to, where = em.table(inside, "i64"), em.table(places[inside], "i64")
+    source = em.memory(x, out.kind)
+    em.for_each(len(inside), lambda i: em.store(em.load(source, em.load(where, i)), out, em.load(to, i)))
 
 
 def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -30,13 +63,13 @@ def _broadcast(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np
 
 def _slice(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
     strides = params["strides"] or (1,) * xs[0].ndim
-    window = map(slice, params["start_indices"], params["limit_indices"], strides)
-    return xs[0][(*window, ...)]
+    window = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
+    return xs[0][window] if window else xs[0]
 
 
 def _pad(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
     x, filler = xs
-    out = pack([filler.item()] * int(np.prod(shape)), shape)
+    out = np.full(shape, filler.item(), dtype=x.dtype)
     targets = [lo + np.arange(n) * (1 + gap) for n, (lo, _, gap) in zip(x.shape, params["padding_config"], strict=True)]
     inside = [np.flatnonzero((t >= 0) & (t < m)) for t, m in zip(targets, shape, strict=True)]
     if shape:
@@ -48,7 +81,7 @@ def _iota(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
     line = np.arange(aval.shape[axis], dtype=aval.dtype)
     line = np.expand_dims(line, [d for d in range(aval.ndim) if d != axis])
-    return [constants(np.broadcast_to(line, aval.shape))]
+    return [em.constant(np.broadcast_to(line, aval.shape))]
 
 
 def _empty(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -81,7 +114,7 @@ _NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
     "mul": lambda dtype: 1,
     "or": lambda dtype: 0,
     "xor": lambda dtype: 0,
-    "and": lambda dtype: True if dtype == bool else -1,
+    "and": lambda dtype: True if dtype.kind == "b" else -1,
     "max": lambda dtype: -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min,
     "min": lambda dtype: np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max,
 }
@@ -124,7 +157,8 @@ def _argument(name: str) -> Callable:
         index, out = kind_of(eqn.outvars[0].aval), []
         rows = np.moveaxis(x, axis, -1)
         for row in rows.reshape(-1, rows.shape[-1]).tolist():
-            best, place = row[0], 0
+            best: Entry = row[0]
+            place: Entry = 0
             for i, y in enumerate(row[1:], 1):
                 better = em.compare(name, kind, y, best)
                 if kind == "d":
@@ -188,4 +222,3 @@ RULES: dict[str, Callable[[Any, Any, Any], Sequence[Value]]] = {
     "argmax": _argument("gt"),
     "argmin": _argument("lt"),
 }
-

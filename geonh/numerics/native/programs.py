@@ -1,7 +1,7 @@
 """Whole programs: the stepping loop, and a map over nodes, around the jaxpr of what is done.
 
-Arrays come in and go out through tables of pointers, each array row-major in its own type; with lanes the lane is its last
-axis. Nothing of their numbers is in the program.
+Arrays come in and go out through tables of pointers, each array row-major in its own type; with lanes the lane is its
+last axis. Nothing of their numbers is in the program.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from geonh.numerics.native.control import Carried, part
 from geonh.numerics.native.emitter import Emitter
+from geonh.numerics.native.loops import Carried, part
 from geonh.numerics.native.values import STRAIGHT, Memory, Value, kind_of, pack
 
 ADVANCE = "advance"
@@ -20,8 +20,9 @@ MAP = "apply"
 def stepping_loop(step: Any, row: Any, n_params: int, *, lanes: int, fma: bool) -> Emitter:
     """Program of ``i64 advance(params, state, status, rows, n, stride, left)``.
 
-    Up to n ≥ 1 steps from ``state``, which is overwritten by the last good one; a row is saved after ``left`` steps, and
-    then after every ``stride``. Ends where the status is not 0, with lanes in all of them. Returns the number of steps.
+    Up to n steps from ``state``, which is overwritten by the last good one; a row is saved after ``left`` steps, and
+    then after every ``stride``. Ends where the status is not 0, in all lanes. Returns the number of good steps, with
+    lanes that of the steps.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def stepping_loop(step: Any, row: Any, n_params: int, *, lanes: int, fma: bool) 
 
 
 def mapping(function: Any, n_params: int, *, fma: bool) -> Emitter:
-    """Program of ``i64 apply(params, nodes, found, n)``: a jaxpr of (params, node) for n ≥ 1 nodes, which is returned."""
+    """Program of ``i64 apply(params, nodes, found, n)``: a jaxpr of (params, node) for n ≥ 1 nodes."""
     em = Emitter(fma=fma)
     em.size(function.jaxpr)
     avals = [var.aval for var in function.jaxpr.invars]

@@ -1,7 +1,8 @@
 """How the emitter holds a value: small arrays entry by entry, others in memory.
 
-An entry is a Python number, known when the program is written, or the name of an LLVM value (``str``). Names begin with
-``%u`` where one value serves all lanes and with ``%v`` where each lane has its own; with a single lane all are ``%u``.
+An entry is a Python number, known when the program is written, or the name of an LLVM value (``str``). Names begin
+with ``%u`` where one value serves all lanes and with ``%v`` where each lane has its own; with a single lane all are
+``%u``.
 """
 
 from __future__ import annotations
@@ -99,12 +100,12 @@ def constants(array: Any) -> np.ndarray:
 
 def known(*entries: Entry) -> bool:
     """Whether all entries are numbers."""
-    return not any(type(x) is str for x in entries)
+    return not any(isinstance(x, str) for x in entries)
 
 
 def is_wide(entry: Entry) -> bool:
     """Whether each lane has its own value."""
-    return type(entry) is str and entry[1] == "v"
+    return isinstance(entry, str) and entry[1] == "v"
 
 
 def same(x: Entry, y: Entry) -> bool:

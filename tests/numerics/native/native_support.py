@@ -6,7 +6,6 @@ import pytest
 
 from geonh.numerics import native
 
-
 needs_compiler = pytest.mark.skipif(not native.available(), reason="no compiler for this machine")
 
 

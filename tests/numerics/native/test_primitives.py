@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from native_support import assert_same, check, evaluate, needs_compiler, random
 
 from geonh.numerics import native
-
-from native_support import assert_same, check, evaluate, needs_compiler, random
 
 pytestmark = needs_compiler
 
@@ -207,7 +206,12 @@ ARRAYS = {
         jnp.searchsorted(jnp.array([-1.0, 0.0, 1.0]), x),
         jnp.polyval(a[0], x),
     ),
-    "norms": lambda x, a: (jnp.linalg.norm(x), jnp.linalg.norm(a, axis=0), jnp.linalg.norm(x, 1), jnp.linalg.norm(a, jnp.inf)),
+    "norms": lambda x, a: (
+        jnp.linalg.norm(x),
+        jnp.linalg.norm(a, axis=0),
+        jnp.linalg.norm(x, 1),
+        jnp.linalg.norm(a, jnp.inf),
+    ),
     "jacfwd": lambda x, a: jax.jacfwd(lambda y: jnp.sin(a @ y) * y[0])(x),
     "jacrev": lambda x, a: jax.jacrev(lambda y: jnp.sin(a @ y) * y[0])(x),
     "hessian": lambda x, a: jax.hessian(lambda y: jnp.sum(jnp.tanh(a @ y) ** 3))(x),
@@ -256,7 +260,7 @@ def test_nan_through_extremes_is_nan():
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64, np.int8])
 def test_integers(dtype):
     info = np.iinfo(dtype)
-    some = np.array([0, 1, 2, 3, 7, info.max, info.min, info.max - 1, info.min + 1, 40, 100], dtype)
+    some = np.array([0, 1, 3, info.max, info.min, info.max - 1, 40], dtype)
     x, y = (a.ravel() for a in np.meshgrid(some, some))
     check(lambda x, y: [f(x, y) for f in INTEGER], x, y)
 
