@@ -8,7 +8,8 @@ what it costs.
 """
 
 from geonh.numerics.native.drivers import Loop, Map
+from geonh.numerics.native.lanes import Lanes
 from geonh.numerics.native.machine import available
 from geonh.numerics.native.values import NotLowered
 
-__all__ = ["Loop", "Map", "NotLowered", "available"]
+__all__ = ["Lanes", "Loop", "Map", "NotLowered", "available"]

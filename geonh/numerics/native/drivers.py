@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -36,8 +36,10 @@ class Arguments:
         self.structure: Any = structure
         self.types = [jax.ShapeDtypeStruct(np.shape(x), getattr(x, "dtype", np.asarray(x).dtype)) for x in leaves]
 
-    def arrays(self, tree: Any, *, lead: tuple[int, ...] = (), copy: bool = False) -> list[np.ndarray]:
-        """The leaves as contiguous arrays of the types known; ``lead`` are axes in front of theirs.
+    def arrays(
+        self, tree: Any, *, leads: Sequence[tuple[int, ...]] | None = None, copy: bool = False
+    ) -> list[np.ndarray]:
+        """The leaves as contiguous arrays of the types known; ``leads`` are the axes in front of theirs.
 
         Raises
         ------
@@ -48,7 +50,7 @@ class Arguments:
         if structure != self.structure:
             raise ValueError(f"expected the structure {self.structure}, got {structure}")
         found = []
-        for leaf, known in zip(leaves, self.types, strict=True):
+        for leaf, known, lead in zip(leaves, self.types, leads or [()] * len(leaves), strict=True):
             array = np.array(leaf, known.dtype, order="C", copy=copy or None)
             if array.shape != (*lead, *known.shape):
                 raise ValueError(f"expected an array of shape {(*lead, *known.shape)}, got {array.shape}")
@@ -103,6 +105,19 @@ class Pace:
             self.amount = max(self.amount // 2, 1)
 
 
+def check_step(state: Arguments, shape: Any, row: Any) -> None:
+    """Raise TypeError unless a step returns (state, status) and a row is a vector."""
+    after, status = shape
+    leaves, structure = jax.tree.flatten(after)
+    found = [(x.shape, x.dtype) for x in leaves]
+    if structure != state.structure or found != [(x.shape, x.dtype) for x in state.types]:
+        raise TypeError(f"a step must return a state like the one it takes, not {after} for {state.types}")
+    if status.shape != () or status.dtype != np.int32:
+        raise TypeError(f"status must be a number of type int32, got {status}")
+    if len(row.shape) != 1 or row.dtype != np.float64:
+        raise TypeError(f"a row must be a vector in double precision, got {row}")
+
+
 class Loop:
     """A stepping loop in machine code.
 
@@ -125,21 +140,10 @@ class Loop:
         self._params, self._state = Arguments(params), Arguments(state)
         stepped, shape = trace(step, self._params, self._state)
         saved, width = trace(row, self._params, self._state)
-        self._check(shape, width)
+        check_step(self._state, shape, width)
         self.width = int(width.shape[0])
-        em = stepping_loop(stepped, saved, len(self._params.types), lanes=1, fma=machine.fma())
-        self._program = Program(em, ADVANCE, 4, 3)
-
-    def _check(self, shape: Any, width: Any) -> None:
-        after, status = shape
-        leaves, structure = jax.tree.flatten(after)
-        found = [(x.shape, x.dtype) for x in leaves]
-        if structure != self._state.structure or found != [(x.shape, x.dtype) for x in self._state.types]:
-            raise TypeError(f"a step must return a state like the one it takes, not {after} for {self._state.types}")
-        if status.shape != () or status.dtype != np.int32:
-            raise TypeError(f"status must be a number of type int32, got {status}")
-        if len(width.shape) != 1 or width.dtype != np.float64:
-            raise TypeError(f"a row must be a vector in double precision, got {width}")
+        em = stepping_loop(stepped, saved, len(self._params.types), fma=machine.fma())
+        self._program = Program(em, ADVANCE, 5, 3)
 
     def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> tuple[Any, int, int]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stops at a failure.
@@ -175,7 +179,7 @@ class Loop:
         if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
             raise ValueError(f"{n_nodes} rows of width {self.width} do not fit into a buffer of shape {buffer.shape}")
         constants, home = self._params.arrays(params), self._state.arrays(state, copy=True)
-        status = np.zeros((), np.int32)
+        status, good = np.zeros((), np.int32), np.zeros((), np.int64)
         parameters, states = table(constants), table(home)
         done, total, pace = 0, n_nodes * stride, Pace()
         while done < total and status == 0:
@@ -184,7 +188,14 @@ class Loop:
             n = min(n, total - done)
             pace.begin()
             steps = self._program.call(
-                parameters, states, status.ctypes.data, buffer[done // stride :].ctypes.data, n, stride, left
+                parameters,
+                states,
+                status.ctypes.data,
+                good.ctypes.data,
+                buffer[done // stride :].ctypes.data,
+                n,
+                stride,
+                left,
             )
             pace.end()
             done += steps
@@ -231,7 +242,7 @@ class Map:
             With the nodes along the first axis.
         """
         total = len(jax.tree.leaves(nodes)[0])
-        constants, arrays = self._params.arrays(params), self._node.arrays(nodes, lead=(total,))
+        constants, arrays = self._params.arrays(params), self._node.arrays(nodes, leads=[(total,)] * len(self._node.types))
         found = [np.empty((total, *t.shape), t.dtype) for t in self._found.types]
         parameters, done, pace = table(constants), 0, Pace()
         while done < total:

@@ -67,8 +67,9 @@ class Carried:
             self.values.append(pack(names, aval.shape))
         return self.values
 
-    def leave(self, new: Sequence[Value], mask: str | None = None) -> None:
-        """Values for the next pass, in the lanes of ``mask``; called last in the block that ends the pass."""
+    def leave(self, new: Sequence[Value], *masks: str | None) -> None:
+        """Values for the next pass, in the lanes of one mask or of one for each; called last in a pass."""
+        masks = masks if len(masks) == len(new) else (*masks, None)[:1] * len(new)
         em, function = self.em, self.em.function
         buffers = {
             x.pointer for x, same in zip(self.values, self.fixed, strict=True) if isinstance(x, Memory) and not same
@@ -79,8 +80,8 @@ class Carried:
                 value = self._saved(value)  # its memory may be overwritten before it is read
             updates.append(value)
         texts: list[tuple[int, str]] = []
-        for aval, old, value, same, phis, first in zip(
-            self.avals, self.values, updates, self.fixed, self.phis, self.first, strict=True
+        for aval, old, value, same, phis, first, mask in zip(
+            self.avals, self.values, updates, self.fixed, self.phis, self.first, masks, strict=True
         ):
             if same:
                 continue
