@@ -242,7 +242,10 @@ class Map:
             With the nodes along the first axis.
         """
         total = len(jax.tree.leaves(nodes)[0])
-        constants, arrays = self._params.arrays(params), self._node.arrays(nodes, leads=[(total,)] * len(self._node.types))
+        constants, arrays = (
+            self._params.arrays(params),
+            self._node.arrays(nodes, leads=[(total,)] * len(self._node.types)),
+        )
         found = [np.empty((total, *t.shape), t.dtype) for t in self._found.types]
         parameters, done, pace = table(constants), 0, Pace()
         while done < total:

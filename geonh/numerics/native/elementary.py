@@ -102,9 +102,9 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
         turned(em.select(odd, cosine, sine, "d"), quarter),
         turned(em.select(odd, sine, cosine, "d"), em.apply("add", "i64", quarter, 1)),
     ]
-    far = em.any_lane(em.compare("gt", "d", em.intrinsic("fabs", "d", x), _FAR))
+    far = em.compare("gt", "d", em.intrinsic("fabs", "d", x), _FAR)
     start, beyond, end = em.function.block, em.function.label(), em.function.label()
-    em.branch(far, beyond, end)
+    em.branch(em.any_lane(far), beyond, end)
     em.begin(beyond)
     t = em.type("d", wide)
     name = f"@sincos.far{'.wide' if wide else ''}"
@@ -113,6 +113,7 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
     )
     pair = em.emit(f"call {{{t}, {t}}} {name}({t} {x})", wide)
     found = [em.emit(f"extractvalue {{{t}, {t}}} {pair}, {i}", wide) for i in (0, 1)]
+    found = [str(em.select(far, f, n, "d")) for f, n in zip(found, near, strict=True)]  # other lanes keep their bits
     em.jump(end)
     em.begin(end)
     a, b = (em.emit(f"phi {t} [{n}, %{start}], [{f}, %{beyond}]", wide) for n, f in zip(near, found, strict=True))

@@ -26,7 +26,7 @@ def stepping_loop(
     """Program of ``i64 advance(params, state, status, done, rows, n, stride, first)``.
 
     Up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first ``first``
-    steps and then after every ``stride``. Ends where no lane's status is 0. To ``done`` the number of good steps of each
+    steps, then after every ``stride``. Ends where no lane's status is 0. To ``done`` the number of good steps of each
     lane is added; the number of steps is returned.
 
     Parameters

@@ -84,6 +84,8 @@ def test_failures_are_masked():
 def test_wrong_buffer():
     params, varies = parameters(3)
     states = starts(3)
-    lanes = native.Lanes(step, row, parameters(1)[0] | {"b": np.ones(3), "h": 0.1}, jax.tree.map(lambda x: x[0], states), varies)
+    lanes = native.Lanes(
+        step, row, parameters(1)[0] | {"b": np.ones(3), "h": 0.1}, jax.tree.map(lambda x: x[0], states), varies
+    )
     with pytest.raises(ValueError, match="buffer"):
         lanes.run(params, states, 5, 1, np.zeros((3, 5, lanes.row_size)))
