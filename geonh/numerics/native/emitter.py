@@ -1,0 +1,251 @@
+"""Writes a jaxpr of arrays as LLVM instructions, one equation after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.numerics.native import branches, indexing, linalg, loops, moves
+from geonh.numerics.native.arithmetic import Arithmetic
+from geonh.numerics.native.builder import Function
+from geonh.numerics.native.elementwise import ELEMENTWISE
+from geonh.numerics.native.values import (
+    DTYPES,
+    STRAIGHT,
+    Entry,
+    Memory,
+    NotLowered,
+    Value,
+    constants,
+    is_wide,
+    kind_of,
+    literal,
+    pack,
+)
+
+SHARED = 1000
+"""A jaxpr that is called twice or more becomes a function from so many operations on."""
+
+_RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **loops.RULES, **branches.RULES, **linalg.RULES}
+
+
+class Emitter(Arithmetic):
+    """A builder that writes jaxprs."""
+
+    def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
+        super().__init__(lanes, fma=fma)
+        self._sizes: dict[int, int] = {}
+        self._calls: dict[int, int] = {}
+        self._shared: dict[tuple, tuple[str, list]] = {}
+        self._seen: list[Any] = []  # kept alive, so that an id names one jaxpr
+
+    def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
+        """Outputs of a jaxpr, closed or without constants."""
+        if not hasattr(jaxpr, "consts"):
+            return self.run(jaxpr, [], args)
+        return self.run(jaxpr.jaxpr, [self.constant(c) for c in jaxpr.consts], args)
+
+    def constant(self, array: Any) -> Value:
+        array = np.asarray(array)
+        if array.size <= STRAIGHT:
+            return constants(array)
+        return self.table(array, kind_of(array))
+
+    def run(self, jaxpr: Any, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
+        """Values of the outputs of a jaxpr."""
+        if jaxpr.effects:
+            raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
+        env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+        def read(var: Any) -> Value:
+            return self.constant(np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else env[var]
+
+        for eqn in jaxpr.eqns:
+            inputs = [read(var) for var in eqn.invars]
+            env.update(zip(eqn.outvars, self.equation(eqn, inputs), strict=True))
+        return [read(var) for var in jaxpr.outvars]
+
+    def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        name = eqn.primitive.name
+        if name in ELEMENTWISE:
+            return [self._elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+        if name in _RULES:
+            return _RULES[name](self, eqn, inputs)
+        if name in _CALLS:
+            return self._call(eqn, inputs)
+        raise NotLowered(f"the operation {name}")
+
+    def _elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
+        shape = eqn.outvars[0].aval.shape
+        if math.prod(shape) > STRAIGHT:
+            return self._in_a_loop(function, inputs, eqn)
+        arrays = [self.entries(x) for x in inputs]
+        if len(arrays) == 1:
+            return pack([function(x) for x in arrays[0].ravel().tolist()], shape)
+        columns = [(x if x.shape == shape else np.broadcast_to(x, shape)).ravel().tolist() for x in arrays]
+        return pack([function(*row) for row in zip(*columns, strict=True)], shape)
+
+    def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Memory:
+        aval, kinds = eqn.outvars[0].aval, [kind_of(var.aval) for var in eqn.invars]
+        out, reads = self.place(aval), []
+        for x, kind in zip(inputs, kinds, strict=True):
+            if math.prod(x.shape) == 1:
+                reads.append(partial(lambda entry, i: entry, self.entries(x).item()))
+                continue
+            if x.shape != aval.shape:
+                x, small = self.place(jax.ShapeDtypeStruct(aval.shape, DTYPES[kind])), x
+                places = np.broadcast_to(np.arange(math.prod(small.shape)).reshape(small.shape), aval.shape)
+                moves.moved(self, small, places.ravel(), x)
+            reads.append(partial(self.load, self.memory(x, kind)))
+        self.for_each(aval.size, lambda i: self.store(function(*(read(i) for read in reads)), out, i))
+        return out
+
+    # calls
+
+    def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
+        params = eqn.params
+        inner = next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
+        jaxpr = getattr(inner, "jaxpr", inner)
+        if self._calls.get(id(jaxpr), 0) < 2 or self.size(jaxpr) < SHARED:
+            return self.closed(inner, inputs)
+        return self._shared_call(inner, jaxpr, inputs)
+
+    def _shared_call(self, inner: Any, jaxpr: Any, inputs: list[Value]) -> list[Value]:
+        """Call of a function of its own, written once for each pattern of known and equal arguments."""
+        index: dict[str, int] = {}
+        kinds: list[str] = []
+        pattern: list[Any] = []
+        for var, value in zip(jaxpr.invars, inputs, strict=True):
+            if isinstance(value, Memory):
+                pattern.append(("memory", index.setdefault(value.pointer, len(index)), value.wide))
+                kinds += ["pointer"] * (len(index) - len(kinds))
+                continue
+            kind = kind_of(var.aval)
+            for x in value.ravel().tolist():
+                if isinstance(x, str):
+                    pattern.append((index.setdefault(x, len(index)), is_wide(x)))
+                    kinds += [kind] * (len(index) - len(kinds))
+                else:
+                    pattern.append((kind, literal(x, kind)))
+        masked = self.function.mask is not None
+        key = (id(jaxpr), tuple(pattern), masked)
+        if key not in self._shared:
+            self._shared[key] = self._define(inner, jaxpr, inputs, index, kinds, masked)
+        name, known = self._shared[key]
+        arguments = self.function.name()
+        slot = 8 * self.lanes
+        self.function.allocas.append(f"{arguments} = alloca [{max(len(index), 1) * slot} x i8], align 64")
+        for x, (i, kind) in zip(index, enumerate(kinds), strict=True):
+            place = self.emit(f"getelementptr i8, ptr {arguments}, i64 {i * slot}")
+            t = "ptr" if kind == "pointer" else self.type(kind, is_wide(x))
+            self.line(f"store {t} {x}, ptr {place}, align 8")
+        out = [self.place(var.aval) for var in jaxpr.outvars]
+        results = ", ".join([f"ptr {memory.pointer}" for memory in out])
+        mask = f", {self.type('b', True)} {self.function.mask}" if masked else ""
+        self.line(f"call void {name}(ptr {arguments}{', ' if out else ''}{results}{mask})")
+        found: list[Value] = []
+        for memory, numbers in zip(out, known, strict=True):
+            if numbers is None:
+                found.append(memory)
+            else:
+                entries = [self.load(memory, i) if x is None else x for i, x in enumerate(numbers)]
+                found.append(pack(entries, memory.shape))
+        return found
+
+    def _define(
+        self, inner: Any, jaxpr: Any, inputs: list[Value], index: dict[str, int], kinds: list[str], masked: bool
+    ) -> tuple[str, list]:
+        """Write the function; its name, and for each small result which entries are known."""
+        outer, self.function = self.function, Function()
+        slot = 8 * self.lanes
+        names = {}
+        for x, (i, kind) in zip(index, enumerate(kinds), strict=True):
+            place = self.emit(f"getelementptr i8, ptr %arguments, i64 {i * slot}")
+            t = "ptr" if kind == "pointer" else self.type(kind, is_wide(x))
+            names[x] = self.emit(f"load {t}, ptr {place}, align 8", is_wide(x))
+        if masked:
+            self.function.mask = self.function.name(True)
+        mask = f", {self.type('b', True)} {self.function.mask}" if masked else ""
+        args: list[Value] = []
+        for value in inputs:
+            if isinstance(value, Memory):
+                pointer = names[value.pointer]
+                args.append(Memory(pointer, value.shape, value.kind, value.wide, pointer))
+            else:
+                args.append(pack([names[x] if isinstance(x, str) else x for x in value.ravel().tolist()], value.shape))
+        known: list[list | None] = []
+        pointers: list[str] = []
+        for var, value in zip(jaxpr.outvars, self.closed(inner, args), strict=True):
+            pointers.append(pointer := f"%r{len(pointers)}")
+            home = Memory(pointer, var.aval.shape, kind_of(var.aval), self.lanes > 1, pointer)
+            if isinstance(value, Memory):
+                self.copy(home, value)
+                known.append(None)
+                continue
+            entries = value.ravel().tolist()
+            known.append([x if not isinstance(x, str) else None for x in entries])
+            for i, x in enumerate(entries):
+                if isinstance(x, str):
+                    self.store(x, home, i)
+        self.line("ret void")
+        name = f"@f{len(self._shared)}"
+        parameters = ", ".join(["ptr noalias %arguments", *(f"ptr noalias {pointer}" for pointer in pointers)])
+        self.functions[name] = (
+            f"define internal void {name}({parameters}{mask}) noinline #0 {{\n{self.function.body}\n}}"
+        )
+        self.function = outer
+        return name, known
+
+    # sizes
+
+    def size(self, jaxpr: Any) -> int:
+        """Number of scalar operations in a jaxpr, those of loops counted once."""
+        if id(jaxpr) not in self._sizes:
+            self._seen.append(jaxpr)
+            total = 0
+            for eqn in jaxpr.eqns:
+                total += max((getattr(v.aval, "size", 1) for v in eqn.outvars), default=1) * (
+                    eqn.primitive.name in ELEMENTWISE
+                )
+                if eqn.primitive.name == "dot_general":
+                    total += eqn.outvars[0].aval.size * math.isqrt(
+                        math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
+                    )
+                for inner in _inner(eqn):
+                    if eqn.primitive.name in _CALLS:
+                        self._calls[id(inner)] = self._calls.get(id(inner), 0) + 1
+                    total += self.size(inner)
+            self._sizes[id(jaxpr)] = total
+        return self._sizes[id(jaxpr)]
+
+
+def _inner(eqn: Any) -> list[Any]:
+    """The jaxprs within an equation that are run."""
+    if eqn.primitive.name == "custom_linear_solve":
+        return [eqn.params["jaxprs"].solve.jaxpr]
+    found = []
+    for value in eqn.params.values():
+        for inner in value if isinstance(value, tuple) else (value,):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                found.append(inner)
+    return found
+
+
+def _linear_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    lengths = eqn.params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    return em.closed(eqn.params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
+
+
+_RULES["custom_linear_solve"] = _linear_solve
+_RULES["optimization_barrier"] = lambda em, eqn, xs: xs
+_CALLS = {
+    *("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+    *("remat", "remat2", "checkpoint", "composite"),
+}

@@ -1,0 +1,167 @@
+"""Machine code from LLVM's text, and who owns it.
+
+Code belongs to a ``Code`` and is given back when that is. Programs with the same text share one, and the last few
+stay even if nobody holds them, so that a second run of the same structure compiles nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import hashlib
+import platform
+import sys
+import threading
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+from geonh.numerics.native.builder import PREFIX
+from geonh.numerics.native.values import NotLowered
+
+try:
+    import llvmlite.binding as llvm
+except ImportError:  # the caller takes another path
+    llvm = None
+
+OPTIMISED = 5000
+"""Programs of more instructions get a light pipeline instead of LLVM's first level."""
+CALLS = 10**6
+"""Product of instructions and calls from which registers are allocated without much thought."""
+KEPT = 64
+"""Programs that stay although nobody holds them."""
+
+
+@functools.cache
+def available() -> bool:
+    """Whether there is a compiler for this machine."""
+    if llvm is None or sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    try:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.Target.from_default_triple()
+        return _library() is not None
+    except RuntimeError:
+        return False
+
+
+@functools.cache
+def cpu() -> tuple[str, str]:
+    """Name and features of this machine's CPU, as LLVM knows them."""
+    try:
+        features = llvm.get_host_cpu_features().flatten()
+    except RuntimeError:  # not known on every platform
+        features = ""
+    return llvm.get_host_cpu_name(), features
+
+
+@functools.cache
+def fma() -> bool:
+    """Whether the CPU multiplies and adds in one instruction."""
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return True
+    return available() and "+fma" in cpu()[1].split(",")
+
+
+@functools.cache
+def lanes() -> int:
+    """Numbers in double precision in the widest vector of the CPU."""
+    features = cpu()[1].split(",")
+    return 8 if "+avx512f" in features else 4 if "+avx2" in features else 2
+
+
+@functools.cache
+def _library() -> Any:
+    """C's library of elementary functions, the same one whatever else was imported."""
+    name = ctypes.util.find_library("m")
+    try:
+        return ctypes.CDLL(name) if name else ctypes.CDLL(None)
+    except OSError:
+        return None
+
+
+class Code:
+    """Machine code of a program.
+
+    Parameters
+    ----------
+    text : str
+        LLVM's text.
+    functions : sequence of str
+        Names of C's functions that it calls, without their prefix.
+    """
+
+    def __init__(self, text: str, functions: tuple[str, ...]) -> None:
+        for name in functions:
+            address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
+            llvm.add_symbol(PREFIX + name, address)
+        module = llvm.parse_assembly(text)
+        name, features = cpu()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=name, features=features, opt=_effort(text)
+        )
+        _optimise(module, machine, text.count("\n"))
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        self._engine = engine
+        finalizer = weakref.finalize(self, engine.close)
+        finalizer.atexit = False  # the process gives it back anyway
+
+    def address(self, name: str) -> int:
+        return self._engine.get_function_address(name)
+
+
+def _effort(text: str) -> int:
+    """Level of code generation: to keep many values in registers over many calls takes LLVM minutes."""
+    return 1 if text.count(f"call double @{PREFIX}") * text.count("\n") < CALLS else 0
+
+
+def _optimise(module: Any, machine: Any, size: int) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    builder = llvm.create_pass_builder(machine, options)
+    if size <= OPTIMISED:
+        builder.getModulePassManager().run(module, builder)
+        return
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_aggressive_dce_pass()
+    passes.run(module, builder)
+
+
+_lock = threading.Lock()
+_alive: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
+_recent: OrderedDict[bytes, Code] = OrderedDict()
+
+
+def compiled(text: str, functions: tuple[str, ...]) -> Code:
+    """The code of a program, made now or before."""
+    if not available():
+        raise NotLowered("this machine, for which llvmlite has no compiler")
+    key = hashlib.sha256(text.encode()).digest()
+    with _lock:
+        code = _alive.get(key)
+    if code is None:
+        code = Code(text, functions)
+    with _lock:
+        code = _alive.setdefault(key, code)
+        _recent[key] = code
+        _recent.move_to_end(key)
+        while len(_recent) > KEPT:
+            _recent.popitem(last=False)
+    return code
+
+
+def forget() -> None:
+    """Let go of programs that nobody holds."""
+    with _lock:
+        _recent.clear()
+
+
+def entry(code: Code, name: str, *types: Any) -> Any:
+    """A function of the code that returns a 64-bit integer; calls let other threads of Python run."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(code.address(name))

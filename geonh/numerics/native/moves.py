@@ -1,0 +1,224 @@
+"""Rearrangements, sums and products of small arrays: ``rule(emitter, equation, inputs) -> outputs``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.numerics.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, pack
+
+if TYPE_CHECKING:
+    from geonh.numerics.native.emitter import Emitter
+
+
+def _moves(move: Callable) -> Callable:
+    """A rule that only moves entries: from the inputs, the parameters and the output's shape."""
+
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        shape = eqn.outvars[0].aval.shape
+        if not any(isinstance(x, Memory) for x in xs):
+            return [move(xs, eqn.params, shape)]
+        first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
+        numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
+        places = move(numbers, eqn.params, shape)
+        if places.size <= STRAIGHT:
+            sources = np.searchsorted(first, places.ravel(), side="right") - 1
+            return [
+                pack(
+                    [_entry(em, xs[k], int(i - first[k])) for k, i in zip(sources, places.ravel(), strict=True)], shape
+                )
+            ]
+        out = em.place(eqn.outvars[0].aval)
+        for k, x in enumerate(xs):
+            moved(em, x, places.ravel() - first[k], out)
+        return [out]
+
+    return rule
+
+
+def _entry(em: Emitter, x: Value, i: int) -> Entry:
+    return em.load(x, i) if isinstance(x, Memory) else x.ravel()[i]
+
+
+def moved(em: Emitter, x: Value, places: np.ndarray, out: Memory) -> None:
+    """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
+    inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
+    to, where = em.table(inside, "i64"), em.table(places[inside], "i64")
+    source = em.memory(x, out.kind)
+    em.for_each(len(inside), lambda i: em.store(em.load(source, em.load(where, i)), out, em.load(to, i)))
+
+
+def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    return [xs[0].reshape(eqn.outvars[0].aval.shape)]
+
+
+def _broadcast(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    axes = list(params["broadcast_dimensions"])
+    kept = [xs[0].shape[axes.index(d)] if d in axes else 1 for d in range(len(shape))]
+    return np.broadcast_to(xs[0].reshape(kept), shape)
+
+
+def _slice(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    strides = params["strides"] or (1,) * xs[0].ndim
+    window = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
+    return xs[0][window] if window else xs[0]
+
+
+def _pad(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    x, filler = xs
+    out = np.full(shape, filler.item(), dtype=x.dtype)
+    targets = [lo + np.arange(n) * (1 + gap) for n, (lo, _, gap) in zip(x.shape, params["padding_config"], strict=True)]
+    inside = [np.flatnonzero((t >= 0) & (t < m)) for t, m in zip(targets, shape, strict=True)]
+    if shape:
+        out[np.ix_(*[t[i] for t, i in zip(targets, inside, strict=True)])] = x[np.ix_(*inside)]
+    return out
+
+
+def _iota(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
+    line = np.arange(aval.shape[axis], dtype=aval.dtype)
+    line = np.expand_dims(line, [d for d in range(aval.ndim) if d != axis])
+    return [em.constant(np.broadcast_to(line, aval.shape))]
+
+
+def _empty(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    aval = eqn.outvars[0].aval
+    return [em.constant(np.zeros(aval.shape, aval.dtype))]
+
+
+def _split(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    return list(np.split(em.entries(xs[0]), np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"]))
+
+
+def _unstack(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    x = np.moveaxis(em.entries(xs[0]), eqn.params["axis"], 0)
+    return [pack(x[i].ravel().tolist() if x.ndim > 1 else [x[i]], x.shape[1:]) for i in range(x.shape[0])]
+
+
+def combining(em: Emitter, name: str, eqn: Any) -> Callable[[Entry, Entry], Entry]:
+    """The operation ``name`` on entries of the kind of an equation's first input."""
+    kind = kind_of(eqn.invars[0].aval)
+    if kind == "d" and name in ("add", "sub", "mul"):
+        return getattr(em, name)
+    if name in ("max", "min"):
+        extreme = em.maximum if name == "max" else em.minimum
+        return lambda x, y: extreme(kind, x, y)
+    return lambda x, y: em.integer(name, kind, x, y)
+
+
+_NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
+    "add": lambda dtype: 0,
+    "mul": lambda dtype: 1,
+    "or": lambda dtype: 0,
+    "xor": lambda dtype: 0,
+    "and": lambda dtype: True if dtype.kind == "b" else -1,
+    "max": lambda dtype: -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min,
+    "min": lambda dtype: np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max,
+}
+
+
+def _reduce(name: str) -> Callable:
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        x, axes, aval = em.entries(xs[0]), eqn.params["axes"], eqn.outvars[0].aval
+        kept = [d for d in range(x.ndim) if d not in axes]
+        combine, out = combining(em, name, eqn), []
+        for row in x.transpose([*kept, *axes]).reshape(aval.size, x.size // max(aval.size, 1)).tolist():
+            if not row:
+                row = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
+            total = row[0]
+            for y in row[1:]:
+                total = combine(total, y)
+            out.append(total)
+        return [pack(out, aval.shape)]
+
+    return rule
+
+
+def _cumulate(name: str) -> Callable:
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        out, combine = em.entries(xs[0]).copy(), combining(em, name, eqn)
+        lines = np.moveaxis(out, eqn.params["axis"], 0)[:: -1 if eqn.params["reverse"] else 1]
+        for i in range(1, len(lines)):
+            for rest in np.ndindex(*lines.shape[1:]):
+                lines[(i, *rest)] = combine(lines[(i - 1, *rest)], lines[(i, *rest)])
+        return [out]
+
+    return rule
+
+
+def _argument(name: str) -> Callable:
+    """Index of the first largest or smallest entry, or of the first nan."""
+
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        x, (axis,), kind = em.entries(xs[0]), eqn.params["axes"], kind_of(eqn.invars[0].aval)
+        index, out = kind_of(eqn.outvars[0].aval), []
+        rows = np.moveaxis(x, axis, -1)
+        for row in rows.reshape(-1, rows.shape[-1]).tolist():
+            best: Entry = row[0]
+            place: Entry = 0
+            for i, y in enumerate(row[1:], 1):
+                better = em.compare(name, kind, y, best)
+                if kind == "d":
+                    missing = em.both(em.compare("ne", "d", y, y), em.compare("eq", "d", best, best))
+                    better = em.either(better, missing)
+                best, place = em.select(better, y, best, kind), em.select(better, i, place, index)
+            out.append(place)
+        return [pack(out, eqn.outvars[0].aval.shape)]
+
+    return rule
+
+
+def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
+    aval = eqn.outvars[0].aval
+    kind = kind_of(aval)
+    if kind == "b":
+        raise NotLowered("dot_general of truth values")
+    add, mul = (em.add, em.mul) if kind == "d" else (_integer(em, "add", kind), _integer(em, "mul", kind))
+    rows = []
+    for x, var, contract, batch in zip(map(em.entries, xs), eqn.invars, (lc, rc), (lb, rb), strict=True):
+        free = [d for d in range(x.ndim) if d not in contract and d not in batch]
+        sizes = [int(np.prod([x.shape[d] for d in axes], dtype=int)) for axes in (batch, free, contract)]
+        before = kind_of(var.aval)
+        if before != kind:
+            x = pack([em.convert(y, before, kind) for y in x.ravel().tolist()], x.shape)
+        rows.append(x.transpose([*batch, *free, *contract]).reshape(sizes).tolist())
+    out = []
+    for left, right in zip(*rows, strict=True):
+        for u in left:
+            for v in right:
+                total: Entry = 0.0 if kind == "d" else 0
+                for a, b in zip(u, v, strict=True):
+                    total = add(total, mul(a, b))
+                out.append(total)
+    return [pack(out, aval.shape)]
+
+
+def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entry]:
+    return lambda x, y: em.integer(name, kind, x, y)
+
+
+RULES: dict[str, Callable[[Any, Any, Any], Sequence[Value]]] = {
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
+    "broadcast_in_dim": _moves(_broadcast),
+    "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
+    "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),
+    "concatenate": _moves(lambda xs, params, shape: np.concatenate(xs, axis=params["dimension"])),
+    "stack": _moves(lambda xs, params, shape: np.stack(xs, axis=params["axis"])),
+    "tile": _moves(lambda xs, params, shape: np.tile(xs[0], params["reps"])),
+    "pad": _moves(_pad),
+    "slice": _moves(_slice),
+    "split": _split,
+    "unstack": _unstack,
+    "iota": _iota,
+    **dict.fromkeys(("empty", "empty2"), _empty),
+    "dot_general": _dot_general,
+    **{f"reduce_{n}": _reduce(op) for n, op in (("sum", "add"), ("prod", "mul"))},
+    **{f"reduce_{n}": _reduce(n) for n in ("max", "min", "and", "or", "xor")},
+    **{n: _cumulate(op) for n, op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("cummin", "min"))},
+    "argmax": _argument("gt"),
+    "argmin": _argument("lt"),
+}
