@@ -1,10 +1,9 @@
 """Tiny dense linear systems, eliminated at trace time.
 
-A LAPACK call on a 3×3 matrix costs about a microsecond and breaks the fusion of a compiled loop; Gaussian
-elimination unrolled into scalar operations costs nanoseconds, and zeros known at trace time fold in
-``scalarize``. There is no pivoting, which is right for the symmetric positive definite matrices of mechanics
-and for Newton's Jacobians near them. A vanishing pivot gives inf or nan, a small one loses digits: the caller
-checks the residual, as Newton's iteration does by its convergence test.
+A LAPACK call on a 3×3 matrix costs about a microsecond; Gaussian elimination unrolled into scalar operations costs
+nanoseconds, and zeros known at trace time fold. There is no pivoting, which is right for the symmetric positive
+definite matrices of mechanics and for Newton's Jacobians near them. A vanishing pivot gives inf or nan, a small one
+loses digits: the caller checks the residual, as Newton's iteration does by its convergence test.
 """
 
 from __future__ import annotations
@@ -15,17 +14,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.numerics.scalarize import scalar_form
-
 UNROLLED = 10
 """Largest dimension that is eliminated at trace time; above it LAPACK is called."""
 
-UNROLLED_ON_SCALARS = 24
-"""The same within ``scalarize``."""
-
 
 def solve(A: Array, b: Array) -> Array:
-    """Solution of A x = b, without pivoting up to dimension 10 (24 in a compiled loop).
+    """Solution of A x = b, without pivoting up to dimension 10.
 
     Parameters
     ----------
@@ -55,7 +49,7 @@ def solve_spd(A: Array, b: Array) -> Array:
 def pivots(A: Array) -> Array:
     """Pivots of a symmetric matrix, shape=[n]: all positive if and only if it is positive definite."""
     n = _dimension(A)
-    if n > UNROLLED_ON_SCALARS:
+    if n > UNROLLED:
         return jnp.linalg.eigvalsh(A)
     rows = [[A[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]
     for k in range(n):
@@ -160,7 +154,7 @@ def _solve(A: Array, b: Array, symmetric: bool) -> Array:
     if n == 0:
         return b
     if n > UNROLLED:
-        return _lapack_solve(jnp.triu(A) + jnp.triu(A, 1).T if symmetric else A, b)
+        return jnp.linalg.solve(jnp.triu(A) + jnp.triu(A, 1).T if symmetric else A, b)
     return _eliminate(A, b, symmetric)
 
 
@@ -180,11 +174,6 @@ def _eliminate(A: Array, b: Array, symmetric: bool = False) -> Array:
             x[i] = x[i] - rows[i][j] * x[j]
         x[i] = x[i] * inverses[i]
     return jnp.stack(x)
-
-
-@scalar_form(lambda A, b: _eliminate(A, b) if A.ndim == 2 and A.shape[0] <= UNROLLED_ON_SCALARS else None)
-def _lapack_solve(A: Array, b: Array) -> Array:
-    return jnp.linalg.solve(A, b)
 
 
 def _dimension(A: Array) -> int:

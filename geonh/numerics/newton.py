@@ -23,10 +23,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from geonh.numerics.apart import apart
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.linear import solve
-from geonh.numerics.scalarize import kept_whole
 
 KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
@@ -160,7 +158,7 @@ class Newton(eqx.Module):
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
                 z, _, before, last, k, inverse, value = carry
-                new_value = apart(size, function, z)
+                new_value = function(z)
                 delta = _times(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
@@ -181,7 +179,7 @@ class Newton(eqx.Module):
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
             return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
 
-        unknown = jnp.max(jnp.abs(kept[..., 0, :])) == 0.0
+        unknown = jnp.max(jnp.abs(kept[0])) == 0.0
         first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
         z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
         return z, error, found
@@ -196,22 +194,19 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole, for the transposed inverse, faster to apply;
-    empty, so that every correction has a Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is
-    ``cheap``.
+    Zeros of shape=[n, n], for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian
+    of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
     """
-    return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
+    return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))
 
 
-@kept_whole
 def _with_secant(inverse: Array, change: Array, step: Array) -> Array:
     """Broyden's update of the inverse: a residual that changed by ``change`` still asks for the step ``step``."""
     return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * step
 
 
-@kept_whole
 def _inverse(A: Array) -> Array:
-    """A⁻¹, shape=[1, 1, 1, n, n], by Gauss and Jordan's elimination in place, without pivoting."""
+    """A⁻¹, shape=[n, n], by Gauss and Jordan's elimination in place, without pivoting."""
 
     def eliminate(k: Array, A: Array) -> Array:
         pivot = 1 / A[k, k]
@@ -219,12 +214,11 @@ def _inverse(A: Array) -> Array:
         A = (A - jnp.outer(column, row)).at[:, k].set(-column * pivot)
         return A.at[k].set(row).at[k, k].set(pivot)
 
-    return lax.fori_loop(0, A.shape[0], eliminate, A)[None, None, None]
+    return lax.fori_loop(0, A.shape[0], eliminate, A)
 
 
-@kept_whole
 def _times(inverse: Array, b: Array) -> Array:
-    return jnp.sum(inverse[0, 0, 0] * b[:, None], axis=0)
+    return b @ inverse
 
 
 def _jacobian(function: Callable[[Array], Array], z: Array) -> Array:
