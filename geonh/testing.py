@@ -16,15 +16,13 @@ import scipy.linalg
 from jax import Array
 
 from geonh.groups.base import LieGroup, Point
+from geonh.numerics.compiled import mapped
 
 __all__ = ["check_group"]
 
 _STEP = 1e-5
 _FINITE_DIFFERENCE = 1e-8
 """What central differences with the step above reach on maps of order one."""
-
-# The checks run once on a few samples: compilation is what takes time.
-_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def check_group(
@@ -96,6 +94,15 @@ def _apply(matrices: Any, vectors: Any) -> np.ndarray:
     return np.einsum("...ij,...j->...i", np.asarray(matrices), np.asarray(vectors))
 
 
+def _method(tree: tuple, arguments: tuple) -> Any:
+    group, name = tree
+    return getattr(group, name)(*arguments)
+
+
+def _on_sample(tree: tuple, arguments: tuple) -> Any:
+    return tree[0](*arguments)
+
+
 class _Check:
     """The checks of one group on one set of samples. Each method of the group is compiled once."""
 
@@ -105,19 +112,15 @@ class _Check:
         self.samples = samples
         self.xi, self.eta, self.p = samples[0], samples[1], samples[2]
         self.n = samples.shape[1]
-        self._compiled: dict[str, Callable] = {}
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """A method of the group, compiled."""
-        if name not in self._compiled:
-            self._compiled[name] = jax.jit(
-                lambda *arguments: getattr(self.group, name)(*arguments), compiler_options=_QUICK
-            )
-        return jax.tree.map(np.asarray, self._compiled[name](*arguments))
+        """A method of the group on all samples at once, compiled."""
+        at_once = jax.tree.map(lambda a: np.asarray(a)[None], arguments)
+        return jax.tree.map(lambda a: a[0], mapped(_method, (self.group, name), at_once))
 
     def each(self, function: Callable, *arguments: Any) -> Any:
-        """A function of single samples on all of them; not compiled, which for thousands of operations is faster."""
-        return jax.tree.map(np.asarray, jax.vmap(function)(*jax.tree.map(jnp.asarray, arguments)))
+        """A function of single samples on all of them."""
+        return mapped(_on_sample, (function,), arguments)
 
     def require(self, holds: bool, sentence: str) -> None:
         if not holds:
@@ -409,7 +412,9 @@ class _Check:
             return finite, jnp.abs(gradient @ eta - first) / (1.0 + jnp.max(jnp.abs(gradient)))
 
         def run(functions: list[Callable]) -> tuple[np.ndarray, np.ndarray]:
-            return self.each(lambda xi, eta: results(functions, xi, eta), at, eta)
+            # By JAX itself, whose derivatives users see; not compiled, which for thousands of operations is faster.
+            found = jax.vmap(lambda xi, eta: results(functions, xi, eta))(jnp.asarray(at), jnp.asarray(eta))
+            return np.asarray(found[0]), np.asarray(found[1])
 
         finite, mismatch = run(list(maps.values()))
         if finite.all() and (mismatch <= self.tol).all():

@@ -36,6 +36,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import orthonormal_forms, saddle
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
@@ -117,9 +118,8 @@ class Feedback(Integrator):
 
     def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
         """Fastest rate of attraction at a start, 1/s: the spectral radius of ∇²V there."""
-        z = self._start(system, g0, xi0)
-        targets = self._integrals(system, z)
-        return float(np.linalg.eigvalsh(np.asarray(jax.hessian(lambda z: self.lyapunov(system, z, targets))(z))).max())
+        node = jax.tree.map(lambda a: np.asarray(a)[None], (g0, xi0))
+        return float(np.linalg.eigvalsh(mapped(_hessian, (self, system), node)[0]).max())
 
     # --- the extended system -------------------------------------------------------------------------------
     def forms(self, system: System, x: Any) -> Array:
@@ -212,6 +212,14 @@ class Feedback(Integrator):
             z = _diffrax_step(self.solver, slope, clock.dt, z)
         g, p = self._split(system, z)
         return Outcome(g, p, p, state.memory)
+
+
+def _hessian(tree: tuple, node: tuple) -> Array:
+    """∇²V at a start."""
+    method, system = tree
+    z = method._start(system, *node)
+    targets = method._integrals(system, z)
+    return jax.hessian(lambda z: method.lyapunov(system, z, targets))(z)
 
 
 def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:
