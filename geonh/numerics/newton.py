@@ -27,6 +27,7 @@ from geonh.numerics.apart import apart
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.linear import solve
 from geonh.numerics.scalarize import kept_whole
+from geonh.numerics.tracing import is_forward_only, once
 
 KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
@@ -104,6 +105,7 @@ class Newton(eqx.Module):
         inverse : array
             For the next call.
         """
+        residual = once(residual)
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
             return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
@@ -118,6 +120,9 @@ class Newton(eqx.Module):
         def tangent_solve(linear: Callable[[Array], Array], rhs: Array) -> Array:
             return solve(jax.jacfwd(linear)(jnp.zeros_like(rhs)), rhs)
 
+        if is_forward_only():
+            root, (converged, inverse) = iterate(residual, guess)
+            return root, converged > 0.5, inverse
         root, (converged, inverse) = lax.custom_root(
             residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True
         )

@@ -74,6 +74,8 @@ class Emitter(Arithmetic):
         name = eqn.primitive.name
         if name in ELEMENTWISE:
             return [self._elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+        if eqn.primitive in linalg.NAMED:
+            return linalg.NAMED[eqn.primitive](self, eqn, inputs)
         if name in _RULES:
             return _RULES[name](self, eqn, inputs)
         if name in _CALLS:
