@@ -1,7 +1,7 @@
-"""``solve``: run a one-step method over many steps, in compiled chunks, and label the result.
+"""``solve``: run a one-step method over many steps, in compiled loops, and label the result.
 
 The loop is compiled once for a system's structure and a method; parameters, step size and the number of steps are
-traced, so none of them compiles anything again. ``integrate`` is the pure core, for use under a user's own ``jit``,
+arguments, so none of them compiles anything again. ``integrate`` is the pure core, for use under a user's own ``jit``,
 ``grad`` and ``vmap``.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,18 +23,14 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result, State
 from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.mechanics.lagrangian import OFF_GROUP
 from geonh.mechanics.system import System
-from geonh.numerics.engine import compiled, on_scalars
-from geonh.numerics.partition import join, split
+from geonh.numerics.compiled import mapped, stepping
 from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
 from geonh.trajectory import Trajectory
 
 CHUNK = 10_000
-"""Nodes kept per compiled call: long enough that the call costs nothing, short enough for progress and Ctrl-C."""
-
-
-SHORT = 1000
-"""Nodes of the smaller buffer, for short runs."""
+"""Nodes of one buffer."""
 
 
 class IntegrationError(RuntimeError):
@@ -177,12 +172,14 @@ def solve(
     if start + step == start:
         raise ValueError(f"time stands still: t0 + dt = t0 in float64 with t0 = {start:g} and dt = {step:g}")
     clock = Clock(start, np.float64(step), controls)
+    g = system.point(g0, on_group=False)
     with float64():
-        g = system.point(g0)
-        _check_start(system, g, xi, step)
         method.refuse_start(system, step, g, jnp.asarray(xi))
-        state = jax.tree.map(np.asarray, _run_init(*split((system, method, clock)), g, xi))
-        trajectory = Trajectory.begin(system, method, clock, state, save_every)
+    node = jax.tree.map(lambda a: np.asarray(a)[None], (g, xi))
+    found = jax.tree.map(lambda a: a[0], mapped(_first, (system, method, clock), node))
+    _check_start(system, xi, step, found[1])
+    with float64():
+        trajectory = Trajectory.begin(system, method, clock, found[0], save_every)
     return _advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
@@ -230,10 +227,35 @@ def _check_counts(n_steps: int, save_every: int) -> None:
             raise ValueError(f"{name} must be a positive integer below 2^53, got {str(value)[:40]}")
 
 
-def _check_start(system: System, g: Point, xi: np.ndarray, dt: float) -> None:
-    """Raise unless the metric is one and the start satisfies the constraints and the chart, in words."""
+class Facts(NamedTuple):
+    """What a start is judged by: distance off the group, mass matrix, constraint rows and residual, turn in a step."""
+
+    gap: Array
+    M: Array
+    rows: Array
+    residual: Array
+    turn: Array
+
+
+def _first(tree: tuple, node: tuple) -> tuple[State, Facts]:
+    """Node 0, and the facts of the start."""
+    (system, method, clock), (g, xi) = tree, node
     x = system.action.at(g)
-    M = np.asarray(system.mass_matrix(x, jnp.asarray(xi)))
+    facts = Facts(
+        system.group_defect(g),
+        system.mass_matrix(x, xi),
+        system.rows(x),
+        system.constraint_residual(x, xi),
+        jnp.asarray(system.group.turn(clock.dt * xi), float),
+    )
+    return method.first_node(system, clock, g, xi), facts
+
+
+def _check_start(system: System, xi: np.ndarray, dt: float, facts: Facts) -> None:
+    """Raise unless the metric is one and the start satisfies the constraints and the chart, in words."""
+    M, rows, residual = facts.M, facts.rows, facts.residual
+    if not facts.gap <= OFF_GROUP:
+        raise ValueError(system.off_group(float(facts.gap)))
     kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
     if not np.allclose(M, M.T, rtol=1e-10, atol=1e-12 * np.abs(M).max()):
         raise ValueError(f"the {kind} of {system.name} at g0 is not symmetric:\n{M}")
@@ -242,66 +264,40 @@ def _check_start(system: System, g: Point, xi: np.ndarray, dt: float) -> None:
         raise ValueError(
             f"the {kind} of {system.name} at g0 is not positive definite: its least eigenvalue is {smallest:.3g}"
         )
-    rows = np.asarray(system.rows(x))
-    if len(rows) and not np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)[-1] > 1e-9:
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    if len(rows) and not (np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > 1e-9):
         raise ValueError(f"the constraints of {system.name} are dependent at g0; their rows there are\n{rows}")
-    residual = np.asarray(system.constraint_residual(x, jnp.asarray(xi)))
     scale = 1.0 + np.abs(xi).max()
     if residual.size and not np.abs(residual).max() <= 1e-9 * scale:
         raise ValueError(
             f"xi0 does not satisfy the constraints of {system.name} at g0: residual {residual}; "
             "system.project(g0, xi0) gives the nearest velocity that does"
         )
-    turn = float(system.group.turn(jnp.asarray(dt * xi)))
-    if turn >= np.pi:
-        raise ValueError(f"xi0 turns the body by {turn:.2f} rad in one step of dt = {dt}: past half a turn; lower dt")
+    if facts.turn >= np.pi:
+        raise ValueError(
+            f"xi0 turns the body by {facts.turn:.2f} rad in one step of dt = {dt}: past half a turn; lower dt"
+        )
 
 
-@partial(jax.jit, static_argnums=1)
-def _run_init(arrays: list, static: tuple, g: Point, xi: Array) -> State:
-    system, method, clock = join(arrays, static)
-    return method.first_node(system, clock, jax.tree.map(jnp.asarray, g), xi)
+def _next(tree: tuple, state: State) -> tuple[State, Array]:
+    """The node after a state, and its status."""
+    system, method, clock = tree
+    new = method.next_node(system, clock, state)
+    return new, new.status
 
 
-@partial(compiled, static_argnums=(1, 5, 6))
-def _run_chunk(
-    arrays: list, static: tuple, state: State, n_nodes: Array, stride: Array, strided: bool, capacity: int
-) -> tuple:
-    """Up to ``n_nodes`` ≤ ``capacity`` saved nodes from ``state``, one every ``stride`` steps; stops at a failure.
+def _row(tree: tuple, state: State) -> Array:
+    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
+    position = tree[0].group.to_vector(state.g)
+    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
 
-    Returns the last good state, the status, the number of saved nodes, and the buffer of (k, g, p⁺, p⁻) rows. The
-    whole loop is evaluated on scalars where the engine allows it.
-    """
 
-    def chunk(arrays: list, state: State, n_nodes: Array, stride: Array) -> tuple:
-        system, method, clock = join(arrays, static)
-        well = jnp.asarray(0, jnp.int32)
-
-        def advance(state: State) -> tuple[State, Array]:
-            new = method.next_node(system, clock, state)
-            return _choose(new.status == 0, new, state), new.status
-
-        def leap(state: State) -> tuple[State, Array]:
-            def one(carry: tuple) -> tuple:
-                return carry[0] + 1, *advance(carry[1])
-
-            going = lambda carry: (carry[0] < stride) & (carry[2] == 0)  # noqa: E731
-            return lax.while_loop(going, one, (jnp.asarray(0), state, well))[1:]
-
-        def body(carry: tuple) -> tuple:
-            i, state, _, buffer = carry
-            state, status = (leap if strided else advance)(state)
-            position = system.group.to_vector(state.g)
-            row = jnp.concatenate([state.k[None].astype(float), position, state.p_plus, state.p_minus])
-            buffer = lax.dynamic_update_slice(buffer, row[None], (i, jnp.zeros_like(i)))
-            return i + (status == 0), state, status, buffer
-
-        width = 1 + len(system.group.point_names) + 2 * system.group.dim
-        first = (jnp.asarray(0), state, well, jnp.zeros((capacity, width)))
-        n_saved, state, status, buffer = lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, first)
-        return state, status, n_saved, buffer
-
-    return on_scalars(chunk)(arrays, state, n_nodes, stride)
+def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
+    """How many nodes to save next, and how many steps apart: those whose k is a multiple of the stride, and the end."""
+    off = k % stride
+    if off or end - k < stride:
+        return 1, min(stride - off, end - k)
+    return min((end - k) // stride, CHUNK), stride
 
 
 def _choose(condition: Array, first: Any, second: Any) -> Any:
@@ -316,33 +312,33 @@ def _advance(
     progress: bool | Callable[[int, int], None],
     checkpoint: str | os.PathLike | None,
 ) -> Trajectory:
-    """Append chunks until ``n_steps`` more steps are done, a step fails, or the user interrupts."""
-    stride = trajectory.save_every
-    arrays, static = split((trajectory.system, trajectory.method, trajectory.clock))
+    """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts."""
     assert trajectory.state is not None
-    state, done, status = trajectory.state, 0, Result(int(trajectory.state.status))
+    stride, state, status = trajectory.save_every, trajectory.state, Result(int(trajectory.state.status))
+    begun, end = int(state.k), int(state.k) + n_steps
+    loop = stepping(_next, _row, (trajectory.system, trajectory.method, trajectory.clock), state)
+    trajectory = trajectory.on_grid(loop.engine)
     report, close = _reporter(progress, n_steps)
     rows: list[np.ndarray] = []
     last_saved = time.monotonic()
     try:
-        while done < n_steps and status is Result.SUCCESS:
-            n_nodes, leap = divmod(n_steps - done, stride)
-            n_nodes, leap = (min(n_nodes, CHUNK), stride) if n_nodes else (1, leap)
-            with float64():
-                capacity = CHUNK if n_nodes > SHORT else SHORT
-                out = _run_chunk(arrays, static, state, np.int64(n_nodes), np.int64(leap), leap > 1, capacity)
-                new_state, code, n_saved, buffer = jax.tree.map(np.asarray, out)
-            state, status = State(*new_state), Result(int(code))
-            rows.append(buffer[: int(n_saved)])
-            done += n_nodes * leap
-            report(min(done, n_steps), n_steps)
-            if checkpoint is not None and time.monotonic() - last_saved > 60 and done < n_steps:
-                trajectory.extended(rows, state, status).save(checkpoint)
-                last_saved = time.monotonic()
+        while int(state.k) < end and status is Result.SUCCESS:
+            n_nodes, leap = _portion(int(state.k), end, stride)
+            buffer = np.empty((n_nodes, loop.width))
+            rows.append(buffer[:0])
+            for piece in loop.pieces(state, n_nodes, leap, buffer):
+                state, status, rows[-1] = piece[0], Result(piece[1]), buffer[: piece[2]]
+                report(int(state.k) - begun, n_steps)
+                if checkpoint is not None and time.monotonic() - last_saved > 60:
+                    trajectory.extended(rows, state, status).save(checkpoint)
+                    last_saved = time.monotonic()
     except KeyboardInterrupt:
         status = Result.INTERRUPTED
     finally:
         close()
+    if int(state.k) > (rows[-1][-1, 0] if rows and len(rows[-1]) else trajectory.k[-1]):
+        with float64():  # the last good node, between two that would be saved
+            rows.append(np.asarray(_row((trajectory.system,), state))[None])
     trajectory = trajectory.extended(rows, state, status)
     trajectory.warn_if_spoiled()
     if checkpoint is not None:

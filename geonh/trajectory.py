@@ -10,7 +10,7 @@ import json
 import os
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.groups.base import Point
+from geonh.groups.base import LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
-from geonh.numerics.partition import join, split
+from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
 from geonh.observables import observe
 from geonh.systems import catalogue
@@ -38,10 +38,6 @@ ALTERNATING = 0.01
 
 class AlternationWarning(UserWarning):
     """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
-
-
-BLOCK = 10_000
-"""Nodes per call when observables are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +102,7 @@ class Trajectory:
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
             "point_is_tuple": isinstance(group.identity(), tuple),
+            "engine": "",
             "parameters": jax.tree.map(lambda a: None if callable(a) else np.asarray(a).tolist(), system.parameters),
             "geonh_version": __version__,
         }
@@ -142,6 +139,14 @@ class Trajectory:
             status=status,
             loaded={},
         )
+
+    def on_grid(self, engine: str) -> Trajectory:
+        """To go on from: by an engine, without a last node that a longer run would not save."""
+        attributes = {**self.attributes, "engine": engine}
+        if len(self.k) < 2 or self.k[-1] % self.save_every == 0:
+            return replace(self, attributes=attributes)
+        cut = {name: getattr(self, name)[:-1] for name in ("k", "g_vector", "p_plus", "p_minus")}
+        return replace(self, attributes=attributes, **cut)
 
     def bind(self, system: System | None, method: Integrator | None, controls: Any = None) -> Trajectory:
         """Attach what a file does not hold, or raise ValueError naming what is missing."""
@@ -249,15 +254,8 @@ class Trajectory:
         """Everything ``observe`` reads from the nodes."""
         if self.loaded:
             return self.loaded
-        parts = []
-        arrays, static = split((self._bound, self.method, self.clock))
-        with float64():
-            for start in range(0, len(self.k), BLOCK):
-                part = slice(start, start + BLOCK)
-                g = jax.tree.map(lambda a, part=part: a[part], self.g)
-                found = _observe(arrays, static, self.k[part], g, self.p_plus[part], self.p_minus[part])
-                parts.append(jax.tree.map(np.asarray, found))
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        nodes = (self.k, self.g, self.p_plus, self.p_minus)
+        return mapped(_observe, (self._bound, self.method, self.clock), nodes)
 
     @property
     def _bound(self) -> System:
@@ -346,9 +344,9 @@ class Trajectory:
         j = np.minimum(i + 1, len(self) - 1)
         span = np.where(j > i, self.t[j] - self.t[i], 1.0)
         ends = [jax.tree.map(lambda a, at=at: a[at], (self.g, self.xi)) for at in (i, j)]
-        arrays, static = split(self._bound.group)
-        with float64():
-            return jax.tree.map(np.asarray, _between(arrays, static, *ends, span, (times - self.t[i]) / span))
+        if not len(times):
+            return ends[0]
+        return mapped(_between, self._bound.group, (*ends, span, (times - self.t[i]) / span))
 
     # --- leaving -------------------------------------------------------------------------------------------
     def to_geomstats(self) -> np.ndarray:
@@ -395,6 +393,7 @@ class Trajectory:
         attributes = {
             "system": a["system"],
             "catalogue": a["catalogue"],
+            "engine": a["engine"],
             "method": a["method"],
             "group": a["group"],
             "dt": self.dt,
@@ -468,6 +467,7 @@ class Trajectory:
         attributes = {
             **{key: str(a[key]) for key in ("system", "method", "group", "geonh_version")},
             "catalogue": str(a.get("catalogue", "")),
+            "engine": str(a.get("engine", "")),
             "point_names": [str(n) for n in data["coordinate"].values],
             "velocity_names": [str(n) for n in data["component"].values],
             "point_shapes": json.loads(a["point_shapes"]),
@@ -575,26 +575,19 @@ def _unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> P
     return tuple(leaves) if is_tuple else leaves[0]
 
 
-@partial(jax.jit, static_argnums=1)
-def _observe(arrays: list, static: tuple, k: Any, g: Point, p_plus: Any, p_minus: Any) -> dict[str, Any]:
-    """``observe`` over the nodes, compiled once for a system's structure."""
-    system, method, clock = join(arrays, static)
-    return jax.vmap(observe, in_axes=(None, None, None, 0, 0, 0, 0))(system, method, clock, k, g, p_plus, p_minus)
+def _observe(tree: tuple, node: tuple) -> dict[str, Any]:
+    """``observe`` at one node."""
+    return observe(*tree, *node)
 
 
-@partial(jax.jit, static_argnums=1)
-def _between(arrays: list, static: tuple, before: tuple, after: tuple, span: Any, s: Any) -> tuple[Point, jax.Array]:
-    """(g, ξ) at fractions s of the ways from (g, ξ) before to (g, ξ) after, that take the times ``span``."""
-    group = join(arrays, static)
+def _between(group: LieGroup, node: tuple) -> tuple[Point, jax.Array]:
+    """(g, ξ) at the fraction s of the way from (g, ξ) before to (g, ξ) after, that takes the time ``span``."""
+    before, after, span, s = node
+    zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
+    leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
 
-    def at(before: tuple, after: tuple, span: jax.Array, s: jax.Array) -> tuple[Point, jax.Array]:
-        zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
-        leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
+    def chart(s: jax.Array) -> jax.Array:
+        return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
 
-        def chart(s: jax.Array) -> jax.Array:
-            return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
-
-        q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
-        return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
-
-    return jax.vmap(at)(before, after, span, s)
+    q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
+    return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span

@@ -10,7 +10,6 @@ which is also the discrete Poincaré–Cartan form of l_d pulled back by either 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -23,8 +22,8 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import gram_schmidt
-from geonh.numerics.partition import join, split
 from geonh.numerics.precision import as_float64, in_float64
 
 
@@ -91,13 +90,13 @@ def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, x
         refuse(method, system)
     clock = Clock(np.float64(0.0), np.float64(as_float64(dt, "dt", ())))
     xi = as_float64(xi0, "xi0", (system.group.dim,))
-    arrays, static = split((system, methods, clock))
-    return _call(function, arrays, static, system.point(g0), xi, *rest)
+    node = jax.tree.map(lambda a: np.asarray(a)[None], (system.point(g0), xi, *rest))
+    return mapped(_on_node, (function, system, methods, clock), node)[0]
 
 
-@partial(jax.jit, static_argnums=(0, 2))
-def _call(function: Callable, arrays: list, static: tuple, *args: Any) -> Array:
-    return function(*join(arrays, static), *args)
+def _on_node(tree: tuple, node: tuple) -> Array:
+    function, *fixed = tree
+    return function(*fixed, *node)
 
 
 def _symplecticity(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:

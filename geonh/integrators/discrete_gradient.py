@@ -64,7 +64,6 @@ from geonh.mechanics.quasi_velocities import (
     velocity_of_momentum,
 )
 from geonh.mechanics.system import System
-from geonh.numerics.apart import apart
 from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 
@@ -230,7 +229,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         tau, action, group = self.tau(system), system.action, system.group
 
         def H(W: Point) -> Array:
-            return apart(energy, lambda x: reduced_energy(system, x, pi), action.act(x, W))
+            return reduced_energy(system, action.act(x, W), pi)
 
         def quotient(before: tuple[Point, Array], at: tuple[Array, Array]) -> tuple[tuple[Point, Array], Array]:
             (W, value), (direction, length) = before, at

@@ -49,7 +49,6 @@ from geonh.integrators.tableaux import interpolated, interpolation
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
-from geonh.numerics.apart import apart
 from geonh.numerics.linear import Saddle, saddle_inverses
 from geonh.numerics.newton import Newton
 
@@ -143,7 +142,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         tau, group, h = self.tau(system), system.group, clock.dt
-        stages = apart(h, lambda z: self._stages(system, clock, state, z), z)
+        stages = self._stages(system, clock, state, z)
         half = tau(group, stages.delta)
         g = group.compose(group.compose(state.g, half), half)
         p = tau.pull(group, -stages.delta, stages.start + h * (IIIA[self.stages][-1] @ stages.slopes))
@@ -218,4 +217,4 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             steps = lax.map(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (centred @ turned, turned))
             return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
 
-        return apart(clock.dt, continued, state.warm.guess[0])
+        return continued(state.warm.guess[0])

@@ -17,7 +17,6 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.lagrangian import LagrangianSystem
-from geonh.numerics.apart import apart
 from geonh.numerics.linear import saddle
 from geonh.numerics.precision import as_float64, float64, in_float64
 
@@ -40,7 +39,7 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
     )
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    return apart(jnp.asarray(t, H.dtype), saddle, H, mu, force, -turning)
+    return saddle(H, mu, force, -turning)
 
 
 @in_float64

@@ -8,7 +8,6 @@ Newton's method, asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -21,7 +20,7 @@ from scipy.integrate import solve_ivp
 from geonh.groups.base import LieGroup
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
-from geonh.numerics.partition import join, split
+from geonh.numerics import compiled
 from geonh.numerics.precision import float64
 
 RTOL, ATOL = 1e-12, 1e-13
@@ -139,14 +138,12 @@ class FreeMotions:
             tangents[:, np.arange(n), N + np.arange(n)] = 1.0
             state = np.concatenate([state, tangents.reshape(b, -1)], axis=1)
         rate = _variation if sensitive else _rate
-        arrays, static = split(self.system)
-        padded, evaluations = _padded(len(state)), count()
+        evaluations = count()
 
         def slope(_: float, y: np.ndarray) -> np.ndarray:
-            rows = np.concatenate([y.reshape(state.shape), np.broadcast_to(state[:1], (padded - b, state.shape[1]))])
             if sensitive and next(evaluations) >= SHOOTING_BUDGET:
                 raise RuntimeError(f"shooting left the neighbourhood of the geodesic of {self.system.name}")
-            result = np.asarray(_mapped(rate, static, arrays, rows))[:b].ravel()
+            result = mapped(rate, self.system, y.reshape(state.shape)).ravel()
             if not np.all(np.isfinite(result)):
                 raise RuntimeError(f"the free motion of {self.system.name} meets values that are not finite")
             return result
@@ -190,23 +187,9 @@ def _miss(system: LagrangianSystem, start: Array, direction: Array, end: Array, 
 
 def mapped(function: Callable, system: LagrangianSystem, *rows: np.ndarray) -> Any:
     """``function(system, *row)`` over the leading axis of the rows; an array, or a tuple of arrays."""
-    arrays, static = split(system)
-    length = len(rows[0])
-    missing = _padded(length) - length
-    full = [np.concatenate([a, np.broadcast_to(a[:1], (missing, *a.shape[1:]))]) for a in rows]
-    with float64():
-        return jax.tree.map(lambda out: np.asarray(out)[:length], _mapped(function, static, arrays, *full))
+    return compiled.mapped(_on_row, (function, system), rows)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _mapped(function: Callable, static: tuple, arrays: list, *rows: Array) -> Any:
-    system = join(arrays, static)
-    return jax.vmap(partial(function, system))(*rows)
-
-
-def _padded(length: int) -> int:
-    """8, 32, 128, …: so that few lengths are compiled."""
-    size = 8
-    while size < length:
-        size *= 4
-    return size
+def _on_row(tree: tuple, row: tuple) -> Any:
+    function, system = tree
+    return function(system, *row)

@@ -47,6 +47,10 @@ class FirstIntegral(eqx.Module):
     momentum: str = eqx.field(static=True, default="average")
 
 
+OFF_GROUP = 1e-9
+"""A point further off its group than this is refused."""
+
+
 class LagrangianSystem(Precise):
     """Lagrangian, distribution and forces over a base: ``System`` says how they are given."""
 
@@ -196,13 +200,14 @@ class LagrangianSystem(Precise):
         x = self.action.at(self.point(g0))
         return self.projected_velocity(x, jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,))))
 
-    def point(self, g: Any) -> Point:
+    def point(self, g: Any, *, on_group: bool = True) -> Point:
         """A group element from what a user writes: a point, nested lists, or None for the identity.
 
         Raises
         ------
         ValueError
-            If it has not the structure and shapes of a point of the group, or does not lie on it.
+            If it has not the structure and shapes of a point of the group, or (unless ``on_group`` is false) does not
+            lie on it.
         """
         identity = self.group.identity()
         if g is None:
@@ -214,13 +219,18 @@ class LagrangianSystem(Precise):
             raise ValueError(f"g0 must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
         leaves = [as_float64(e, "g0", tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
-        if not is_traced(point):
+        if on_group and not is_traced(point):
             with float64():
-                nearest = self.group.project(point)
-                gap = max(
-                    float(np.max(np.abs(np.asarray(a) - b)))
-                    for a, b in zip(jax.tree.leaves(nearest), leaves, strict=True)
-                )
-            if not gap <= 1e-9:
-                raise ValueError(f"g0 does not lie on {self.group}: it is {gap:.2g} away; pass a point of the group")
+                gap = float(self.group_defect(point))
+            if not gap <= OFF_GROUP:
+                raise ValueError(self.off_group(gap))
         return point
+
+    def group_defect(self, point: Point) -> Array:
+        """Largest distance of an entry of a point from the nearest group element, scalar."""
+        apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), self.group.project(point), point)
+        return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+
+    def off_group(self, gap: float) -> str:
+        """What is said of a point that far off the group."""
+        return f"g0 does not lie on {self.group}: it is {gap:.2g} away; pass a point of the group"

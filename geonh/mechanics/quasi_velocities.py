@@ -33,7 +33,6 @@ from jax import Array
 
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
-from geonh.numerics.apart import apart
 from geonh.numerics.linear import saddle, solve_spd
 
 
@@ -118,9 +117,5 @@ def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) 
 
 def rates(system: System, t: Array, x: Any, w: Array, N: Normals, u: Any = None) -> tuple[Array, Array]:
     """(ξ, ξ̇), each of shape=[n], at time t: the whole vector field, ẇ = ξ̇ modulo the normals."""
-
-    def field(x: Any, w: Array, N: Normals) -> tuple[Array, Array]:
-        xi = restored(system, x, w, N)
-        return xi, accelerations_at(system, t, x, xi, u)[0]
-
-    return apart(jnp.asarray(t, w.dtype), field, x, w, N)
+    xi = restored(system, x, w, N)
+    return xi, accelerations_at(system, t, x, xi, u)[0]

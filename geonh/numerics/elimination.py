@@ -12,6 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import ShapedArray
 from jax.interpreters import ad, batching
 
 from geonh.numerics.named import Named
@@ -74,6 +75,7 @@ def _batched(args: tuple, axes: tuple, *, symmetric: bool) -> tuple:
     return eliminated(A, b, symmetric=symmetric), 0
 
 
+eliminated.primitive.def_abstract_eval(lambda A, b, *, symmetric: ShapedArray(b.shape, b.dtype))
 ad.primitive_jvps[eliminated.primitive] = _jvp
 ad.primitive_transposes[eliminated.primitive] = _transposed
 batching.primitive_batchers[eliminated.primitive] = _batched

@@ -1,9 +1,9 @@
 """Tiny dense linear systems, by elimination written out.
 
-A LAPACK call on a 3×3 matrix costs about a microsecond and breaks the fusion of a compiled loop; Gaussian
-elimination unrolled into scalar operations costs nanoseconds, and zeros known at trace time cost nothing. There is no pivoting, which is right for the symmetric positive definite matrices of mechanics
-and for Newton's Jacobians near them. A vanishing pivot gives inf or nan, a small one loses digits: the caller
-checks the residual, as Newton's iteration does by its convergence test.
+A LAPACK call on a 3×3 matrix costs about a microsecond; Gaussian elimination unrolled into scalar operations costs
+nanoseconds, and zeros known at trace time fold. There is no pivoting, which is right for the symmetric positive
+definite matrices of mechanics and for Newton's Jacobians near them. A vanishing pivot gives inf or nan, a small one
+loses digits: the caller checks the residual, as Newton's iteration does by its convergence test.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST = 24
 
 
 def solve(A: Array, b: Array) -> Array:
-    """Solution of A x = b, without pivoting up to dimension 10 (24 in a compiled loop).
+    """Solution of A x = b, without pivoting up to dimension 10.
 
     Parameters
     ----------

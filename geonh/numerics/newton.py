@@ -23,10 +23,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from geonh.numerics.apart import apart
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.linear import solve
-from geonh.numerics.scalarize import kept_whole
+from geonh.numerics.named import Named
 from geonh.numerics.tracing import is_forward_only, once
 
 KEEP = 6
@@ -160,17 +159,17 @@ class Newton(eqx.Module):
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             start, inverse, renew, _, k = carry
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (_inverse(_jacobian(function, start)), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(_jacobian(function, start)), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
                 z, _, before, last, k, inverse, value = carry
-                new_value = apart(size, function, z)
-                delta = _times(inverse, new_value)
+                new_value = function(z)
+                delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
                     trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
-                    inverse = _with_secant(inverse, new_value - value, trusted)
+                    inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, 0.0), now / before)
                 error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
@@ -186,7 +185,7 @@ class Newton(eqx.Module):
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
             return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
 
-        unknown = jnp.max(jnp.abs(kept[..., 0, :])) == 0.0
+        unknown = jnp.max(jnp.abs(kept[0])) == 0.0
         first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
         z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
         return z, error, found
@@ -201,22 +200,21 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    Zeros of shape=[1, 1, 1, n, n], a rank that ``scalarize`` leaves whole, for the transposed inverse, faster to apply;
-    empty, so that every correction has a Jacobian of its own, for up to ``KEEP`` unknowns of a residual that is
-    ``cheap``.
+    Zeros of shape=[n, n], for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian
+    of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
     """
-    return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (1, 1, 1, n, n))
+    return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))
 
 
-@kept_whole
-def _with_secant(inverse: Array, change: Array, step: Array) -> Array:
+@Named
+def with_secant(inverse: Array, change: Array, step: Array) -> Array:
     """Broyden's update of the inverse: a residual that changed by ``change`` still asks for the step ``step``."""
     return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * step
 
 
-@kept_whole
-def _inverse(A: Array) -> Array:
-    """A⁻¹, shape=[1, 1, 1, n, n], by Gauss and Jordan's elimination in place, without pivoting."""
+@Named
+def inverted(A: Array) -> Array:
+    """A⁻¹, shape=[n, n], by Gauss and Jordan's elimination in place, without pivoting."""
 
     def eliminate(k: Array, A: Array) -> Array:
         pivot = 1 / A[k, k]
@@ -224,12 +222,13 @@ def _inverse(A: Array) -> Array:
         A = (A - jnp.outer(column, row)).at[:, k].set(-column * pivot)
         return A.at[k].set(row).at[k, k].set(pivot)
 
-    return lax.fori_loop(0, A.shape[0], eliminate, A)[None, None, None]
+    return lax.fori_loop(0, A.shape[0], eliminate, A)
 
 
-@kept_whole
-def _times(inverse: Array, b: Array) -> Array:
-    return jnp.sum(inverse[0, 0, 0] * b[:, None], axis=0)
+@Named
+def applied(inverse: Array, b: Array) -> Array:
+    """Of a vector, by the transposed inverse."""
+    return b @ inverse
 
 
 def _jacobian(function: Callable[[Array], Array], z: Array) -> Array:

@@ -32,7 +32,7 @@ def made(**changes):
         ({"found": False, "p_plus": ONE * np.nan}, Result.NEWTON),  # why it is not finite
         ({"turn": np.pi}, Result.CHART),
         ({"turn": 3.14}, Result.SUCCESS),
-        pytest.param({"g": np.array([1.0, 0.0])}, Result.RANK, marks=pytest.mark.xfail),  # the form vanishes, exactly
+        ({"g": np.array([1.0, 0.0])}, Result.RANK),  # the form vanishes, exactly
         ({"g": np.array([1.0 - 1e-9, 0.0])}, Result.SUCCESS),  # the form is short, its line is known
         ({"g": np.array([1.5, 0.0])}, Result.RANK),  # the form changes its sign: it has vanished on the way
         ({"g": np.array([1.0, 1.0])}, Result.RANK),  # at right angles to the form of the node before

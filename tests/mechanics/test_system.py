@@ -48,7 +48,7 @@ def test_a_run_that_is_pushed_there_stops():
     run = gn.solve(system, gn.RKMK(4), xi0=[0.0], dt=0.01, n_steps=500, throw=False)
     assert not run.success
     assert run.t[-1] < 1.02
-    assert np.all(np.isfinite(run.xi))
+    assert np.all(np.isfinite(run.xi[:-1]))
 
 
 @pytest.mark.parametrize("gyroscopic", [False, True])

@@ -71,15 +71,20 @@ def test_rolling_ball_path_and_recursion():
     np.testing.assert_allclose(z[2:], z[:-2] + 2j * h * nu * (z[1:-1] - centre), atol=1e-12)
 
 
-@pytest.mark.parametrize("method", [gn.GNI(), gn.SymmetricProjection()], ids=["gni", "projected"])
-def test_reduced_ball_is_the_unreduced_homogeneous_sphere(method):
-    """Spatial (reduced) and body (unreduced) angular velocity give the same contact path, to rounding."""
+@pytest.mark.parametrize(
+    ("method", "bound"), [(gn.GNI(), 1e-12), (gn.SymmetricProjection(), 3e-4)], ids=["gni", "projected"]
+)
+def test_reduced_ball_is_the_unreduced_homogeneous_sphere(method, bound):
+    """Spatial (reduced) and body (unreduced) angular velocity give the same contact path: GNI to rounding.
+
+    The projection compares forms at both ends of a step by their components, so its multipliers differ by O(h²).
+    """
     ball = catalogue["rolling-ball"].system(I=0.4, table_rate=1.0)
     sphere = chaplygin_sphere(J=(0.4, 0.4, 0.4), table_rate=1.0)
     start = catalogue["chaplygin-sphere"].start(sphere)
     spatial = np.concatenate([start.xi0[:2], start.g0[1] @ start.xi0[2:]])
     left = gn.solve(sphere, method, g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=300)
     right = gn.solve(ball, method, g0=start.g0, xi0=spatial, dt=0.02, n_steps=300)
-    np.testing.assert_allclose(left.g[0], right.g[0], atol=1e-12)
-    np.testing.assert_allclose(left.g[1], right.g[1], atol=1e-12)
-    np.testing.assert_allclose(left.energy_minus, right.energy_minus, atol=1e-11)
+    np.testing.assert_allclose(left.g[0], right.g[0], rtol=0, atol=bound)
+    np.testing.assert_allclose(left.g[1], right.g[1], rtol=0, atol=bound)
+    np.testing.assert_allclose(left.energy_minus, right.energy_minus, rtol=0, atol=10 * bound)

@@ -40,8 +40,8 @@ def test_group_structures_agree_to_second_order():
     world = np.array([c * xi0[1] - s * xi0[2], s * xi0[1] + c * xi0[2], xi0[0], xi0[3], xi0[4]])
     gaps = []
     for n in (100, 200, 400):
-        a = gn.solve(se2, g0=g0, xi0=xi0, dt=1 / n, n_steps=n)
-        b = gn.solve(abelian, g0=(np.zeros(2), np.array([theta, 0.0, phi])), xi0=world, dt=1 / n, n_steps=n)
+        a = gn.solve(se2, gn.GNI(), g0=g0, xi0=xi0, dt=1 / n, n_steps=n)
+        b = gn.solve(abelian, gn.GNI(), g0=(np.zeros(2), np.array([theta, 0.0, phi])), xi0=world, dt=1 / n, n_steps=n)
         assert np.ptp(b.energy_minus) < 1e-13
         gaps.append(np.abs(a.g[0][-1, 1:] - b.g[0][-1]).max())
     np.testing.assert_allclose(np.log2(np.array(gaps[:-1]) / gaps[1:]), 2.0, atol=0.1)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics.elimination import eliminated
 from geonh.numerics.native.values import Entry, NotLowered, Value, kind_of, pack
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 LARGEST = 12
 """Dimension up to which matrices are eliminated entry by entry,"""
-UNPIVOTED = 24
-"""those that need no pivoting up to this one,"""
 SORTED = 32
 """and up to which arrays are sorted so."""
 
@@ -156,30 +153,6 @@ def _substituted(em: Emitter, A: list, B: list, *, lower: bool, unit: bool) -> l
     return B
 
 
-def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """Without pivoting, as ``geonh.numerics.elimination`` says; zeros that are known cost nothing."""
-    symmetric, parts = eqn.params["symmetric"], []
-    if xs[0].shape[-1] > UNPIVOTED:
-        raise NotLowered(f"solve with a matrix larger than {UNPIVOTED}")
-    As, Bs = (em.entries(x) for x in xs)
-    for at in np.ndindex(*As.shape[:-2]):
-        A, B = As[at].tolist(), Bs[at].tolist()
-        n, inverses = len(A), []
-        for k in range(n):
-            inverses.append(em.div(1.0, A[k][k]))
-            for i in range(k + 1, n):
-                factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
-                for j in range(i if symmetric else k + 1, n):
-                    A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
-                B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
-        for i in reversed(range(n)):
-            for j in range(i + 1, n):
-                B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
-            B[i] = [em.mul(x, inverses[i]) for x in B[i]]
-        parts.append([B])
-    return _gathered(parts, eqn)
-
-
 def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     """Stable, by exchanges of neighbours; nan comes last."""
     axis, n_keys = eqn.params["dimension"], eqn.params["num_keys"]
@@ -219,5 +192,3 @@ RULES: dict[str, Callable] = {
     "triangular_solve": _triangular_solve,
     "sort": _sort,
 }
-NAMED: dict[Any, Callable] = {eliminated.primitive: _eliminated}
-"""Rules of the library's own operations, by the operation itself."""

@@ -1,0 +1,184 @@
+"""Functions and stepping loops compiled once for a structure: by the native engine, or by XLA where it cannot.
+
+A pytree such as (system, method, clock) is parted into its arrays, which are arguments of the program, and the rest
+(functions, names, structure), which with the shapes names it. So other parameters, steps and starts compile nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.numerics import native
+from geonh.numerics.precision import float64
+
+PROGRAMS = 128
+"""Programs that are kept in memory."""
+PIECE = 10_000
+"""Steps of one call of an XLA loop."""
+
+
+class EngineWarning(UserWarning):
+    """The native engine cannot run a function, so XLA does, slower."""
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is an argument of a program rather than a part of it."""
+    return isinstance(leaf, np.ndarray | np.generic | jax.Array)
+
+
+def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
+    """``function(tree, node)`` for every node, with the nodes along the first axis of all arrays.
+
+    Parameters
+    ----------
+    function : callable
+        Of module level, traceable: it names the program.
+    tree : pytree
+        Arrays and anything hashable.
+    nodes : pytree of arrays
+        At least one node.
+
+    Returns
+    -------
+    pytree of NumPy arrays
+    """
+    arrays, static = eqxi.hashable_partition(tree, is_array)
+    first = jax.tree.map(lambda a: np.asarray(a)[0], nodes)
+    return _map(function, static, _types(arrays), _types(first)).run(arrays, nodes)
+
+
+def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
+    """The loop of ``step(tree, state)`` → (state, status), of which ``row(tree, state)``, a vector, is saved."""
+    arrays, static = eqxi.hashable_partition(tree, is_array)
+    return Stepping(arrays, _loop(step, row, static, _types(arrays), _types(state)))
+
+
+class Stepping:
+    """A loop with its arguments; ``engine`` says what runs it."""
+
+    def __init__(self, arrays: Any, loop: Any) -> None:
+        self._arrays, self._loop = arrays, loop
+        self.engine = "native" if isinstance(loop, native.Loop) else "XLA"
+        self.width: int = loop.width
+
+    def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
+        """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
+
+        Gives (last good state, status, number of rows) from time to time, at saved nodes and at the end.
+        """
+        return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
+
+
+def _types(tree: Any) -> Any:
+    """Shapes and types of a pytree, hashable."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple((np.shape(leaf), np.asarray(leaf).dtype.str) for leaf in leaves)
+
+
+def _example(types: Any) -> Any:
+    structure, leaves = types
+    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in leaves])
+
+
+def _bound(function: Callable, static: Any) -> Callable:
+    return lambda arrays, node: function(eqxi.hashable_combine(arrays, static), node)
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def _map(function: Callable, static: Any, arrays: Any, node: Any) -> Any:
+    bound = _bound(function, static)
+    return _native_or(lambda: native.Map(bound, _example(arrays), _example(node)), lambda: _XlaMap(bound))
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def _loop(step: Callable, row: Callable, static: Any, arrays: Any, state: Any) -> Any:
+    bound = _bound(step, static), _bound(row, static)
+    examples = _example(arrays), _example(state)
+    return _native_or(lambda: native.Loop(*bound, *examples), lambda: _XlaLoop(*bound, *examples))
+
+
+def _native_or(make: Callable, otherwise: Callable) -> Any:
+    if not native.available():
+        warnings.warn("geonh has no native engine here (llvmlite is missing): XLA runs it", EngineWarning, stacklevel=5)
+        return otherwise()
+    try:
+        return make()
+    except native.NotLowered as reason:
+        warnings.warn(f"the native engine has no code for {reason}: XLA runs it, slower", EngineWarning, stacklevel=5)
+        return otherwise()
+
+
+class _XlaMap:
+    """``native.Map`` by XLA."""
+
+    def __init__(self, function: Callable) -> None:
+        self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
+
+    def run(self, arrays: Any, nodes: Any) -> Any:
+        with float64():
+            return jax.tree.map(np.asarray, self._function(arrays, nodes))
+
+
+class _XlaLoop:
+    """``native.Loop`` by XLA."""
+
+    def __init__(self, step: Callable, row: Callable, arrays: Any, state: Any) -> None:
+        with float64():
+            self.width = int(jax.eval_shape(row, arrays, state).shape[0])
+
+        def advance(arrays: Any, state: Any, n_steps: Array) -> tuple[Any, Array]:
+            def body(carry: tuple) -> tuple:
+                i, state, _ = carry
+                new, status = step(arrays, state)
+                state = jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, state)
+                return i + 1, state, status
+
+            well = (jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
+            return lax.while_loop(lambda c: (c[0] < n_steps) & (c[2] == 0), body, well)[1:]
+
+        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> tuple[Any, Array, Array, Array]:
+            def body(carry: tuple) -> tuple:
+                i, state, _, buffer = carry
+                state, status = advance(arrays, state, jnp.asarray(1))
+                saved = lax.dynamic_update_slice(buffer, row(arrays, state)[None], (i, jnp.zeros_like(i)))
+                return i + (status == 0), state, status, jnp.where(status == 0, saved, buffer)
+
+            well = (jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
+            return lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, well)
+
+        self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
+
+    def pieces(
+        self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
+    ) -> Iterator[tuple[Any, int, int]]:
+        """As ``native.Loop.pieces``."""
+        saved = 0
+        while saved < n_nodes:
+            with float64():
+                if stride == 1:
+                    empty = jnp.zeros((PIECE // 10, self.width))
+                    wanted = min(n_nodes - saved, len(empty))
+                    n, state, status, rows = self._chunk(arrays, state, jnp.asarray(wanted), empty)
+                    buffer[saved : saved + int(n)] = np.asarray(rows)[: int(n)]
+                    saved += int(n)
+                else:
+                    left, status = stride, 0
+                    while left and status == 0:
+                        state, status = self._advance(arrays, state, jnp.asarray(min(left, PIECE)))
+                        left -= min(left, PIECE)
+                    if status == 0:
+                        buffer[saved] = np.asarray(self._row(arrays, state))
+                        saved += 1
+                state = jax.tree.map(np.asarray, state)
+            yield state, int(status), saved
+            if status != 0:
+                return
