@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.numerics.tracing import called
 from geonh.numerics.precision import Precise, as_float64
 
 
@@ -92,7 +93,7 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         If it uses NumPy where it must use ``jax.numpy``, or returns nothing, or what is not real.
     """
     try:
-        value = function(*args)
+        value = called(function, *args)
     except jax.errors.TracerArrayConversionError as error:
         raise TypeError(
             f"{name} calls NumPy on a traced value: write it with jax.numpy (jnp.sin for np.sin)"

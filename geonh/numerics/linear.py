@@ -1,4 +1,4 @@
-"""Tiny dense linear systems, eliminated at trace time.
+"""Tiny dense linear systems, by elimination written out.
 
 A LAPACK call on a 3×3 matrix costs about a microsecond; Gaussian elimination unrolled into scalar operations costs
 nanoseconds, and zeros known at trace time fold. There is no pivoting, which is right for the symmetric positive
@@ -11,11 +11,14 @@ from __future__ import annotations
 from itertools import combinations
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-UNROLLED = 10
-"""Largest dimension that is eliminated at trace time; above it LAPACK is called."""
+from geonh.numerics.elimination import eliminated
+
+LARGEST = 24
+"""Largest matrix whose pivots are computed by elimination; above it eigenvalues tell what they tell."""
 
 
 def solve(A: Array, b: Array) -> Array:
@@ -46,10 +49,11 @@ def solve_spd(A: Array, b: Array) -> Array:
     return _solve(A, b, symmetric=True)
 
 
+@jax.jit
 def pivots(A: Array) -> Array:
     """Pivots of a symmetric matrix, shape=[n]: all positive if and only if it is positive definite."""
     n = _dimension(A)
-    if n > UNROLLED:
+    if n > LARGEST:
         return jnp.linalg.eigvalsh(A)
     rows = [[A[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]
     for k in range(n):
@@ -61,6 +65,7 @@ def pivots(A: Array) -> Array:
     return jnp.stack([rows[k][k] for k in range(n)])
 
 
+@jax.jit
 def det(A: Array) -> Array:
     """Determinant, shape=[n, n] to scalar, by expansion along rows (no division) up to dimension 6, else by LAPACK."""
     n = _dimension(A)
@@ -81,12 +86,14 @@ def det(A: Array) -> Array:
     return minors[tuple(range(n))]
 
 
+@jax.jit
 def gram_schmidt(rows: Array, M: Array) -> Array:
     """Rows, shape=[r, n], made orthonormal for M, shape=[n, n], in their order."""
     return _orthonormal(rows, rows @ M)[0]
 
 
 # --- the saddle system of a mass matrix and constraints ----------------------------------------------------
+@jax.jit
 def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
     """v and λ, shapes [n] and [m], with Mv − μᵀλ = force, μv = right; M symmetric and positive definite.
 
@@ -106,17 +113,20 @@ class Saddle(NamedTuple):
     schur: Array
 
 
+@jax.jit
 def saddle_inverses(M: Array, mu: Array) -> Saddle:
     """The parts from which any solution of the saddle system of M and μ is made by products."""
     inverse, raised = jnp.split(solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T), [len(M)], axis=1)
     return Saddle(inverse, raised, solve_spd(mu @ raised, jnp.eye(len(mu))))
 
 
+@jax.jit
 def orthonormal_forms(M: Array, mu: Array) -> tuple[Array, Array]:
     """N and NM⁻¹, each of shape=[m, n]: the rows of μ made orthonormal for M⁻¹ in their order (Cholesky's factor)."""
     return _orthonormal(mu, solve_spd(M, mu.T).T)
 
 
+@jax.jit
 def polar(A: Array) -> Array:
     """The orthogonal matrix nearest to a nonsingular A, shape=[m, m]: the factor U of A = U(AᵀA)^½.
 
@@ -153,27 +163,8 @@ def _solve(A: Array, b: Array, symmetric: bool) -> Array:
         raise ValueError(f"right-hand side must have shape [{n}] or [{n}, k], got {b.shape}")
     if n == 0:
         return b
-    if n > UNROLLED:
-        return jnp.linalg.solve(jnp.triu(A) + jnp.triu(A, 1).T if symmetric else A, b)
-    return _eliminate(A, b, symmetric)
-
-
-def _eliminate(A: Array, b: Array, symmetric: bool = False) -> Array:
-    n = A.shape[0]
-    rows = [[A[min(i, j), max(i, j)] if symmetric else A[i, j] for j in range(n)] for i in range(n)]
-    x, inverses = [b[i] for i in range(n)], []
-    for k in range(n):
-        inverses.append(1 / rows[k][k])  # one division for a pivot: they are the slowest operations here
-        for i in range(k + 1, n):
-            factor = (rows[k][i] if symmetric else rows[i][k]) * inverses[k]
-            for j in range(i if symmetric else k + 1, n):
-                rows[i][j] = rows[i][j] - factor * rows[k][j]
-            x[i] = x[i] - factor * x[k]
-    for i in reversed(range(n)):
-        for j in range(i + 1, n):
-            x[i] = x[i] - rows[i][j] * x[j]
-        x[i] = x[i] * inverses[i]
-    return jnp.stack(x)
+    x = eliminated(A, b if b.ndim == 2 else b[:, None], symmetric=symmetric)
+    return x if b.ndim == 2 else x[:, 0]
 
 
 def _dimension(A: Array) -> int:

@@ -25,6 +25,8 @@ from jax import Array, lax
 
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.linear import solve
+from geonh.numerics.named import Named
+from geonh.numerics.tracing import is_forward_only, once
 
 KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
@@ -102,6 +104,7 @@ class Newton(eqx.Module):
         inverse : array
             For the next call.
         """
+        residual = once(residual)
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
             return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
@@ -116,6 +119,9 @@ class Newton(eqx.Module):
         def tangent_solve(linear: Callable[[Array], Array], rhs: Array) -> Array:
             return solve(jax.jacfwd(linear)(jnp.zeros_like(rhs)), rhs)
 
+        if is_forward_only():
+            root, (converged, inverse) = iterate(residual, guess)
+            return root, converged > 0.5, inverse
         root, (converged, inverse) = lax.custom_root(
             residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True
         )
@@ -153,17 +159,17 @@ class Newton(eqx.Module):
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             start, inverse, renew, _, k = carry
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (_inverse(_jacobian(function, start)), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(_jacobian(function, start)), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
                 z, _, before, last, k, inverse, value = carry
                 new_value = function(z)
-                delta = _times(inverse, new_value)
+                delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
                     trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
-                    inverse = _with_secant(inverse, new_value - value, trusted)
+                    inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, 0.0), now / before)
                 error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
@@ -200,12 +206,14 @@ def no_inverse(n: int, *, cheap: bool = False) -> Array:
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))
 
 
-def _with_secant(inverse: Array, change: Array, step: Array) -> Array:
+@Named
+def with_secant(inverse: Array, change: Array, step: Array) -> Array:
     """Broyden's update of the inverse: a residual that changed by ``change`` still asks for the step ``step``."""
     return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * step
 
 
-def _inverse(A: Array) -> Array:
+@Named
+def inverted(A: Array) -> Array:
     """A⁻¹, shape=[n, n], by Gauss and Jordan's elimination in place, without pivoting."""
 
     def eliminate(k: Array, A: Array) -> Array:
@@ -217,7 +225,9 @@ def _inverse(A: Array) -> Array:
     return lax.fori_loop(0, A.shape[0], eliminate, A)
 
 
-def _times(inverse: Array, b: Array) -> Array:
+@Named
+def applied(inverse: Array, b: Array) -> Array:
+    """Of a vector, by the transposed inverse."""
     return b @ inverse
 
 

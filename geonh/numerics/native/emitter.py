@@ -14,6 +14,7 @@ from geonh.numerics.native import branches, indexing, linalg, loops, moves
 from geonh.numerics.native.arithmetic import Arithmetic
 from geonh.numerics.native.builder import Function
 from geonh.numerics.native.elementwise import ELEMENTWISE
+from geonh.numerics.native.named import NAMED
 from geonh.numerics.native.values import (
     DTYPES,
     STRAIGHT,
@@ -74,6 +75,8 @@ class Emitter(Arithmetic):
         name = eqn.primitive.name
         if name in ELEMENTWISE:
             return [self._elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+        if eqn.primitive in NAMED:
+            return NAMED[eqn.primitive](self, eqn, inputs)
         if name in _RULES:
             return _RULES[name](self, eqn, inputs)
         if name in _CALLS:

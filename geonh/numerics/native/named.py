@@ -1,0 +1,228 @@
+"""The library's own dense algebra: ``rule(emitter, equation, inputs) -> outputs``, found by the operation itself.
+
+Elimination without pivoting entry by entry, where zeros that are known cost nothing; an inverse that is kept, entry by
+entry or in memory, where rows are vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.numerics import newton
+from geonh.numerics.elimination import eliminated
+from geonh.numerics.native.builder import Function
+from geonh.numerics.native.loops import CARRIED
+from geonh.numerics.native.values import Entry, Memory, NotLowered, Value, pack
+
+if TYPE_CHECKING:
+    from geonh.numerics.native.emitter import Emitter
+
+LARGEST = 24
+"""Dimension up to which systems are solved entry by entry."""
+
+
+def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    symmetric, out = eqn.params["symmetric"], []
+    if xs[0].shape[-1] > LARGEST:
+        raise NotLowered(f"solve with a matrix larger than {LARGEST}")
+    As, Bs = (em.entries(x) for x in xs)
+    for at in np.ndindex(*As.shape[:-2]):
+        A, B = As[at].tolist(), Bs[at].tolist()
+        n, inverses = len(A), []
+        for k in range(n):
+            inverses.append(em.div(1.0, A[k][k]))
+            for i in range(k + 1, n):
+                factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
+                for j in range(i if symmetric else k + 1, n):
+                    A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
+                B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
+        for i in reversed(range(n)):
+            for j in range(i + 1, n):
+                B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
+            B[i] = [em.mul(x, inverses[i]) for x in B[i]]
+        out += [x for row in B for x in row]
+    return [pack(out, eqn.outvars[0].aval.shape)]
+
+
+def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    n = xs[0].shape[0]
+    if n * n > CARRIED:
+        return [_called(em, "inverse", n, [em.memory(xs[0], "d")], (n, n), _inverse_in_memory)]
+    A = em.entries(xs[0]).tolist()
+    for k in range(n):
+        pivot, column = em.div(1.0, A[k][k]), [row[k] for row in A]
+        row = [em.mul(x, pivot) for x in A[k]]
+        for i in range(n):
+            A[i] = [em.sub(x, em.mul(column[i], y)) for x, y in zip(A[i], row, strict=True)]
+            A[i][k] = em.neg(em.mul(column[i], pivot))
+        A[k] = row
+        A[k][k] = pivot
+    return [pack([x for row in A for x in row], (n, n))]
+
+
+def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    n = xs[1].shape[0]
+    if isinstance(xs[0], Memory):
+        found = _called(em, "times", n, [xs[0], em.memory(xs[1], "d")], (n,), _product_in_memory)
+        return [em.entries(found)]
+    out, (A, b) = [], (xs[0], em.entries(xs[1]).tolist())
+    for column in A.T.tolist():
+        total: Entry = 0.0
+        for x, y in zip(column, b, strict=True):
+            total = em.add(total, em.mul(x, y))
+        out.append(total)
+    return [pack(out, (n,))]
+
+
+def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    inverse, change, step = (em.entries(x) for x in xs)
+    square: Entry = 0.0
+    for x in change.tolist():
+        square = em.add(square, em.mul(x, x))
+    scale = em.div(1.0, em.maximum("d", square, newton.TINY))
+    return [
+        pack(
+            [
+                em.sub(x, em.mul(factor, y))
+                for row, factor in zip(inverse.tolist(), [em.mul(c, scale) for c in change.tolist()], strict=True)
+                for x, y in zip(row, step.tolist(), strict=True)
+            ],
+            inverse.shape,
+        )
+    ]
+
+
+# in memory: one function for each dimension, written once
+
+
+def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int, ...], write: Callable) -> Memory:
+    full, out = f"@{name}.{n}", em.buffer(shape, "d")
+    wide = em.lanes > 1
+    if any(memory.wide != wide for memory in args):
+        for i, memory in enumerate(args):
+            if memory.wide != wide:
+                args[i] = em.buffer(memory.shape, "d")
+                em.copy(args[i], memory)
+    if full not in em.functions:
+        outer, em.function = em.function, Function()
+        write(_Rows(em, n))
+        em.line("ret void")
+        parameters = ", ".join(f"ptr noalias %a{i}" for i in range(len(args)))
+        em.functions[full] = (
+            f"define internal void {full}(ptr noalias %r, {parameters}) noinline #0 {{\n{em.function.body}\n}}"
+        )
+        em.function = outer
+    em.line(f"call void {full}(ptr {out.pointer}, {', '.join(f'ptr {memory.pointer}' for memory in args)})")
+    return out
+
+
+class _Rows:
+    """Rows of n numbers in memory, worked on in vectors; with lanes a number is a vector already."""
+
+    def __init__(self, em: Emitter, n: int) -> None:
+        self.em, self.n = em, n
+        self.one = em.type("d", em.lanes > 1)
+        self.pieces: list[tuple[int, int]] = []
+        at = 0
+        for width in (8, 4, 2, 1) if em.lanes == 1 else (1,):
+            while n - at >= width:
+                self.pieces.append((at, width))
+                at += width
+
+    def new(self, text: str) -> str:
+        name = self.em.function.name()
+        self.em.line(f"{name} = {text}")
+        return name
+
+    def type(self, width: int) -> str:
+        return self.one if width == 1 else f"<{width} x double>"
+
+    def address(self, pointer: str, i: Entry, j: Entry = 0) -> str:
+        row = self.new(f"getelementptr [{self.n} x {self.one}], ptr {pointer}, i64 {i}")
+        return self.new(f"getelementptr {self.one}, ptr {row}, i64 {j}")
+
+    def load(self, place: str, width: int = 1) -> str:
+        return self.new(f"load {self.type(width)}, ptr {place}, align 8")
+
+    def store(self, x: str, place: str, width: int = 1) -> None:
+        self.em.line(f"store {self.type(width)} {x}, ptr {place}, align 8")
+
+    def apply(self, opcode: str, width: int, *args: str) -> str:
+        return self.new(f"{opcode} {self.type(width)} {', '.join(args)}")
+
+    def all(self, x: str, width: int) -> str:
+        """One number throughout a vector."""
+        if width == 1:
+            return x
+        t = self.type(width)
+        first = self.new(f"insertelement {t} poison, double {x}, i64 0")
+        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
+
+    def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
+        """x y + z."""
+        t = self.type(width)
+        if not self.em.fused:
+            return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
+        numbers = self.em.lanes if self.em.lanes > 1 else width
+        name = f"@llvm.fma.{f'v{numbers}' if numbers > 1 else ''}f64"
+        self.em.declare(f"declare {t} {name}({t}, {t}, {t})")
+        return self.new(f"call {t} {name}({t} {x}, {t} {y}, {t} {z})")
+
+
+def _inverse_in_memory(rows: _Rows) -> None:
+    """Gauss and Jordan's elimination in place."""
+    em, n = rows.em, rows.n
+
+    def copied(i: str) -> None:
+        for at, width in rows.pieces:
+            rows.store(rows.load(rows.address("%a0", i, at), width), rows.address("%r", i, at), width)
+
+    def eliminated_by(k: str) -> None:
+        corner = rows.address("%r", k, k)
+        pivot = rows.apply("fdiv", 1, em.operand(1.0, "d", em.lanes > 1), rows.load(corner))
+        for at, width in rows.pieces:
+            place = rows.address("%r", k, at)
+            rows.store(rows.apply("fmul", width, rows.load(place, width), rows.all(pivot, width)), place, width)
+
+        def other(i: str) -> None:
+            here, following = em.function.label(), em.function.label()
+            em.branch(rows.new(f"icmp eq i64 {i}, {k}"), following, here)
+            em.begin(here)
+            foot = rows.address("%r", i, k)
+            factor = rows.apply("fneg", 1, rows.load(foot))
+            for at, width in rows.pieces:
+                place = rows.address("%r", i, at)
+                row = rows.load(rows.address("%r", k, at), width)
+                rows.store(
+                    rows.multiply_add(width, rows.all(factor, width), row, rows.load(place, width)), place, width
+                )
+            rows.store(rows.apply("fmul", 1, factor, pivot), foot)
+            em.jump(following)
+            em.begin(following)
+
+        em.for_each(n, other)
+        rows.store(pivot, corner)
+
+    em.for_each(n, copied)
+    em.for_each(n, eliminated_by)
+
+
+def _product_in_memory(rows: _Rows) -> None:
+    factors = [rows.load(rows.address("%a1", 0, i)) for i in range(rows.n)]
+    for at, width in rows.pieces:
+        total = ""
+        for i, factor in enumerate(factors):
+            x, y = rows.load(rows.address("%a0", i, at), width), rows.all(factor, width)
+            total = rows.multiply_add(width, x, y, total) if total else rows.apply("fmul", width, x, y)
+        rows.store(total, rows.address("%r", 0, at), width)
+
+
+NAMED: dict[Any, Callable] = {
+    eliminated.primitive: _eliminated,
+    newton.inverted.primitive: _inverted,
+    newton.applied.primitive: _applied,
+    newton.with_secant.primitive: _with_secant,
+}

@@ -1,0 +1,38 @@
+"""What a trace is for: in a program that is only run, no derivative is prepared, and nothing is traced twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import FunctionType
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable)
+
+_forward: Any = jax.make_user_context(False)
+
+
+def forward_only() -> AbstractContextManager:
+    """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere."""
+    return _forward(True)
+
+
+def is_forward_only() -> bool:
+    """Whether the trace being made is of a program that is only run."""
+    return bool(_forward.value)
+
+
+def once(function: Function) -> Function:
+    """The function, traced a single time in such a program however often it is called."""
+    return jax.jit(function) if is_forward_only() else function
+
+
+def called(function: Callable, *args: Any) -> Any:
+    """``function(*args)``; of a user's function, which is called many times in a step, one trace serves all calls."""
+    if not is_forward_only() or not isinstance(function, FunctionType):
+        return function(*args)
+    arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
+    return jax.jit(function)(*args) if arrays else function(*args)
