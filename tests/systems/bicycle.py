@@ -1,13 +1,13 @@
 r"""The Whipple bicycle as a user would write it: four rigid bodies on SE(3)×T³, two wheels that roll as six forms.
 
 The rear frame B with its rider carries the rear wheel R; the front frame H turns in it by the steer angle δ and carries
-the front wheel F. A point is (g, (δ, θ_R, θ_F)) with the rotation R and the centre X of the rear wheel in g; axes are
-those of the benchmark, x forward, y to the right, z down, and ξ = (ω, v, δ̇, θ̇_R, θ̇_F) with ω and v in the rear frame's
-axes. The steer axis passes through a, at the height of the rear wheel's centre below which it meets the ground at w + c:
+the front wheel F. A point is (g, (δ, θ_R, θ_F)), with the rear frame's rotation R and the rear wheel's centre X in g;
+axes are the benchmark's, x forward, y to the right, z down, and ξ = (ω, v, δ̇, θ̇_R, θ̇_F) with ω and v in the frame's
+own. Places r in the frame count from X. The steer axis, tilted by λ, meets the ground in a when the bicycle is upright:
 
     s = (sin λ, 0, cos λ),   a = (w + c, 0, r_R),   r ↦ a + S(δ)(r − a),  S(δ) = exp(δŝ)
 
-takes points of H from their place at δ = 0, with r_F = (w, 0, r_R − r_F) the front wheel's centre. The angular velocities
+takes points of H from their place at δ = 0; the front wheel's centre from (w, 0, r_R − r_F). The angular velocities
 
     ω_B = ω,   ω_H = ω + δ̇s,   ω_R = ω + θ̇_R e₂,   ω_F = ω + δ̇s + θ̇_F n,   n = S(δ)e₂
 

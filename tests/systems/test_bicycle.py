@@ -1,4 +1,4 @@
-"""The Whipple bicycle against its published benchmarks: linear about upright running, nonlinear at one general state."""
+"""The Whipple bicycle against its published benchmarks: linear about upright running, and at one general state."""
 
 import jax
 import numpy as np
