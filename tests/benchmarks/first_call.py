@@ -54,7 +54,8 @@ def main(name, method, *steps):
     }
     if steps:
         n = int(steps[0])
-        found["step"] = min(seconds(solve, n) - seconds(solve, 50) for _ in range(5)) / (n - 50) * 1e9
+        rounds = [(seconds(solve, n), seconds(solve, 50)) for _ in range(5)]
+        found["step"] = (min(long for long, _ in rounds) - min(short for _, short in rounds)) / (n - 50) * 1e9
     print(json.dumps(found))
 
 
