@@ -318,29 +318,33 @@ class Ensemble:
     """Members of a case that start apart, in the engine's lanes and in C."""
 
     def __init__(self, of: Case, n_members: int):
-        from geonh.integrators.node import Clock
+        from geonh.integrators.base import Clock
         from geonh.numerics import native
-        from geonh.numerics.partition import join, split
 
         self.of, system = of, of.system
         rng = np.random.default_rng(5)
-        arrays, static = split((system, gn.GNI(), Clock(0.0, of.dt)))
-        arrays = [np.asarray(a) for a in arrays]
+        leaves, structure = jax.tree.flatten((system, gn.GNI(), Clock(np.zeros(()), np.asarray(of.dt))))
+        numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray | jax.Array)]
+        arrays = [np.asarray(leaves[i]) for i in numbers]
+
+        def join(arrays: Any) -> Any:
+            whole = dict(enumerate(leaves)) | dict(zip(numbers, arrays, strict=True))
+            return jax.tree.unflatten(structure, list(whole.values()))
 
         def step(arrays: Any, state: Any) -> Any:
-            system, method, clock = join(arrays, static)
+            system, method, clock = join(arrays)
             new = method.next_node(system, clock, state)
             return new._replace(status=state.status), new.status
 
         def row(arrays: Any, state: Any) -> Any:
-            system = join(arrays, static)[0]
+            system = join(arrays)[0]
             k = jax.numpy.asarray(state.k, float)[None]
             return jax.numpy.concatenate([k, system.group.to_vector(state.g), state.p_plus, state.p_minus])
 
         g = system.point(of.g0)
 
         def first(xi: Any) -> Any:
-            system, method, clock = join(arrays, static)
+            system, method, clock = join(arrays)
             return method.first_node(system, clock, g, system.projected_velocity(system.action.at(g), xi))
 
         with gn.float64():
@@ -367,10 +371,9 @@ def lanes_missing() -> str:
     """Why there is no ensemble kernel, or nothing."""
     try:
         from geonh.numerics import native
-
-        return "" if hasattr(native, "Lanes") else "skipped: the engine has no lanes"
-    except ImportError:
-        return "skipped: no native engine"
+    except ImportError as error:
+        return f"skipped: {error}"
+    return "" if hasattr(native, "Lanes") else "skipped: the engine has no lanes"
 
 
 @needs_gcc
