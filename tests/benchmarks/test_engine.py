@@ -144,10 +144,11 @@ def in_c(which: str, dt: float, parameters: np.ndarray, starts: np.ndarray, n: i
     return float(said[0]), np.array([line.split() for line in said[1:] if line], float)
 
 
-def run(of: Case, n: int, method: Any = None) -> gn.Trajectory:
+def run(of: Case, n: int, method: Any = None, save_every: int = 1) -> gn.Trajectory:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return gn.solve(of.system, method or gn.GNI(), g0=of.g0, xi0=of.xi0, dt=of.dt, n_steps=n)
+        method = method or gn.GNI()
+        return gn.solve(of.system, method, g0=of.g0, xi0=of.xi0, dt=of.dt, n_steps=n, save_every=save_every)
 
 
 def c_start(of: Case) -> np.ndarray:
@@ -209,10 +210,15 @@ def against_c() -> Iterator[Row]:
         of, which = case(name), program(name)
         start = c_start(of)
         c = functools.partial(in_c, which, of.dt, of.parameters, start, LONG, 8)
-        times = step_times(of, {"geonh": gn.GNI()}, LONG, c=lambda: c()[0])  # noqa: B023
+        sparse = functools.partial(run, of, LONG, None, 1000)
+        sparse()
+        others = {"c": lambda: c()[0], "sparse": lambda: seconds(sparse)}  # noqa: B023
+        times = step_times(of, {"geonh": gn.GNI()}, LONG, **others)
         ratio = times["geonh"] / times["c"]
         measured = f"{times['geonh']:.0f} ns, C {times['c']:.0f} ns: {ratio:.2f}"
         yield Row(f"step against C, GNI: {name}", measured, ratio, 1.0)
+        alone = (times["sparse"] - times[f"geonh {SHORT}"]) / LONG * 1e9
+        yield Row(f"  one node in 1000 kept: {name}", f"{alone:.0f} ns: {alone / times['c']:.2f}")
     for name in ("snakeboard_se2", "sleigh", "disk"):
         of = case(name)
         arguments = (program(name, reduced=True), of.dt, of.parameters, c_start(of), LONG, 40)
