@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.numerics.tracing import called
 from geonh.numerics.precision import Precise, as_float64
+from geonh.numerics.tracing import called
 
 
 def takes_parameters(function: Callable, n_arguments: int, name: str) -> bool:

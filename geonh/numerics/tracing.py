@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ def is_forward_only() -> bool:
 
 def once(function: Function) -> Function:
     """The function, traced a single time in such a program however often it is called."""
-    return jax.jit(function) if is_forward_only() else function
+    return cast(Function, jax.jit(function)) if is_forward_only() else function
 
 
 def called(function: Callable, *args: Any) -> Any:
