@@ -72,7 +72,7 @@ def test_the_impulse_is_the_jump_of_the_momentum():
     force = jax.vmap(lambda t, g, xi: system.force(t, g, xi, controls(t)))(run.t, run.g, run.xi)
     reaction = np.einsum("nmi,nm->ni", jax.vmap(forms)(run.g), run.impulse_multipliers)
     np.testing.assert_allclose(run.p_minus - run.p_plus, 0.05 * (force + reaction), rtol=0, atol=1e-13)
-    exact = jax.vmap(lambda t, g, xi: gn.multipliers(system, t, g, xi, controls(t)))(run.t, run.g, run.xi)
+    exact = jax.vmap(lambda t, g, xi: gn.mechanics.multipliers(system, t, g, xi, controls(t)))(run.t, run.g, run.xi)
     np.testing.assert_allclose(run.multipliers, exact, rtol=0, atol=1e-12)
     assert np.abs(run.impulse_multipliers - exact).max() < 0.05 * np.abs(exact).max()
 

@@ -94,7 +94,7 @@ def test_check_finds_what_is_wrong():
     assert "not positive definite" in str(report)
     dependent = gn.System(Translations(3), metric=np.eye(3), distribution=gn.Distribution(lambda x: [[x[0], 0.0, 0.0]]))
     assert "dependent" in str(dependent.check())
-    wrong = gn.FirstIntegral(lambda g, xi, p, parameters: xi[0])
+    wrong = gn.mechanics.FirstIntegral(lambda g, xi, p, parameters: xi[0])
     moving = gn.System(SO3(), metric=np.array([1.0, 2.0, 3.0]), base="point", first_integrals={"spin": wrong})
     assert "first integral 'spin' changes" in str(moving.check())
 
@@ -118,7 +118,7 @@ def test_failure_keeps_the_trajectory_up_to_there():
 
 def test_newton_failure_is_loud():
     system = gn.System(SO3(), metric=[1.0, 2.0, 3.0], base="point")
-    method = gn.Variational(newton=gn.Newton(tol=1e-12, max_iterations=1))
+    method = gn.integrators.Variational(newton=gn.integrators.Newton(tol=1e-12, max_iterations=1))
     with pytest.raises(gn.IntegrationError, match=r"Newton's method did not converge.*residual of the implicit step"):
         gn.solve(system, method, xi0=[1.0, 2.0, 3.0], dt=0.1, n_steps=5)
 
@@ -137,7 +137,7 @@ def test_interrupt_returns_what_exists():
         raise KeyboardInterrupt
 
     run = sleigh_run(n_steps=25_000, progress=stop)
-    assert run.status is gn.Result.INTERRUPTED
+    assert run.status is gn.integrators.Result.INTERRUPTED
     assert len(run) == 10_001
 
 
@@ -199,7 +199,7 @@ def test_interpolation_is_of_fourth_order_in_g_and_third_in_xi():
     system = entry.system()
     start = entry.start(system)
     times = np.linspace(0, 2, 201)
-    exact_g, exact_xi = gn.reference_trajectory(system, times, start.xi0, start.g0)
+    exact_g, exact_xi = gn.mechanics.reference_trajectory(system, times, start.xi0, start.g0)
     numbers, errors = (5, 10, 20, 40), []
     fine = gn.solve(system, gn.RKMK(4), g0=start.g0, xi0=start.xi0, dt=1 / 400, n_steps=800)
     for n in numbers:

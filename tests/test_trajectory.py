@@ -8,11 +8,11 @@ from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
 START = {"xi0": [0.8, -0.5, 0.0], "dt": 0.02}
 METHODS = {
-    "memory": gn.DLA(),
+    "memory": gn.integrators.DLA(),
     "warm stacks": gn.Gauss(2),
-    "three warm stacks": gn.Lobatto(2),
+    "three warm stacks": gn.integrators.Lobatto(2),
     "composition": gn.compose(gn.SymmetricProjection(), "suzuki4"),
-    "a target": gn.RungeKutta(project="energy"),
+    "a target": gn.integrators.RungeKutta(project="energy"),
     "a composition of two": gn.RKMK(4).adjoint() @ gn.RKMK(4),
     "impulse": gn.GNI(),
 }

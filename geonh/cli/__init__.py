@@ -195,7 +195,7 @@ def run(
         out.print(f"method: {word}, {of} (--method NAME takes another: geonh methods)", highlight=False)
     show_run(trajectory, integrator, time.perf_counter() - began)
     save(trajectory, data, None if no_figure else picture)
-    if trajectory.status is gn.Result.INTERRUPTED:
+    if trajectory.status is gn.integrators.Result.INTERRUPTED:
         err.print(f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved")
         raise typer.Exit(130)
     if not trajectory.success:

@@ -92,15 +92,15 @@ def test_runs_from_a_frame_and_from_forms_agree():
 def test_growth_vectors(group, distribution, growth):
     system = gn.System(group, metric=np.eye(group.dim), distribution=distribution)
     g = group.exp(0.3 * jnp.arange(1.0, group.dim + 1))
-    assert gn.growth_vector(distribution, system.action, system.action.at(g)) == growth
-    assert gn.is_integrable(distribution, system.action, system.action.at(g)) == (len(growth) == 1)
+    assert gn.geometry.growth_vector(distribution, system.action, system.action.at(g)) == growth
+    assert gn.geometry.is_integrable(distribution, system.action, system.action.at(g)) == (len(growth) == 1)
 
 
 ACTIONS = {
-    "group": lambda: gn.GroupBase(SE2()),
-    "shape": lambda: gn.ShapeBase(Product((SE2(), Torus(2)))),
-    "advected": lambda: gn.AdvectedVector(SO3(), [0.1, 0.2, 1.0]),
-    "opposite": lambda: gn.ShapeBase(Product((Translations(2), Opposite(SO3())))),
+    "group": lambda: gn.geometry.GroupBase(SE2()),
+    "shape": lambda: gn.geometry.ShapeBase(Product((SE2(), Torus(2)))),
+    "advected": lambda: gn.geometry.AdvectedVector(SO3(), [0.1, 0.2, 1.0]),
+    "opposite": lambda: gn.geometry.ShapeBase(Product((Translations(2), Opposite(SO3())))),
 }
 
 

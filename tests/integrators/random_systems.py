@@ -154,7 +154,7 @@ def same_run(a, b, tolerance=1e-12):
 
 def end_errors(system, method, steps, *, g0=None, xi0, span=1.0, controls=None):
     """Errors of (g, ξ) at the end, for numbers of steps, against the reference solution."""
-    g, xi = gn.reference_trajectory(system, [0, span], xi0, g0, controls=controls)
+    g, xi = gn.mechanics.reference_trajectory(system, [0, span], xi0, g0, controls=controls)
     with gn.float64():
         end = np.concatenate([np.asarray(system.group.to_vector(g))[-1], xi[-1]])
     found = []

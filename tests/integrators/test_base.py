@@ -26,7 +26,7 @@ class Euler(Integrator):
     def step(self, system, clock, state):
         x = system.action.at(state.g)
         xi = system.velocity(x, state.p_minus)
-        rate = gn.accelerations(system, clock.time(state.k), state.g, xi, clock.control(state.k))[0]
+        rate = gn.mechanics.accelerations(system, clock.time(state.k), state.g, xi, clock.control(state.k))[0]
         g = system.group.compose(state.g, system.group.exp(clock.dt * xi))
         ahead = system.projected_velocity(system.action.at(g), xi + clock.dt * rate)
         p = system.momentum(system.action.at(g), ahead)
@@ -50,7 +50,7 @@ class Midpoint(ImplicitIntegrator):
 
         def residual(z):
             middle = state.g + z / 2
-            rate = gn.accelerations(system, clock.time(state.k + 0.5), middle, z / h, clock.between(None))[0]
+            rate = gn.mechanics.accelerations(system, clock.time(state.k + 0.5), middle, z / h, clock.between(None))[0]
             return z - h * (xi + h / 2 * rate)
 
         return Equations(residual, state.warm.guess, 1e-14 * jnp.abs(h))
@@ -84,7 +84,9 @@ def test_an_implicit_method_hands_over_its_equations():
 
 
 @pytest.mark.parametrize(
-    "method", [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), gn.DLA()], ids=lambda method: type(method).__name__
+    "method",
+    [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), gn.integrators.DLA()],
+    ids=lambda method: type(method).__name__,
 )
 def test_the_residual_of_a_message_is_that_of_the_equations(method):
     """At rounding where they are solved; at the size of the equation where Newton's method gets one correction."""
@@ -146,8 +148,8 @@ def test_forces_and_controls_are_of_full_order(name):
     options = {"xi0": xi0, "controls": controls}
     method = gn.methods[name].make()
     if name == "feedback":
-        method = gn.Feedback({"group": 1.0, "constraint": 1.0}, "rk4")  # the energy is not kept
-    exact = gn.reference_trajectory(system, [0.0, 1.0], xi0, controls=controls)[1][-1]
+        method = gn.integrators.Feedback({"group": 1.0, "constraint": 1.0}, "rk4")  # the energy is not kept
+    exact = gn.mechanics.reference_trajectory(system, [0.0, 1.0], xi0, controls=controls)[1][-1]
     steps = (8, 16) if method.order > 1 else (64, 128)  # of order 1, with a small error beside that of order 2
     errors = [np.abs(gn.solve(system, method, dt=1 / n, n_steps=n, **options).xi[-1] - exact).max() for n in steps]
     assert errors[1] < 1e-10 or 0.6 * 2**method.order < errors[0] / errors[1] < 2.5 * 2**method.order
@@ -176,5 +178,5 @@ def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
         gn.compose(gn.RKMK(4, "exp"), (0.5, 0.5)),
     ):
         run = gn.solve(system, method, xi0=np.zeros(3), dt=0.2, n_steps=100, throw=False)
-        assert run.status is gn.Result.CHART
+        assert run.status is gn.integrators.Result.CHART
         assert Translations(3).dim < len(run)

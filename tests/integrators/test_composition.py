@@ -26,15 +26,15 @@ def test_composing():
     assert gn.compose(gn.Gauss(1), COEFFICIENTS["suzuki4"]).order == 4
     assert gn.compose(gn.SymmetricProjection(), "kahan-li6").order == 6
     assert gn.compose(gn.SymmetricProjection("left"), "suzuki4").order == 1
-    assert gn.compose(gn.Lobatto(2), "suzuki4").order == 4
+    assert gn.compose(gn.integrators.Lobatto(2), "suzuki4").order == 4
     assert gn.compose(gn.GNI(), "suzuki4").order == 2  # its multiplier alternates
     assert (gn.Gauss(2) @ gn.Gauss(2)).order == 4
-    assert (gn.Gauss(2) @ gn.Lobatto(3)).order == 4
+    assert (gn.Gauss(2) @ gn.integrators.Lobatto(3)).order == 4
     with pytest.raises(ValueError, match="sum to one"):
         gn.compose(gn.Gauss(1), [0.5, 0.6])
     with pytest.raises(ValueError, match="one of"):
         gn.compose(gn.Gauss(1), "yoshida5")
-    for method in (gn.DLA(), gn.SHAKE()):
+    for method in (gn.integrators.DLA(), gn.integrators.SHAKE()):
         with pytest.raises(ValueError, match="cannot be composed"):
             gn.compose(method, "yoshida4")
         with pytest.raises(ValueError, match="cannot be composed"):
@@ -53,7 +53,7 @@ def test_impulse_of_unequal_substeps(fractions):
     """λ of the impulse at a node, whose part that alternates is small after the exact start."""
     sleigh, method = gn.systems.chaplygin_sleigh(), gn.compose(gn.GNI(), fractions)
     run = gn.solve(sleigh, method, xi0=[0.8, -0.5, 0.0], dt=1e-3, n_steps=200)
-    exact = [gn.multipliers(sleigh, 0.0, g, xi)[0] for g, xi in zip(run.g[::50], run.xi[::50], strict=True)]
+    exact = [gn.mechanics.multipliers(sleigh, 0.0, g, xi)[0] for g, xi in zip(run.g[::50], run.xi[::50], strict=True)]
     np.testing.assert_allclose(run.multipliers[::50, 0], exact, rtol=0, atol=1e-14)
     np.testing.assert_allclose(run.impulse_multipliers[::50, 0], exact, rtol=0, atol=2e-3)
     assert run.alternation.max() < 1e-5
@@ -63,8 +63,8 @@ def test_impulse_of_unequal_substeps(fractions):
 @pytest.mark.parametrize(
     "method",
     [
-        gn.RungeKutta(project="energy"),
-        pytest.param(gn.Feedback({"energy": 2.0}, "rk4"), marks=pytest.mark.slow),
+        gn.integrators.RungeKutta(project="energy"),
+        pytest.param(gn.integrators.Feedback({"energy": 2.0}, "rk4"), marks=pytest.mark.slow),
     ],
     ids=["projected", "feedback"],
 )
@@ -80,7 +80,12 @@ def test_what_a_part_holds_is_not_scaled_with_the_substep(method):
 def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
     system, clock = random_system("R3", constant_metric=True), Clock(0.0, 0.02)
     at = start(system)
-    for method in (gn.RungeKutta(project="energy"), gn.Feedback(1.0, "rk4"), gn.DLA("left", "left"), gn.SHAKE()):
+    for method in (
+        gn.integrators.RungeKutta(project="energy"),
+        gn.integrators.Feedback(1.0, "rk4"),
+        gn.integrators.DLA("left", "left"),
+        gn.integrators.SHAKE(),
+    ):
         before = method.first_node(system, clock, jnp.asarray(at["g0"]), jnp.asarray(at["xi0"]))
         state = jax.jit(lambda state, method=method: method.next_node(system, clock, state))(before)
         turned = state.reversed(method.reversed_memory(before, state))
@@ -95,7 +100,7 @@ def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
 @pytest.mark.slow
 def test_a_composition_of_methods_with_memory_remembers_for_each():
     system = random_system("SO3")
-    kept, fed = gn.RungeKutta(project="energy"), gn.Feedback({"energy": 5.0}, "rk4")
+    kept, fed = gn.integrators.RungeKutta(project="energy"), gn.integrators.Feedback({"energy": 5.0}, "rk4")
     run = gn.solve(system, fed @ kept, dt=0.02, n_steps=50, **start(system))
     assert np.abs(run.energy - run.energy[0]).max() < 1e-5 * abs(run.energy[0])
     assert len(run.state.memory) == 2
@@ -105,7 +110,7 @@ def test_a_composition_of_methods_with_memory_remembers_for_each():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
-    [gn.RKMK(4), gn.RKMK(6), gn.CommutatorFree(), gn.RungeKutta(project="constraint")],
+    [gn.RKMK(4), gn.RKMK(6), gn.integrators.CommutatorFree(), gn.integrators.RungeKutta(project="constraint")],
     ids=lambda method: type(method).__name__ + str(method.order),
 )
 def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
@@ -125,7 +130,7 @@ def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
 @pytest.mark.xfail(reason="the adjoint puts the momentum on the constraint whatever the method does")
 def test_the_adjoint_of_a_method_off_the_constraint():
     """A Runge–Kutta method that is not projected leaves the constraint, and so must its adjoint."""
-    system, method = random_system("SO3"), gn.RungeKutta()
+    system, method = random_system("SO3"), gn.integrators.RungeKutta()
     assert adjoint_defect(system, method, method.adjoint(), dt=0.2, **start(system)) < 1e-12
 
 
@@ -146,9 +151,9 @@ def test_the_node_of_an_adjoint_has_the_rows_and_the_status_of_its_own_point():
 
 
 def test_methods_without_an_adjoint():
-    kept = gn.RungeKutta(project="energy")
+    kept = gn.integrators.RungeKutta(project="energy")
     with pytest.raises(ValueError, match="no inverse"):
         gn.solve(random_system("SO3"), kept.adjoint(), **start(random_system("SO3")), **OPTIONS)
     with pytest.raises(ValueError, match="has no general adjoint"):
-        Adjoint(method=gn.SHAKE(), newton=gn.Newton())
+        Adjoint(method=gn.integrators.SHAKE(), newton=gn.integrators.Newton())
     assert (kept @ kept).order == 4

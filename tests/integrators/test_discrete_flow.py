@@ -58,7 +58,7 @@ def test_the_start_is_the_middle_of_both_momenta(name):
     xi = jnp.asarray(system.project(g, xi))
     p = system.momentum(x, xi)
     force = system.force(CLOCK.time(0), x, xi, CLOCK.control(0))
-    lam = gn.multipliers(system, CLOCK.time(0), g, xi, CLOCK.control(0))
+    lam = gn.mechanics.multipliers(system, CLOCK.time(0), g, xi, CLOCK.control(0))
     for begin, impulse in (("average", force), ("multiplier", force + system.annihilator(x).T @ lam)):
         made = started(begin, system, CLOCK, g, xi)
         np.testing.assert_allclose((made.p_plus + made.p_minus) / 2, p, rtol=0, atol=1e-14)

@@ -14,7 +14,7 @@ H = OPTIONS["dt"]
 @pytest.mark.parametrize(("rule", "constraint"), [("trapezoid", "trapezoid"), ("left", 0.25)])
 def test_the_discrete_principle_holds_at_every_node(rule, constraint):
     """p⁻ − p⁺ annihilates D, φ(x, ζ) = 0, and the momenta are those of the steps on both sides."""
-    system, method = random_system("SO3", affine=True), gn.DLA(rule, constraint)
+    system, method = random_system("SO3", affine=True), gn.integrators.DLA(rule, constraint)
     run, tau = gn.solve(system, method, **start(system), **OPTIONS), method.tau(system)
     group = system.group
 
@@ -31,7 +31,7 @@ def test_the_discrete_principle_holds_at_every_node(rule, constraint):
 
 
 def test_the_defect_sees_the_adjoint_of_a_method_that_looks_ahead():
-    system, method = random_system("R3"), gn.DLA("left", "left")
+    system, method = random_system("R3"), gn.integrators.DLA("left", "left")
     at = start(system)
     assert adjoint_defect(system, method, method, dt=0.05, **at) > 1e-5
     assert adjoint_defect(system, method, method.adjoint(), dt=0.05, **at) < 1e-12
@@ -40,7 +40,13 @@ def test_the_defect_sees_the_adjoint_of_a_method_that_looks_ahead():
 @pytest.mark.slow
 def test_without_constraints_it_is_the_variational_integrator():
     system = random_system("SO3", constrained=False)
-    same_run(*(gn.solve(system, m("trapezoid"), **start(system), **OPTIONS) for m in (gn.DLA, gn.Variational)), 1e-11)
+    same_run(
+        *(
+            gn.solve(system, m("trapezoid"), **start(system), **OPTIONS)
+            for m in (gn.integrators.DLA, gn.integrators.Variational)
+        ),
+        1e-11,
+    )
 
 
 @pytest.mark.slow
@@ -51,7 +57,7 @@ def test_the_symmetric_projection_is_a_dla_method():
     for n in (40, 80):
         a, b = (
             gn.solve(system, m, dt=1 / n, n_steps=n, **start(system))
-            for m in (gn.SymmetricProjection(), gn.DLA("trapezoid", "trapezoid"))
+            for m in (gn.SymmetricProjection(), gn.integrators.DLA("trapezoid", "trapezoid"))
         )
         gaps.append(np.abs(a.g - b.g).max())
     assert abs(np.log2(gaps[0] / gaps[1]) - 2) < 0.3
@@ -61,15 +67,15 @@ def test_the_symmetric_projection_is_a_dla_method():
 @pytest.mark.parametrize(("rule", "constraint", "order"), [("trapezoid", "trapezoid", 2), ("trapezoid", 0.3, 1)])
 def test_orders_on_an_affine_system(rule, constraint, order):
     system, steps = random_system("SO3", affine=True), np.array([40, 80, 160])
-    method = gn.DLA(rule, constraint)
+    method = gn.integrators.DLA(rule, constraint)
     assert method.order == order
     assert abs(slope(system, method, steps * (1 if order == 2 else 8), **start(system, speed=1.0)) - order) <= 0.1
 
 
 def test_wrong_constraints_are_refused():
     with pytest.raises(ValueError, match="constraint must be one of"):
-        gn.DLA(constraint="centre")
+        gn.integrators.DLA(constraint="centre")
     with pytest.raises(ValueError, match="fraction in"):
-        gn.DLA(constraint=-0.1)
+        gn.integrators.DLA(constraint=-0.1)
     with pytest.raises(ValueError, match="for its author to write"):
-        gn.DLA("left", lambda x, W, h: W[0]).adjoint()
+        gn.integrators.DLA("left", lambda x, W, h: W[0]).adjoint()

@@ -15,7 +15,7 @@ from geonh.systems import catalogue
 @pytest.mark.parametrize("orthonormal", [True, False])
 def test_the_extended_field_has_its_first_integrals_everywhere(orthonormal):
     system = random_system("SO3")
-    method = gn.Feedback(1.0, orthonormal=orthonormal)
+    method = gn.integrators.Feedback(1.0, orthonormal=orthonormal)
     rng = np.random.default_rng(2)
     g, p = jnp.asarray(start(system)["g0"]), jnp.asarray(rng.normal(size=3))  # off the constraint
     z = jnp.concatenate([g.ravel(), p])
@@ -33,17 +33,20 @@ def test_the_extended_field_is_the_constrained_one_on_the_constraint():
     at = start(system)
     x, xi = jnp.asarray(at["g0"]), jnp.asarray(at["xi0"])
     z = jnp.concatenate([x.ravel(), system.momentum(x, xi)])
-    rate = jnp.asarray(gn.accelerations(system, 0.0, x, xi)[0])
+    rate = jnp.asarray(gn.mechanics.accelerations(system, 0.0, x, xi)[0])
     moving = (system.action.anchor(x, xi), rate)
     expected = jax.jvp(system.momentum, (x, xi), moving)[1]
     for orthonormal in (True, False):
-        field = gn.Feedback(1.0, orthonormal=orthonormal).field(system, jnp.asarray(0.0), z)
+        field = gn.integrators.Feedback(1.0, orthonormal=orthonormal).field(system, jnp.asarray(0.0), z)
         np.testing.assert_allclose(field[9:], expected, atol=1e-12)
         np.testing.assert_allclose(field[:9].reshape(3, 3), SO3().left_tangent(x, xi), atol=1e-12)
 
 
 def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
-    system, method = random_system("SO3"), gn.Feedback({"group": 30.0, "constraint": 30.0, "energy": 3.0}, "rk4")
+    system, method = (
+        random_system("SO3"),
+        gn.integrators.Feedback({"group": 30.0, "constraint": 30.0, "energy": 3.0}, "rk4"),
+    )
     at = start(system)
     z = jnp.concatenate([1.03 * jnp.asarray(at["g0"]).ravel(), jnp.asarray(at["xi0"]) + 0.1])
     targets = method._integrals(system, jnp.concatenate([jnp.asarray(at["g0"]).ravel(), z[9:]]))
@@ -59,7 +62,7 @@ def test_feedback_by_a_solver_of_diffrax():
     entry = catalogue["suslov"]
     system, begin = entry.system(), entry.start(entry.system())
     ours, theirs = (
-        gn.solve(system, gn.Feedback(10.0, s), xi0=begin.xi0, dt=0.01, n_steps=200)
+        gn.solve(system, gn.integrators.Feedback(10.0, s), xi0=begin.xi0, dt=0.01, n_steps=200)
         for s in ("dormand-prince", diffrax.Dopri5())
     )
     np.testing.assert_allclose(ours.xi, theirs.xi, atol=1e-13)
@@ -68,11 +71,11 @@ def test_feedback_by_a_solver_of_diffrax():
 def test_feedback_refuses_what_it_is_not_for():
     system = random_system("SO3")
     with pytest.raises(ValueError, match=r"gains are too large for dt = 0\.1.*lower the gains or dt below"):
-        gn.solve(system, gn.Feedback(1000.0), dt=0.1, n_steps=5, **start(system))
+        gn.solve(system, gn.integrators.Feedback(1000.0), dt=0.1, n_steps=5, **start(system))
     with pytest.raises(ValueError, match="no first integral 'enrgy'"):
-        gn.solve(system, gn.Feedback({"enrgy": 1.0}), dt=0.01, n_steps=5, **start(system))
+        gn.solve(system, gn.integrators.Feedback({"enrgy": 1.0}), dt=0.01, n_steps=5, **start(system))
     with pytest.raises(ValueError, match="it has forces"):
-        gn.solve(forced(), gn.Feedback(1.0), xi0=[0.0, 0.0, 0.0], dt=0.01, n_steps=5)
+        gn.solve(forced(), gn.integrators.Feedback(1.0), xi0=[0.0, 0.0, 0.0], dt=0.01, n_steps=5)
     for wrong in ({"solver": "rk5"}, {"gains": -1.0}, {"gains": {"energy": np.nan}}):
         with pytest.raises(ValueError, match=r"solver|gain"):
-            gn.Feedback(**wrong)
+            gn.integrators.Feedback(**wrong)

@@ -71,7 +71,7 @@ def test_general_lagrangian_with_a_magnetic_term_is_of_second_order():
 
     free = gn.System(Translations(3), lagrangian=lagrangian)
     g0 = np.array([0.1, 0.2, 0.3])
-    assert abs(slope(free, gn.Variational(), g0=g0, xi0=np.array([0.5, -0.4, 0.3])) - 2) <= 0.1
+    assert abs(slope(free, gn.integrators.Variational(), g0=g0, xi0=np.array([0.5, -0.4, 0.3])) - 2) <= 0.1
     bound = gn.System(
         Translations(3), lagrangian=lagrangian, distribution=gn.Distribution(lambda x: [[-x[1], 0.0, 1.0]])
     )
@@ -140,8 +140,8 @@ def test_left_and_right_trivialisation_agree_in_the_continuous_equations():
         Opposite(SO3()), metric=lambda R: R @ M @ R.T, distribution=gn.Distribution(lambda R: (R @ a)[None])
     )
     g0, xi0 = start(body, 5).values()
-    left, xi = gn.reference_trajectory(body, [0, 1.0], xi0, g0)
-    right, w = gn.reference_trajectory(spatial, [0, 1.0], g0 @ xi0, g0)
+    left, xi = gn.mechanics.reference_trajectory(body, [0, 1.0], xi0, g0)
+    right, w = gn.mechanics.reference_trajectory(spatial, [0, 1.0], g0 @ xi0, g0)
     np.testing.assert_allclose(left, right, atol=1e-10)
     np.testing.assert_allclose(np.einsum("tij,tj->ti", left, xi), w, atol=1e-10)
 
@@ -166,7 +166,7 @@ def test_symmetric_rules_retrace_their_steps(rule):
 def test_variational_refuses_constraints():
     system = random_system("R3", seed=1)
     with pytest.raises(ValueError, match="without constraints"):
-        gn.solve(system, gn.Variational(), xi0=np.zeros(3), dt=0.1, n_steps=1)
+        gn.solve(system, gn.integrators.Variational(), xi0=np.zeros(3), dt=0.1, n_steps=1)
 
 
 @pytest.mark.parametrize("bad", [{"rule": "simpson"}, {"retraction": "log"}, {"start": "guess"}])

@@ -41,7 +41,7 @@ def speed(order):
 @functools.cache
 def method(name):
     # The feedback of gain 100 is too fast for the steps that the other methods take.
-    return gn.Feedback(1.0, "rk4") if name == "feedback" else gn.methods[name].make()
+    return gn.integrators.Feedback(1.0, "rk4") if name == "feedback" else gn.methods[name].make()
 
 
 @pytest.mark.parametrize("name", but_slow(set(NAMES) - {*QUICK, *ONE_OF_EACH}))

@@ -42,7 +42,7 @@ def test_a_method_by_its_word():
     with pytest.raises(ValueError, match="methods are projected, gni"):
         method_of("§")
     run = gn.solve(random_system("SO3", constrained=False), "variational", xi0=np.zeros(3), dt=0.1, n_steps=1)
-    assert run.method == gn.Variational()
+    assert run.method == gn.integrators.Variational()
 
 
 def test_the_default_of_solve_is_in_the_table():

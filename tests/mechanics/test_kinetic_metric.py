@@ -125,7 +125,7 @@ def test_geodesics_are_free_motions(name):
     g0 = one(some_points(system, 1), 0)
     xi0 = np.random.default_rng(4).uniform(-0.8, 0.8, group.dim)
     times = np.array([0.0, 0.4, 1.0])
-    g, xi = gn.reference_trajectory(system, times, xi0, g0)
+    g, xi = gn.mechanics.reference_trajectory(system, times, xi0, g0)
     point = group.to_geomstats(g0)
     path = metric.geodesic(point, initial_tangent_vec=metric.tangent_vec(xi0, point))(times)
     np.testing.assert_allclose(path, group.to_geomstats(g), atol=2e-11)

@@ -121,7 +121,7 @@ def test_left_invariant_systems_have_all_left_translations_as_symmetries():
     assert horizontal_symmetries(suslov).shape == (0, 3)
 
 
-@pytest.mark.parametrize("base", ["group", gn.AdvectedVector(SO3(), GRAVITY)], ids=["group", "advected"])
+@pytest.mark.parametrize("base", ["group", gn.geometry.AdvectedVector(SO3(), GRAVITY)], ids=["group", "advected"])
 def test_veselova_turns_about_the_vertical_and_has_two_horizontal_symmetries(base):
     def vertical(x):
         return x[2][None] if x.ndim == 2 else x[None]
@@ -206,7 +206,7 @@ def test_gni_keeps_the_vertical_momentum_of_a_constrained_top(method):
         metric=inertia(rng, 3),
         potential=lambda gamma: gamma @ centre,
         distribution=gn.Distribution(lambda gamma: jnp.cross(gamma, across + 0.2 * gamma[::-1])[None]),
-        base=gn.AdvectedVector(SO3(), GRAVITY),
+        base=gn.geometry.AdvectedVector(SO3(), GRAVITY),
     )
     found = horizontal_symmetries(system)
     np.testing.assert_allclose(found, [[0, 0, 1]], atol=1e-14)
@@ -294,7 +294,7 @@ def test_variational_keeps_the_spatial_momentum(group, rule):
     rng = np.random.default_rng(11)
     system = gn.System(group, metric=inertia(rng, group.dim), base="point")
     np.testing.assert_array_equal(horizontal_symmetries(system), np.eye(group.dim))
-    run = gn.solve(system, gn.Variational(rule), xi0=rng.uniform(-1, 1, group.dim), dt=0.02, n_steps=200)
+    run = gn.solve(system, gn.integrators.Variational(rule), xi0=rng.uniform(-1, 1, group.dim), dt=0.02, n_steps=200)
     assert spread(spatial_momentum(group, run.g, run.p)) < 2e-13
 
 
@@ -305,9 +305,9 @@ def test_variational_keeps_the_vertical_momentum_of_a_heavy_top():
         SO3(),
         metric=inertia(rng, 3),
         potential=lambda gamma: gamma @ centre,
-        base=gn.AdvectedVector(SO3(), GRAVITY),
+        base=gn.geometry.AdvectedVector(SO3(), GRAVITY),
     )
-    run = gn.solve(system, gn.Variational(), xi0=rng.uniform(-1, 1, 3), dt=0.02, n_steps=200)
+    run = gn.solve(system, gn.integrators.Variational(), xi0=rng.uniform(-1, 1, 3), dt=0.02, n_steps=200)
     momentum = spatial_momentum(SO3(), run.g, run.p)
     np.testing.assert_allclose(momentum[:, 2], momentum[0, 2], atol=1e-13)
     assert spread(momentum[:, 0]) > 1e-3
@@ -317,7 +317,7 @@ def test_momentum_and_moving_energy_along_the_exact_motion():
     rng = np.random.default_rng(13)
     rate, system = 0.6, ball(inertia(rng, 3), rate=0.6)
     times = np.linspace(0, 2, 5)
-    g, xi = gn.reference_trajectory(system, times, system.project(None, rng.uniform(-1, 1, 5)))
+    g, xi = gn.mechanics.reference_trajectory(system, times, system.project(None, rng.uniform(-1, 1, 5)))
     p = xi @ np.asarray(system.metric.field.constant).T
 
     def turn(g):

@@ -71,7 +71,7 @@ def test_velocities_modulo_the_normals_are_coordinates_of_the_distribution(m, se
         np.testing.assert_allclose(restored(system, x, xi, N), xi, atol=1e-12)
         velocity, rate = rates(system, jnp.asarray(0.0), x, w, N)
         np.testing.assert_allclose(velocity, xi, atol=1e-13)
-        np.testing.assert_allclose(rate, gn.accelerations(system, 0.0, h, xi)[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(rate, gn.mechanics.accelerations(system, 0.0, h, xi)[0], rtol=1e-12, atol=1e-12)
         moved = restored(system, x, w, N, along)
         np.testing.assert_allclose(system.distribution.annihilator(x, ()) @ moved, along, atol=1e-12)
 
@@ -114,7 +114,7 @@ def test_equations_in_reduced_momenta_are_those_with_multipliers(group, m):
     xi = velocity_of_momentum(system, x, pi)
     p = system.momentum(x, xi)
     kappa = reduced_momentum(system, x, p, N)[1]
-    acceleration = jnp.asarray(gn.accelerations(system, 0.0, g, xi)[0])
+    acceleration = jnp.asarray(gn.mechanics.accelerations(system, 0.0, g, xi)[0])
     for found, expected in zip(rates(system, 0.0, x, xi, N), (xi, acceleration), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-11)
     momenta = lambda x, xi: reduced_momentum(system, x, system.momentum(x, xi), N)[0]  # noqa: E731

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from geonh.numerics.scalarize import scalarize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonh.numerics.linear import UNROLLED, UNROLLED_ON_SCALARS, det, gram_schmidt, solve, solve_spd
-from geonh.numerics.scalarize import scalarize
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,12 @@ suslov = gn.systems.catalogue["suslov"].system()
 CALLS = {
     "group": lambda: SO3().exp([0.1, 0.2, 0.3]),
     "default of the group": lambda: SE2().bracket(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, 1.0])),
-    "retraction": lambda: gn.Cayley()(SE2(), [0.1, 0.2, 0.3]),
+    "retraction": lambda: gn.groups.Cayley()(SE2(), [0.1, 0.2, 0.3]),
     "distribution": lambda: suslov.distribution.P(np.eye(3), (), suslov.parameters),
     "metric": lambda: suslov.metric.flat([0.1, 0.2, 0.3], (), suslov.parameters),
     "action": lambda: suslov.action.anchor((), [0.1, 0.2, 0.3]),
     "system": lambda: suslov.lagrangian((), np.array([0.1, 0.2, 0.3])),
-    "equations": lambda: gn.accelerations(suslov, 0.0, np.eye(3), np.array([0.1, 0.2, 0.0])),
+    "equations": lambda: gn.mechanics.accelerations(suslov, 0.0, np.eye(3), np.array([0.1, 0.2, 0.0])),
 }
 
 

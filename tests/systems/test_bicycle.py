@@ -28,7 +28,7 @@ def system():
 @pytest.fixture(scope="module")
 def rates(system):
     """ξ̇ of (g, ξ), compiled once."""
-    return jax.jit(lambda g, xi: gn.accelerations(system, 0.0, g, xi)[0])
+    return jax.jit(lambda g, xi: gn.mechanics.accelerations(system, 0.0, g, xi)[0])
 
 
 def linearised(system, rates, speed, step=1e-3):

@@ -33,7 +33,7 @@ def build(name):
 def errors(entry, system, start, method, steps=STEPS):
     """Largest error in (g, ξ) at the end, for each number of steps."""
     options = {"g0": start.g0, "xi0": start.xi0, "controls": entry.controls}
-    g, xi = gn.reference_trajectory(system, [0.0, SPAN], start.xi0, start.g0, controls=entry.controls)
+    g, xi = gn.mechanics.reference_trajectory(system, [0.0, SPAN], start.xi0, start.g0, controls=entry.controls)
     end = np.concatenate([np.asarray(system.group.to_vector(g))[-1], xi[-1]])
     found = []
     for n in steps:
@@ -67,7 +67,7 @@ def test_entry_is_complete_and_consistent(name):
 def test_exact_solution_solves_the_equations(name):
     entry, system, start = build(name)
     times = np.linspace(0, 3.0, 7)
-    g, xi = gn.reference_trajectory(system, times, start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, times, start.xi0, start.g0)
     exact_g, exact_xi = entry.exact(system, start, times)
     np.testing.assert_allclose(xi, exact_xi, atol=1e-10)
     if exact_g is not None:
@@ -176,7 +176,7 @@ def test_first_integrals_and_energy_along_the_exact_motion(name):
     system = catalogue[name].system(**random_parameters(name, rng))
     g0, xi0 = random_start(system, 5, scale=0.4)
     times = np.linspace(0, 1.0, 5)
-    g, xi = gn.reference_trajectory(system, times, xi0, g0)
+    g, xi = gn.mechanics.reference_trajectory(system, times, xi0, g0)
 
     def invariants(g, xi):
         x = system.action.at(g)

@@ -36,7 +36,7 @@ def test_body_equations(parameters):
     """Ṁ = M×W + mrΩV, γ̇ = γ×W, Ẋ = X×W + V with M = JW + mr² γ×(W×γ)."""
     system = chaplygin_sphere(**parameters)
     (x, R), xi = random_rolling_start(system, 1)
-    rate, _ = gn.accelerations(system, 0.0, (jnp.asarray(x), jnp.asarray(R)), jnp.asarray(xi))
+    rate, _ = gn.mechanics.accelerations(system, 0.0, (jnp.asarray(x), jnp.asarray(R)), jnp.asarray(xi))
     m, r, Omega = (parameters[name] for name in ("m", "r", "table_rate"))
     J = np.diag(parameters["J"]) if np.ndim(parameters["J"]) == 1 else parameters["J"]
     W, dW, gamma = xi[2:], np.asarray(rate)[2:], R[2]
@@ -60,7 +60,7 @@ def test_end_states_to_eleven_digits(case):
     system = chaplygin_sphere(J=expected["J"], table_rate=expected["Omega"])
     start = catalogue["chaplygin-sphere"].start(system)
     options = {"rtol": 2.3e-14, "atol": 1e-15}
-    g, xi = gn.reference_trajectory(system, [0.0, 10.0], start.xi0, start.g0, **options)
+    g, xi = gn.mechanics.reference_trajectory(system, [0.0, 10.0], start.xi0, start.g0, **options)
     np.testing.assert_allclose(g[0][-1], expected["x"], rtol=0, atol=1e-11)
     np.testing.assert_allclose(xi[-1], [*expected["v"], *expected["W"]], rtol=0, atol=1e-11)
 
@@ -69,7 +69,7 @@ def test_end_states_to_eleven_digits(case):
 def test_first_integrals_along_the_motion(parameters):
     system = chaplygin_sphere(**parameters)
     start = random_rolling_start(system, 4)
-    g, xi = gn.reference_trajectory(system, np.linspace(0, 4, 5), start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, np.linspace(0, 4, 5), start.xi0, start.g0)
     found = {name: [] for name in system.first_integrals}
     for i in range(5):
         at = (g[0][i], g[1][i])
@@ -121,8 +121,8 @@ def test_homogeneous_sphere_has_the_reduced_ball_s_equations():
     ball = rolling_ball(m=1.3, I=0.3, r=0.7, table_rate=0.9)
     (x, R), xi = random_rolling_start(sphere, 5)
     g = (jnp.asarray(x), jnp.asarray(R))
-    body, _ = gn.accelerations(sphere, 0.0, g, jnp.asarray(xi))
-    space, _ = gn.accelerations(ball, 0.0, g, jnp.asarray(np.concatenate([xi[:2], R @ xi[2:]])))
+    body, _ = gn.mechanics.accelerations(sphere, 0.0, g, jnp.asarray(xi))
+    space, _ = gn.mechanics.accelerations(ball, 0.0, g, jnp.asarray(np.concatenate([xi[:2], R @ xi[2:]])))
     np.testing.assert_allclose(body[:2], space[:2], rtol=0, atol=1e-14)
     np.testing.assert_allclose(R @ body[2:], space[2:], rtol=0, atol=1e-13)
 

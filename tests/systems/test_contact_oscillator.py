@@ -20,7 +20,7 @@ def random_start(system, seed):
 
 
 def acceleration(system, q, xi):
-    return np.asarray(gn.accelerations(system, 0.0, jnp.asarray(q), jnp.asarray(xi))[0])
+    return np.asarray(gn.mechanics.accelerations(system, 0.0, jnp.asarray(q), jnp.asarray(xi))[0])
 
 
 def test_equations():
@@ -41,7 +41,7 @@ def test_equations():
 def test_first_integrals_along_the_motion(build):
     system, t = build(EPS), np.linspace(0, 5, 6)
     q0, xi0 = random_start(system, 3)
-    q, xi = gn.reference_trajectory(system, t, xi0, q0)
+    q, xi = gn.mechanics.reference_trajectory(system, t, xi0, q0)
     energy = 0.5 * (np.sum(xi**2, axis=1) + np.sum(q**2, axis=1) + EPS * (q[:, 0] * q[:, 2]) ** 2)
     H_y = 0.5 * (xi[:, 1] ** 2 + q[:, 1] ** 2)
     np.testing.assert_allclose(energy, energy[0], rtol=1e-10)

@@ -25,7 +25,7 @@ def test_it_runs_and_converges_or_says_why_not(system_name, name):
         runs = [gn.solve(system, method, dt=SPAN / n, n_steps=n, **options) for n in STEPS]
     except ValueError as refusal:
         pytest.skip(str(refusal))
-    exact = gn.reference_trajectory(system, [0.0, SPAN], begin.xi0, begin.g0, controls=entry.controls)
+    exact = gn.mechanics.reference_trajectory(system, [0.0, SPAN], begin.xi0, begin.g0, controls=entry.controls)
     with gn.float64():
         end = np.concatenate([np.asarray(system.group.to_vector(exact[0]))[-1], exact[1][-1]])
     errors = [np.abs(np.concatenate([run.g_vector[-1], run.xi[-1]]) - end).max() for run in runs]

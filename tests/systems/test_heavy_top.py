@@ -32,14 +32,14 @@ def test_euler_poisson_equations():
     R, omega = start
     expected = np.cross(J * omega, omega) + mgl * np.cross(R[2], chi)
     for system in (reduced, unreduced):
-        rate, _ = gn.accelerations(system, 0.0, jnp.asarray(R), jnp.asarray(omega))
+        rate, _ = gn.mechanics.accelerations(system, 0.0, jnp.asarray(R), jnp.asarray(omega))
         np.testing.assert_allclose(J * rate, expected, rtol=0, atol=1e-13)
 
 
 def test_first_integrals_along_the_motion():
     system = heavy_top(**GENERAL)
     start = random_start(2)
-    R, omega = gn.reference_trajectory(system, np.linspace(0, 5, 6), start.xi0, start.g0)
+    R, omega = gn.mechanics.reference_trajectory(system, np.linspace(0, 5, 6), start.xi0, start.g0)
     p = np.array(GENERAL["J"]) * omega
     vertical = np.einsum("nj,nj->n", R[:, 2], p)
     energy = 0.5 * np.sum(p * omega, axis=1) + GENERAL["mgl"] * R[:, 2] @ np.asarray(system.parameters["chi"])
@@ -54,7 +54,7 @@ def test_first_integrals_along_the_motion():
 def test_lagrange_top_in_closed_form(parameters):
     system = heavy_top(**parameters)
     start, t = random_start(3), np.linspace(0, 5, 6)
-    R, omega = gn.reference_trajectory(system, t, start.xi0, start.g0)
+    R, omega = gn.mechanics.reference_trajectory(system, t, start.xi0, start.g0)
     R_exact, omega_exact = exact(system, start, t)
     np.testing.assert_allclose(omega, omega_exact, rtol=0, atol=1e-10)
     np.testing.assert_allclose(R, R_exact, rtol=0, atol=1e-10)
@@ -86,8 +86,8 @@ def test_closed_form_says_what_it_needs():
     ("method", "parameters"),
     [
         (gn.GNI(), LAGRANGE[1]),
-        (gn.Variational("midpoint", "exp"), LAGRANGE[2]),
-        (gn.Variational(), GENERAL),
+        (gn.integrators.Variational("midpoint", "exp"), LAGRANGE[2]),
+        (gn.integrators.Variational(), GENERAL),
     ],
 )
 def test_momenta_to_rounding_and_energy_to_second_order(method, parameters):
@@ -106,7 +106,7 @@ def test_momenta_to_rounding_and_energy_to_second_order(method, parameters):
 def test_gni_and_variational_are_one_method_without_constraints():
     system, start = heavy_top(**GENERAL), random_start(6)
     one = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=200)
-    other = gn.solve(system, gn.Variational(), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=200)
+    other = gn.solve(system, gn.integrators.Variational(), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=200)
     np.testing.assert_array_equal(one.g, other.g)
 
 

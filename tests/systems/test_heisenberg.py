@@ -22,10 +22,10 @@ def random_start(system, seed):
 def test_multiplier_vanishes_and_the_motion_is_straight():
     system = heisenberg(m=1.7)
     start, t = random_start(system, 1), np.linspace(0, 3, 4)
-    rate, lam = gn.accelerations(system, 0.0, jnp.asarray(start.g0), jnp.asarray(start.xi0))
+    rate, lam = gn.mechanics.accelerations(system, 0.0, jnp.asarray(start.g0), jnp.asarray(start.xi0))
     np.testing.assert_allclose(rate, 0, rtol=0, atol=1e-15)
     np.testing.assert_allclose(lam, 0, rtol=0, atol=1e-15)
-    g, xi = gn.reference_trajectory(system, t, start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, t, start.xi0, start.g0)
     np.testing.assert_allclose(g, exact(system, start, t)[0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(xi, exact(system, start, t)[1], rtol=0, atol=1e-12)
     along = g[:, 0] * xi[:, 1] - g[:, 1] * xi[:, 0]
@@ -51,7 +51,7 @@ def test_group_equations():
         start = random_start(system, seed)
         u, v, w = start.xi0
         assert abs(w) < 1e-15
-        rate, _ = gn.accelerations(system, 0.0, jnp.asarray(start.g0), jnp.asarray(start.xi0))
+        rate, _ = gn.mechanics.accelerations(system, 0.0, jnp.asarray(start.g0), jnp.asarray(start.xi0))
         turning = (GROUP["a"] * u + GROUP["b"] * v) / GROUP["m"]
         np.testing.assert_allclose(rate, [-turning * v, turning * u, 0.0], rtol=0, atol=1e-14)
         x, y, _ = start.g0
@@ -64,7 +64,7 @@ def test_exact_solution_on_the_group(parameters, sign):
     system = heisenberg_group(**parameters)
     start, t = random_start(system, 4), np.linspace(0, 6, 5)
     start = Start(start.g0, sign * start.xi0)
-    g, xi = gn.reference_trajectory(system, t, start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, t, start.xi0, start.g0)
     g_exact, xi_exact = exact_on_group(system, start, t)
     np.testing.assert_allclose(xi, xi_exact, rtol=0, atol=1e-11)
     np.testing.assert_allclose(g, g_exact, rtol=0, atol=1e-10)

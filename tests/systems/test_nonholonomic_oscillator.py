@@ -20,7 +20,7 @@ def random_start(system, seed):
 def test_equations(seed):
     system = nonholonomic_oscillator(MASSES)
     (x, y, z), (u, v, w) = q, xi = random_start(system, seed)
-    rate, lam = gn.accelerations(system, 0.0, jnp.asarray(q), jnp.asarray(xi))
+    rate, lam = gn.mechanics.accelerations(system, 0.0, jnp.asarray(q), jnp.asarray(xi))
     m1, m2, m3 = MASSES
     dw = (x * y - z - m1 * y * v * w) / (m3 + m1 * y**2)
     np.testing.assert_allclose(rate, [-v * w - y * dw, -y / m2, dw], rtol=0, atol=1e-14)
@@ -31,7 +31,7 @@ def test_equations(seed):
 def test_first_integrals_along_the_motion():
     system, t = nonholonomic_oscillator(MASSES), np.linspace(0, 5, 6)
     q0, xi0 = random_start(system, 3)
-    q, xi = gn.reference_trajectory(system, t, xi0, q0)
+    q, xi = gn.mechanics.reference_trajectory(system, t, xi0, q0)
     w = 1 / np.sqrt(MASSES[1])
     np.testing.assert_allclose(q[:, 1], q0[1] * np.cos(w * t) + xi0[1] / w * np.sin(w * t), rtol=0, atol=1e-11)
     energy = 0.5 * (xi**2 @ MASSES + np.sum(q**2, axis=1))
@@ -47,7 +47,7 @@ def test_period_map_is_a_rotation():
     system = nonholonomic_oscillator()
     columns = []
     for x, z, w in np.eye(3):
-        q, xi = gn.reference_trajectory(
+        q, xi = gn.mechanics.reference_trajectory(
             system, [0, 2 * np.pi], np.array([0.0, 1.0, w]), np.array([x, 0.0, z]), rtol=1e-13
         )
         assert abs(q[-1, 1]) < 1e-11

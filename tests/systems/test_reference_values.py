@@ -23,7 +23,7 @@ def build(case):
 @pytest.mark.parametrize("case", CASES)
 def test_continuous_equations(case):
     system, start = build(case)
-    g, xi = gn.reference_trajectory(system, [0.0, 10.0], start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, [0.0, 10.0], start.xi0, start.g0)
     expected = VALUES[case]
     np.testing.assert_allclose(g[0][-1], expected["x"], atol=1e-9)
     np.testing.assert_allclose(xi[-1], [*expected["v"], *expected["W"]], atol=1e-9)
@@ -61,7 +61,7 @@ def test_rolling_ball_path_and_recursion():
     entry = catalogue["rolling-ball"]
     system = entry.system(m=1.3, I=0.3, r=0.7, table_rate=0.9)
     start = entry.start(system)
-    g, _ = gn.reference_trajectory(system, np.linspace(0, 5, 11), start.xi0, start.g0)
+    g, _ = gn.mechanics.reference_trajectory(system, np.linspace(0, 5, 11), start.xi0, start.g0)
     np.testing.assert_allclose(g[0], contact_path(system, start, np.linspace(0, 5, 11))[0], atol=1e-10)
     h, n = 0.05, 300
     run = gn.solve(system, gn.GNI(start="average"), g0=start.g0, xi0=start.xi0, dt=h, n_steps=n)

@@ -38,7 +38,7 @@ def test_equations(base, seed):
         )
     start = random_start(system, seed)
     g0 = (jnp.asarray(start.g0[0]), jnp.asarray(start.g0[1]))
-    rate, _ = gn.accelerations(system, 0.0, g0, jnp.asarray(start.xi0))
+    rate, _ = gn.mechanics.accelerations(system, 0.0, g0, jnp.asarray(start.xi0))
     vx, vy = start.xi0[:2]
     nu, omega, r = frequency(**PARAMETERS), PARAMETERS["table_rate"], PARAMETERS["r"]
     expected = [-nu * vy, nu * vx, (omega - nu) * vx / r, (omega - nu) * vy / r, 0.0]
@@ -49,7 +49,7 @@ def test_equations(base, seed):
 def test_exact_solution(rate, end):
     system = rolling_ball(**{**PARAMETERS, "table_rate": rate})
     start, t = random_start(system, 3), np.linspace(0, end, 6)
-    g, xi = gn.reference_trajectory(system, t, start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, t, start.xi0, start.g0)
     (x, R), xi_exact = exact(system, start, t)
     np.testing.assert_allclose(xi, xi_exact, rtol=0, atol=1e-12)
     np.testing.assert_allclose(g[0], x, rtol=0, atol=1e-11)
@@ -59,7 +59,7 @@ def test_exact_solution(rate, end):
 def test_first_integrals_along_the_motion():
     system = rolling_ball(**PARAMETERS)
     start = random_start(system, 1)
-    g, xi = gn.reference_trajectory(system, np.linspace(0, 4, 5), start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, np.linspace(0, 4, 5), start.xi0, start.g0)
     p = np.array([1.3, 1.3, 0.3, 0.3, 0.3]) * xi
     x, v, w = g[0], xi[:, :2], xi[:, 2:]
     K = 0.3 * w + 1.3 * 0.7 * np.stack([-v[:, 1], v[:, 0], 0 * v[:, 0]], axis=1)

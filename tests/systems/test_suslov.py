@@ -27,7 +27,7 @@ def test_equations(seed):
     """JΩ̇ = JΩ×Ω + λa, a·Ω̇ = 0; in the paper Π̇ = Π×J⁻¹Π + λ Ie with Ie ∥ a."""
     system = suslov(FULL, AXIS)
     omega = random_start(system, seed).xi0
-    rate, lam = gn.accelerations(system, 0.0, jnp.eye(3), jnp.asarray(omega))
+    rate, lam = gn.mechanics.accelerations(system, 0.0, jnp.eye(3), jnp.asarray(omega))
     np.testing.assert_allclose(FULL @ rate, np.cross(FULL @ omega, omega) + lam[0] * AXIS, rtol=0, atol=1e-13)
     assert abs(AXIS @ rate) < 1e-13
     e = np.linalg.solve(FULL, AXIS) / np.sqrt(AXIS @ np.linalg.solve(FULL, AXIS))
@@ -55,13 +55,13 @@ def test_paper_s_run():
 def test_exact_solution(J, a, seed, end):
     system = suslov(J, a)
     start, t = random_start(system, seed), np.linspace(0, end, 5)
-    g, xi = gn.reference_trajectory(system, t, start.xi0, start.g0)
+    g, xi = gn.mechanics.reference_trajectory(system, t, start.xi0, start.g0)
     R, omega = exact(system, start, t)
     np.testing.assert_allclose(xi, omega, rtol=0, atol=1e-11)
     np.testing.assert_allclose(g, R, rtol=0, atol=1e-11)
     energy = np.einsum("ni,ij,nj->n", xi, J, xi)
     np.testing.assert_allclose(energy, energy[0], rtol=1e-10)
-    other, _ = gn.reference_trajectory(system, t, -start.xi0, start.g0)  # the other branch
+    other, _ = gn.mechanics.reference_trajectory(system, t, -start.xi0, start.g0)  # the other branch
     np.testing.assert_allclose(exact(system, Start(start.g0, -start.xi0), t)[0], other, rtol=0, atol=1e-11)
 
 

@@ -28,7 +28,7 @@ def test_equations(seed):
     gamma, gyroscopic = R[2], np.cross(J * omega, omega)
     lam = -gamma @ (gyroscopic / J) / (gamma @ (gamma / J))
     for system in (veselova(J), unreduced(J)):
-        rate, multiplier = gn.accelerations(system, 0.0, jnp.asarray(R), jnp.asarray(omega))
+        rate, multiplier = gn.mechanics.accelerations(system, 0.0, jnp.asarray(R), jnp.asarray(omega))
         np.testing.assert_allclose(J * rate, gyroscopic + lam * gamma, rtol=0, atol=1e-14)
         np.testing.assert_allclose(multiplier, [lam], rtol=0, atol=1e-14)
 
@@ -37,7 +37,7 @@ def test_equations(seed):
 def test_first_integrals_along_the_motion(seed):
     system = veselova(J)
     R0, omega0 = random_start(system, seed)
-    R, omega = gn.reference_trajectory(system, np.linspace(0, 5, 6), omega0, R0)
+    R, omega = gn.mechanics.reference_trajectory(system, np.linspace(0, 5, 6), omega0, R0)
     spatial = np.einsum("nij,nj->ni", R, J * omega)
     np.testing.assert_allclose(spatial[:, :2], np.tile(spatial[0, :2], (6, 1)), rtol=1e-10, atol=1e-11)
     assert np.ptp(spatial[:, 2]) > 1e-2
