@@ -2,7 +2,7 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``diagnostics``, ``systems``, ``plotting`` and ``testing``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``diagnostics``, ``systems`` and ``plotting``.
 """
 
 from typing import Any

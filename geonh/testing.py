@@ -114,9 +114,8 @@ class _Check:
         self.n = samples.shape[1]
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """A method of the group on all samples at once, compiled."""
-        at_once = jax.tree.map(lambda a: np.asarray(a)[None], arguments)
-        return jax.tree.map(lambda a: a[0], mapped(_method, (self.group, name), at_once))
+        """A method of the group on all samples, compiled for one."""
+        return mapped(_method, (self.group, name), arguments)
 
     def each(self, function: Callable, *arguments: Any) -> Any:
         """A function of single samples on all of them."""

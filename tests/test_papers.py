@@ -11,6 +11,7 @@ import pytest
 import geonh as gn
 from geonh.diagnostics import poincare_section
 from geonh.groups import SO3, Opposite, Product, Translations
+from geonh.integrators import DLA, DiscreteConstraint, Feedback
 from geonh.systems import catalogue
 
 
@@ -25,7 +26,7 @@ def test_particle_energy_of_gni_against_dla():
     system, _, _ = entry("nonholonomic-particle")
     options = {"g0": [0.0, 1.0, 0.0], "xi0": [1.0, 0.3, 1.0], "dt": 0.05, "n_steps": 2000}
     gni = gn.solve(system, gn.GNI("left", start="average"), **options)
-    dla = gn.solve(system, gn.integrators.DLA("left", "trapezoid"), **options)
+    dla = gn.solve(system, DLA("left", "trapezoid"), **options)
     assert np.ptp(gni.energy_minus) < 1e-12
     assert np.ptp(dla.energy_minus) > 1e-6
 
@@ -54,8 +55,8 @@ def test_sleigh_errors_of_gni_and_dla_and_of_the_one_sided_constraint():
 
     gni, dla, one_sided = (
         error(gn.GNI("midpoint", start="average")),
-        error(gn.integrators.DLA()),
-        error(gn.integrators.DLA("midpoint", "left")),
+        error(DLA()),
+        error(DLA("midpoint", "left")),
     )
     assert 1 / 5 < gni / dla < 5
     assert 10 < one_sided / dla < 100
@@ -64,21 +65,21 @@ def test_sleigh_errors_of_gni_and_dla_and_of_the_one_sided_constraint():
 def test_suslov_by_feedback_with_euler_steps():
     """Feedback, figures 1 and 2: h = 10⁻³, all gains 100, from Π = (0, 1, 1) over 10 s."""
     system, start, found = entry("suslov")
-    run = gn.solve(system, gn.integrators.Feedback(100.0, "euler"), xi0=start.xi0, dt=1e-3, n_steps=10_000)
+    run = gn.solve(system, Feedback(100.0, "euler"), xi0=start.xi0, dt=1e-3, n_steps=10_000)
     exact = found.exact(system, start, run.t)[1] @ np.array([[1.0, 0, 0], [0, 1, 1], [0, 1, 2]])
     assert np.abs(run.p - exact).max() < 1e-3
     R = run.g
     assert np.linalg.norm(np.einsum("kji,kjl->kil", R, R) - np.eye(3), axis=(1, 2)).max() < 1e-4
     assert np.abs(run.constraint_residual).max() < 1e-5
     assert np.ptp(run.energy) < 1e-4
-    plain = gn.solve(system, gn.integrators.Feedback(0.0, "euler"), xi0=start.xi0, dt=1e-3, n_steps=10_000)
+    plain = gn.solve(system, Feedback(0.0, "euler"), xi0=start.xi0, dt=1e-3, n_steps=10_000)
     assert np.ptp(plain.energy) > 5 * np.ptp(run.energy)  # what the feedback is for
 
 
 def test_knife_edge_by_feedback_over_200_seconds():
     """Feedback, figures 3 to 5: h = 10⁻³, all gains 1000; the exact solution is the corrected one of the catalogue."""
     system, start, found = entry("knife-edge")
-    method = gn.integrators.Feedback({"constraint": 1000.0, "spin": 1000.0, "energy": 1000.0}, "euler")
+    method = Feedback({"constraint": 1000.0, "spin": 1000.0, "energy": 1000.0}, "euler")
     run = gn.solve(system, method, g0=start.g0, xi0=start.xi0, dt=1e-3, n_steps=200_000, save_every=100)
     with gn.float64():
         exact = np.asarray(system.group.to_vector(found.exact(system, start, run.t)[0]))
@@ -92,7 +93,7 @@ def test_oscillator_by_explicit_dla_is_the_scheme_of_the_paper():
     """Feedback, eqs. 84, 85: l_d = hL(q₀, (q₁ − q₀)/h) and the constraint at the left point."""
     system, _, _ = entry("nonholonomic-oscillator")
     h, n = 1e-2, 500
-    run = gn.solve(system, gn.integrators.DLA("left", "left"), g0=[1.0, 1.0, 1.0], xi0=[0.0, 0.0, 0.0], dt=h, n_steps=n)
+    run = gn.solve(system, DLA("left", "left"), g0=[1.0, 1.0, 1.0], xi0=[0.0, 0.0, 0.0], dt=h, n_steps=n)
     before, q, path = run.g[0], run.g[1], [run.g[0], run.g[1]]
     for _ in range(n - 1):
         A = np.array([1.0, 0.0, q[1]])
@@ -103,7 +104,7 @@ def test_oscillator_by_explicit_dla_is_the_scheme_of_the_paper():
 
 
 FROM_REST = {"g0": [1.0, 1.0, 1.0], "xi0": [0.0, 0.0, 0.0]}
-ATTRACTED = gn.integrators.Feedback({"energy": 500.0, "H_y": 300.0, "constraint": 300.0}, "euler")
+ATTRACTED = Feedback({"energy": 500.0, "H_y": 300.0, "constraint": 300.0}, "euler")
 
 
 def test_oscillator_first_integrals_of_feedback_and_dla_over_200_seconds():
@@ -112,7 +113,7 @@ def test_oscillator_first_integrals_of_feedback_and_dla_over_200_seconds():
     options = {**FROM_REST, "dt": 1e-3, "n_steps": 200_000, "save_every": 100}
     feedback, dla = (
         gn.solve(system, ATTRACTED, **options),
-        gn.solve(system, gn.integrators.DLA("left", "left"), **options),
+        gn.solve(system, DLA("left", "left"), **options),
     )
 
     def errors(run):
@@ -139,7 +140,7 @@ def test_oscillator_poincare_sections_over_400_seconds():
 
     exact = section(gn.Gauss(3), 0.02)
     gni, feedback = section(gn.GNI(start="average"), 0.01), section(ATTRACTED, 1e-3, 10)
-    dla = section(gn.integrators.DLA("left", "left"), 1e-3, 10)
+    dla = section(DLA("left", "left"), 1e-3, 10)
     assert np.abs(gni - exact).max() < 2e-3
     assert np.abs(feedback - exact).max() < 0.1
     assert np.abs(dla - exact).max() < 0.1
@@ -175,7 +176,7 @@ def test_rolling_ball_orbit_of_the_slides():
         distribution=gn.AffineDistribution(forms, rhs=lambda x: rate * jnp.stack([-x[1], x[0]])),
         base=("x1", "x2") if "x1" in Translations(2).point_names else Translations(2).point_names,
     )
-    method = gn.integrators.DLA(discrete_lagrangian, gn.integrators.DiscreteConstraint(constraint, symmetric=True))
+    method = DLA(discrete_lagrangian, DiscreteConstraint(constraint, symmetric=True))
     z0, z1 = np.array([0.99, 1.0]), np.array([1.0, 0.99])
 
     def run(v, n):
@@ -220,7 +221,7 @@ def test_the_other_systems_by_feedback(name):
     """Feedback, §3.3 to 3.6: attracted to the constraint and the energy level from a start on it, Euler, h = 10⁻³."""
     system, start, _ = entry(name)
     begin = {"g0": start.g0, "xi0": start.xi0, "dt": 1e-3, "n_steps": 10_000, "save_every": 10}
-    run = gn.solve(system, gn.integrators.Feedback({"constraint": 100.0, "energy": 100.0}, "euler"), **begin)
+    run = gn.solve(system, Feedback({"constraint": 100.0, "energy": 100.0}, "euler"), **begin)
     assert np.abs(run.constraint_residual).max() < 1e-4
     assert np.ptp(run.energy) < 1e-4
     exact = gn.mechanics.reference_trajectory(system, run.t, start.xi0, start.g0)[1]

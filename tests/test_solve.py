@@ -11,6 +11,7 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Translations
+from geonh.integrators import Newton, Result, Variational
 from geonh.systems import catalogue
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
@@ -118,7 +119,7 @@ def test_failure_keeps_the_trajectory_up_to_there():
 
 def test_newton_failure_is_loud():
     system = gn.System(SO3(), metric=[1.0, 2.0, 3.0], base="point")
-    method = gn.integrators.Variational(newton=gn.integrators.Newton(tol=1e-12, max_iterations=1))
+    method = Variational(newton=Newton(tol=1e-12, max_iterations=1))
     with pytest.raises(gn.IntegrationError, match=r"Newton's method did not converge.*residual of the implicit step"):
         gn.solve(system, method, xi0=[1.0, 2.0, 3.0], dt=0.1, n_steps=5)
 
@@ -137,7 +138,7 @@ def test_interrupt_returns_what_exists():
         raise KeyboardInterrupt
 
     run = sleigh_run(n_steps=25_000, progress=stop)
-    assert run.status is gn.integrators.Result.INTERRUPTED
+    assert run.status is Result.INTERRUPTED
     assert len(run) == 10_001
 
 

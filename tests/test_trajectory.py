@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.integrators import DLA, Lobatto, RungeKutta
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
 START = {"xi0": [0.8, -0.5, 0.0], "dt": 0.02}
 METHODS = {
-    "memory": gn.integrators.DLA(),
+    "memory": DLA(),
     "warm stacks": gn.Gauss(2),
-    "three warm stacks": gn.integrators.Lobatto(2),
+    "three warm stacks": Lobatto(2),
     "composition": gn.compose(gn.SymmetricProjection(), "suzuki4"),
-    "a target": gn.integrators.RungeKutta(project="energy"),
+    "a target": RungeKutta(project="energy"),
     "a composition of two": gn.RKMK(4).adjoint() @ gn.RKMK(4),
     "impulse": gn.GNI(),
 }

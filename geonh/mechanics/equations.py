@@ -17,6 +17,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.lagrangian import LagrangianSystem
+from geonh.numerics.compiled import prepared
 from geonh.numerics.linear import saddle
 from geonh.numerics.precision import as_float64, float64, in_float64
 
@@ -93,16 +94,10 @@ def reference_trajectory(
     times = as_float64(times, "times")
     with float64():
         start = np.concatenate([np.asarray(group.to_vector(system.point(g0))), as_float64(xi0, "xi0", (n,))])
-
-        @jax.jit
-        def slope(t: Array, state: Array) -> Array:
-            g, xi = group.from_vector(state[:-n]), state[-n:]
-            u = None if controls is None else controls(t)
-            g_dot = group.to_vector(group.left_tangent(g, xi))
-            return jnp.concatenate([g_dot, accelerations(system, t, g, xi, u)[0]])
-
+    slope = prepared(_slope, (system, controls), (np.zeros(()), start))
+    with float64():
         solution = solve_ivp(
-            lambda t, y: np.asarray(slope(t, y)),
+            lambda t, y: slope((np.array([t]), y[None]))[0],
             (times[0], times[-1]),
             start,
             method="DOP853",
@@ -114,3 +109,12 @@ def reference_trajectory(
             raise RuntimeError(f"the reference solution of {system.name} failed: {solution.message}")
         g = jax.tree.map(np.asarray, group.project(group.from_vector(jnp.asarray(solution.y[:-n].T))))
     return g, solution.y[-n:].T
+
+
+def _slope(tree: tuple, node: tuple) -> Array:
+    """(ġ, ξ̇) in one vector, of the time and of (g, ξ)."""
+    (system, controls), (t, state) = tree, node
+    g, xi = system.group.from_vector(state[: -system.group.dim]), state[-system.group.dim :]
+    u = None if controls is None else controls(t)
+    g_dot = system.group.to_vector(system.group.left_tangent(g, xi))
+    return jnp.concatenate([g_dot, accelerations(system, t, g, xi, u)[0]])

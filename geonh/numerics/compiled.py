@@ -51,9 +51,14 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
     -------
     pytree of NumPy arrays
     """
+    return prepared(function, tree, jax.tree.map(lambda a: np.asarray(a)[0], nodes))(nodes)
+
+
+def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
+    """``mapped`` as a function of the nodes, for many calls: like ``node``, with a first axis."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
-    first = jax.tree.map(lambda a: np.asarray(a)[0], nodes)
-    return _map(function, static, _types(arrays), _types(first)).run(arrays, nodes)
+    made = _map(function, static, _types(arrays), _types(node))
+    return lambda nodes: made.run(arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:

@@ -15,6 +15,7 @@ from geonh.diagnostics import (
     symplecticity_defect,
 )
 from geonh.groups import SE2, Torus, Translations
+from geonh.integrators import DLA, Variational
 from geonh.systems import catalogue
 from geonh.trajectory import AlternationWarning
 
@@ -34,7 +35,7 @@ SLOW = [pytest.param(*pair, marks=pytest.mark.slow) for pair in (("midpoint", "e
 @pytest.mark.parametrize(("rule", "retraction"), [("trapezoid", "cayley"), ("left", "exp"), *SLOW])
 def test_variational_integrators_are_symplectic(rule, retraction):
     system, at = top()
-    assert symplecticity_defect(system, gn.integrators.Variational(rule, retraction), dt=0.05, **at) < 1e-13
+    assert symplecticity_defect(system, Variational(rule, retraction), dt=0.05, **at) < 1e-13
 
 
 def test_a_runge_kutta_method_is_not_symplectic_by_its_order():
@@ -79,7 +80,7 @@ def test_the_multiplier_alternates_at_the_rate_of_contraction():
 
 def test_what_has_no_alternating_part():
     sleigh, options = gn.systems.chaplygin_sleigh(), {"dt": 0.02, "n_steps": 4}
-    for method in (gn.integrators.DLA(), gn.Gauss(2), gn.SymmetricProjection()):
+    for method in (DLA(), gn.Gauss(2), gn.SymmetricProjection()):
         run = gn.solve(sleigh, method, xi0=[0.8, 0.5, 0.0], **options)
         np.testing.assert_array_equal(alternation(run), 0)
     for system, xi0 in ((sleigh, [0.0, 0.0, 0.0]), (gn.System(Translations(2), metric=np.eye(2)), [0.8, 0.5])):

@@ -11,6 +11,7 @@ from random_systems import GROUPS, forced, general, random_system, slope, start
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
 from geonh.groups import SO3, Translations
+from geonh.integrators import DLA, Feedback, Result
 from geonh.integrators.base import Clock, Equations, Guarantees, ImplicitIntegrator, Integrator, NextStep, no_inverse
 from geonh.integrators.node import Outcome, Warm
 from geonh.numerics.newton import Newton
@@ -85,7 +86,7 @@ def test_an_implicit_method_hands_over_its_equations():
 
 @pytest.mark.parametrize(
     "method",
-    [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), gn.integrators.DLA()],
+    [Midpoint(), gn.SymmetricProjection(), gn.Gauss(1), DLA()],
     ids=lambda method: type(method).__name__,
 )
 def test_the_residual_of_a_message_is_that_of_the_equations(method):
@@ -148,7 +149,7 @@ def test_forces_and_controls_are_of_full_order(name):
     options = {"xi0": xi0, "controls": controls}
     method = gn.methods[name].make()
     if name == "feedback":
-        method = gn.integrators.Feedback({"group": 1.0, "constraint": 1.0}, "rk4")  # the energy is not kept
+        method = Feedback({"group": 1.0, "constraint": 1.0}, "rk4")  # the energy is not kept
     exact = gn.mechanics.reference_trajectory(system, [0.0, 1.0], xi0, controls=controls)[1][-1]
     steps = (8, 16) if method.order > 1 else (64, 128)  # of order 1, with a small error beside that of order 2
     errors = [np.abs(gn.solve(system, method, dt=1 / n, n_steps=n, **options).xi[-1] - exact).max() for n in steps]
@@ -178,5 +179,5 @@ def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
         gn.compose(gn.RKMK(4, "exp"), (0.5, 0.5)),
     ):
         run = gn.solve(system, method, xi0=np.zeros(3), dt=0.2, n_steps=100, throw=False)
-        assert run.status is gn.integrators.Result.CHART
+        assert run.status is Result.CHART
         assert Translations(3).dim < len(run)

@@ -8,6 +8,7 @@ from random_systems import OPTIONS, random_system, slope, start
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect, convergence
+from geonh.integrators import DLA, SHAKE, CommutatorFree, Feedback, Lobatto, Newton, RungeKutta
 from geonh.integrators.base import Clock
 from geonh.integrators.composition import COEFFICIENTS, Adjoint
 
@@ -26,15 +27,15 @@ def test_composing():
     assert gn.compose(gn.Gauss(1), COEFFICIENTS["suzuki4"]).order == 4
     assert gn.compose(gn.SymmetricProjection(), "kahan-li6").order == 6
     assert gn.compose(gn.SymmetricProjection("left"), "suzuki4").order == 1
-    assert gn.compose(gn.integrators.Lobatto(2), "suzuki4").order == 4
+    assert gn.compose(Lobatto(2), "suzuki4").order == 4
     assert gn.compose(gn.GNI(), "suzuki4").order == 2  # its multiplier alternates
     assert (gn.Gauss(2) @ gn.Gauss(2)).order == 4
-    assert (gn.Gauss(2) @ gn.integrators.Lobatto(3)).order == 4
+    assert (gn.Gauss(2) @ Lobatto(3)).order == 4
     with pytest.raises(ValueError, match="sum to one"):
         gn.compose(gn.Gauss(1), [0.5, 0.6])
     with pytest.raises(ValueError, match="one of"):
         gn.compose(gn.Gauss(1), "yoshida5")
-    for method in (gn.integrators.DLA(), gn.integrators.SHAKE()):
+    for method in (DLA(), SHAKE()):
         with pytest.raises(ValueError, match="cannot be composed"):
             gn.compose(method, "yoshida4")
         with pytest.raises(ValueError, match="cannot be composed"):
@@ -63,8 +64,8 @@ def test_impulse_of_unequal_substeps(fractions):
 @pytest.mark.parametrize(
     "method",
     [
-        gn.integrators.RungeKutta(project="energy"),
-        pytest.param(gn.integrators.Feedback({"energy": 2.0}, "rk4"), marks=pytest.mark.slow),
+        RungeKutta(project="energy"),
+        pytest.param(Feedback({"energy": 2.0}, "rk4"), marks=pytest.mark.slow),
     ],
     ids=["projected", "feedback"],
 )
@@ -81,10 +82,10 @@ def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
     system, clock = random_system("R3", constant_metric=True), Clock(0.0, 0.02)
     at = start(system)
     for method in (
-        gn.integrators.RungeKutta(project="energy"),
-        gn.integrators.Feedback(1.0, "rk4"),
-        gn.integrators.DLA("left", "left"),
-        gn.integrators.SHAKE(),
+        RungeKutta(project="energy"),
+        Feedback(1.0, "rk4"),
+        DLA("left", "left"),
+        SHAKE(),
     ):
         before = method.first_node(system, clock, jnp.asarray(at["g0"]), jnp.asarray(at["xi0"]))
         state = jax.jit(lambda state, method=method: method.next_node(system, clock, state))(before)
@@ -100,7 +101,7 @@ def test_backwards_in_time_a_memory_is_kept_and_a_next_step_is_turned():
 @pytest.mark.slow
 def test_a_composition_of_methods_with_memory_remembers_for_each():
     system = random_system("SO3")
-    kept, fed = gn.integrators.RungeKutta(project="energy"), gn.integrators.Feedback({"energy": 5.0}, "rk4")
+    kept, fed = RungeKutta(project="energy"), Feedback({"energy": 5.0}, "rk4")
     run = gn.solve(system, fed @ kept, dt=0.02, n_steps=50, **start(system))
     assert np.abs(run.energy - run.energy[0]).max() < 1e-5 * abs(run.energy[0])
     assert len(run.state.memory) == 2
@@ -110,7 +111,7 @@ def test_a_composition_of_methods_with_memory_remembers_for_each():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
-    [gn.RKMK(4), gn.RKMK(6), gn.integrators.CommutatorFree(), gn.integrators.RungeKutta(project="constraint")],
+    [gn.RKMK(4), gn.RKMK(6), CommutatorFree(), RungeKutta(project="constraint")],
     ids=lambda method: type(method).__name__ + str(method.order),
 )
 def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
@@ -130,7 +131,7 @@ def test_the_adjoint_of_a_method_that_is_not_symmetric(method):
 @pytest.mark.xfail(reason="the adjoint puts the momentum on the constraint whatever the method does")
 def test_the_adjoint_of_a_method_off_the_constraint():
     """A Runge–Kutta method that is not projected leaves the constraint, and so must its adjoint."""
-    system, method = random_system("SO3"), gn.integrators.RungeKutta()
+    system, method = random_system("SO3"), RungeKutta()
     assert adjoint_defect(system, method, method.adjoint(), dt=0.2, **start(system)) < 1e-12
 
 
@@ -151,9 +152,9 @@ def test_the_node_of_an_adjoint_has_the_rows_and_the_status_of_its_own_point():
 
 
 def test_methods_without_an_adjoint():
-    kept = gn.integrators.RungeKutta(project="energy")
+    kept = RungeKutta(project="energy")
     with pytest.raises(ValueError, match="no inverse"):
         gn.solve(random_system("SO3"), kept.adjoint(), **start(random_system("SO3")), **OPTIONS)
     with pytest.raises(ValueError, match="has no general adjoint"):
-        Adjoint(method=gn.integrators.SHAKE(), newton=gn.integrators.Newton())
+        Adjoint(method=SHAKE(), newton=Newton())
     assert (kept @ kept).order == 4

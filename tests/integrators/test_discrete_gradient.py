@@ -8,6 +8,7 @@ from random_systems import GROUPS, random_system, same_run, slope, spd, start
 
 import geonh as gn
 from geonh.groups import SO3, Translations
+from geonh.integrators import RATTLE, DiscreteGradient, Feedback
 
 
 def quadratic(gyroscopic, group="SO3", constrained=True):
@@ -44,19 +45,17 @@ def test_a_quadratic_lagrangian_is_seen_in_its_trace():
 def test_energy_of_a_quadratic_lagrangian_with_a_gyroscopic_part(gradient):
     system = quadratic(1.0)
     at = start(system)
-    run = gn.solve(system, gn.integrators.DiscreteGradient(gradient), dt=0.05, n_steps=200, **at)
+    run = gn.solve(system, DiscreteGradient(gradient), dt=0.05, n_steps=200, **at)
     assert np.abs(run.energy - run.energy[0]).max() < 200 * np.spacing(np.abs(run.energy).max() * 4)
     assert np.abs(run.constraint_residual).max() < 1e-13
 
 
 def test_order_with_a_gyroscopic_part():
     system = quadratic(1.0)
-    assert abs(slope(system, gn.integrators.DiscreteGradient(), (20, 40, 80), **start(system)) - 2) <= 0.1
+    assert abs(slope(system, DiscreteGradient(), (20, 40, 80), **start(system)) - 2) <= 0.1
 
 
-@pytest.mark.parametrize(
-    "method", [gn.integrators.DiscreteGradient(), gn.GNI(), gn.Gauss(1)], ids=lambda m: type(m).__name__
-)
+@pytest.mark.parametrize("method", [DiscreteGradient(), gn.GNI(), gn.Gauss(1)], ids=lambda m: type(m).__name__)
 def test_a_lagrangian_and_its_metric_and_potential_are_one_system(method):
     rng = np.random.default_rng(2)
     M, c = spd(rng, 3), rng.normal(size=9)
@@ -69,7 +68,7 @@ def test_a_lagrangian_and_its_metric_and_potential_are_one_system(method):
 
 @pytest.mark.parametrize(
     "method",
-    [gn.integrators.RATTLE(), gn.integrators.Feedback({"constraint": 5.0, "energy": 1.0}, "rk4")],
+    [RATTLE(), Feedback({"constraint": 5.0, "energy": 1.0}, "rk4")],
     ids=["rattle", "feedback"],
 )
 def test_other_methods_for_quadratic_lagrangians_take_it_too(method):
@@ -99,7 +98,7 @@ def test_a_badly_scaled_metric(mass):
     )
     g0 = np.array([0.3, -0.4, 0.2])
     at = {"g0": g0, "xi0": system.project(g0, [1.0, 0.5, 0.0]), "dt": 0.02, "n_steps": 500}
-    for method, bound in ((gn.GNI(), 1e-17), (gn.integrators.DiscreteGradient(), 1e-15)):
+    for method, bound in ((gn.GNI(), 1e-17), (DiscreteGradient(), 1e-15)):
         run = gn.solve(system, method, **at)
         assert np.abs(run.constraint_residual).max() < 1e-15 + bound / mass
     assert np.ptp(run.energy) < 1e-13 + 1e-15 / mass
@@ -122,7 +121,7 @@ def test_from_the_smallest_speeds(gradient, speed):
             base="group",
         )
         xi0 = speed * np.asarray(system.project(None, [1.0, 0.7, -0.2]))
-        run = gn.solve(system, gn.integrators.DiscreteGradient(gradient), xi0=xi0, dt=0.05, n_steps=40)
+        run = gn.solve(system, DiscreteGradient(gradient), xi0=xi0, dt=0.05, n_steps=40)
         assert np.abs(run.energy - run.energy[0]).max() < 1e-14
         if potential is None:
             np.testing.assert_allclose(np.abs(run.xi).max(axis=1), np.abs(xi0).max(), rtol=0.2)
@@ -132,17 +131,17 @@ def test_from_the_smallest_speeds(gradient, speed):
 
 def test_affine_constraints_and_general_lagrangians_are_refused():
     with pytest.raises(ValueError, match="constraints are affine"):
-        gn.integrators.DiscreteGradient().refuse(random_system("SO3", affine=True))
+        DiscreteGradient().refuse(random_system("SO3", affine=True))
     quartic = gn.System(Translations(1), lagrangian=lambda x, v: 0.5 * v @ v + 0.1 * v[0] ** 4)
     with pytest.raises(ValueError, match="quadratic in ξ"):
-        gn.integrators.DiscreteGradient().refuse(quartic)
+        DiscreteGradient().refuse(quartic)
     with pytest.raises(ValueError, match="gradient must be one of"):
-        gn.integrators.DiscreteGradient("mean")
+        DiscreteGradient("mean")
 
 
 @pytest.mark.slow
 def test_itoh_abe_and_its_adjoint_make_a_method_of_order_two():
-    system, method = random_system("SO3"), gn.integrators.DiscreteGradient("itoh-abe")
+    system, method = random_system("SO3"), DiscreteGradient("itoh-abe")
     both = method.adjoint() @ method
     assert both.order == 2
     assert abs(slope(system, both, (20, 40, 80), **start(system, speed=1.0)) - 2) <= 0.15
@@ -156,9 +155,7 @@ def test_a_run_is_differentiable():
     at = start(system)
 
     def end(shift):
-        run = gn.integrate(
-            system, gn.integrators.DiscreteGradient(), g0=at["g0"], xi0=at["xi0"] * (1 + shift), dt=0.05, n_steps=4
-        )
+        run = gn.integrate(system, DiscreteGradient(), g0=at["g0"], xi0=at["xi0"] * (1 + shift), dt=0.05, n_steps=4)
         return jnp.sum(run.p_minus[-1] ** 2)
 
     run = jax.jit(end)

@@ -9,6 +9,7 @@ from random_systems import random_system, slope, start
 import geonh as gn
 from geonh.groups import SO3
 from geonh.groups.retraction import Cayley, Exponential
+from geonh.integrators import UserDiscreteLagrangian, Variational
 from geonh.integrators.discretisation import make_rule
 
 
@@ -18,7 +19,7 @@ def users(R, W, h):
     return 0.5 * zeta @ zeta / h - h * jnp.sum(jnp.cos(R @ W)) + 0.1 * jnp.sin(R[0, 1]) * zeta[0]
 
 
-RULES = ("left", "right", "trapezoid", "midpoint", gn.integrators.UserDiscreteLagrangian(users, symmetric=False))
+RULES = ("left", "right", "trapezoid", "midpoint", UserDiscreteLagrangian(users, symmetric=False))
 NAMES = ("left", "right", "trapezoid", "midpoint", "user's")
 
 
@@ -62,7 +63,7 @@ def test_moser_veselov_is_a_discrete_lagrangian_of_the_user():
     J = np.diag([1.0, 1.7, 2.2])
     dual = 0.5 * np.trace(J) * np.eye(3) - J
     system = gn.System(SO3(), metric=J, base="point")
-    method = gn.integrators.Variational(lambda x, W, h: jnp.trace((jnp.eye(3) - W) @ dual) / h)
+    method = Variational(lambda x, W, h: jnp.trace((jnp.eye(3) - W) @ dual) / h)
     xi0 = np.array([0.3, 1.0, -0.4])
     assert abs(slope(system, method, xi0=xi0) - 2) <= 0.1
     run = gn.solve(system, method, xi0=xi0, dt=0.05, n_steps=400)

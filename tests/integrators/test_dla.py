@@ -7,6 +7,7 @@ from random_systems import OPTIONS, random_system, same_run, slope, start
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
+from geonh.integrators import DLA, Variational
 
 H = OPTIONS["dt"]
 
@@ -14,7 +15,7 @@ H = OPTIONS["dt"]
 @pytest.mark.parametrize(("rule", "constraint"), [("trapezoid", "trapezoid"), ("left", 0.25)])
 def test_the_discrete_principle_holds_at_every_node(rule, constraint):
     """p⁻ − p⁺ annihilates D, φ(x, ζ) = 0, and the momenta are those of the steps on both sides."""
-    system, method = random_system("SO3", affine=True), gn.integrators.DLA(rule, constraint)
+    system, method = random_system("SO3", affine=True), DLA(rule, constraint)
     run, tau = gn.solve(system, method, **start(system), **OPTIONS), method.tau(system)
     group = system.group
 
@@ -31,7 +32,7 @@ def test_the_discrete_principle_holds_at_every_node(rule, constraint):
 
 
 def test_the_defect_sees_the_adjoint_of_a_method_that_looks_ahead():
-    system, method = random_system("R3"), gn.integrators.DLA("left", "left")
+    system, method = random_system("R3"), DLA("left", "left")
     at = start(system)
     assert adjoint_defect(system, method, method, dt=0.05, **at) > 1e-5
     assert adjoint_defect(system, method, method.adjoint(), dt=0.05, **at) < 1e-12
@@ -41,10 +42,7 @@ def test_the_defect_sees_the_adjoint_of_a_method_that_looks_ahead():
 def test_without_constraints_it_is_the_variational_integrator():
     system = random_system("SO3", constrained=False)
     same_run(
-        *(
-            gn.solve(system, m("trapezoid"), **start(system), **OPTIONS)
-            for m in (gn.integrators.DLA, gn.integrators.Variational)
-        ),
+        *(gn.solve(system, m("trapezoid"), **start(system), **OPTIONS) for m in (DLA, Variational)),
         1e-11,
     )
 
@@ -57,7 +55,7 @@ def test_the_symmetric_projection_is_a_dla_method():
     for n in (40, 80):
         a, b = (
             gn.solve(system, m, dt=1 / n, n_steps=n, **start(system))
-            for m in (gn.SymmetricProjection(), gn.integrators.DLA("trapezoid", "trapezoid"))
+            for m in (gn.SymmetricProjection(), DLA("trapezoid", "trapezoid"))
         )
         gaps.append(np.abs(a.g - b.g).max())
     assert abs(np.log2(gaps[0] / gaps[1]) - 2) < 0.3
@@ -67,15 +65,15 @@ def test_the_symmetric_projection_is_a_dla_method():
 @pytest.mark.parametrize(("rule", "constraint", "order"), [("trapezoid", "trapezoid", 2), ("trapezoid", 0.3, 1)])
 def test_orders_on_an_affine_system(rule, constraint, order):
     system, steps = random_system("SO3", affine=True), np.array([40, 80, 160])
-    method = gn.integrators.DLA(rule, constraint)
+    method = DLA(rule, constraint)
     assert method.order == order
     assert abs(slope(system, method, steps * (1 if order == 2 else 8), **start(system, speed=1.0)) - order) <= 0.1
 
 
 def test_wrong_constraints_are_refused():
     with pytest.raises(ValueError, match="constraint must be one of"):
-        gn.integrators.DLA(constraint="centre")
+        DLA(constraint="centre")
     with pytest.raises(ValueError, match="fraction in"):
-        gn.integrators.DLA(constraint=-0.1)
+        DLA(constraint=-0.1)
     with pytest.raises(ValueError, match="for its author to write"):
-        gn.integrators.DLA("left", lambda x, W, h: W[0]).adjoint()
+        DLA("left", lambda x, W, h: W[0]).adjoint()

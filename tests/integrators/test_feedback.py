@@ -9,13 +9,14 @@ from random_systems import forced, random_system, start
 
 import geonh as gn
 from geonh.groups import SO3
+from geonh.integrators import Feedback
 from geonh.systems import catalogue
 
 
 @pytest.mark.parametrize("orthonormal", [True, False])
 def test_the_extended_field_has_its_first_integrals_everywhere(orthonormal):
     system = random_system("SO3")
-    method = gn.integrators.Feedback(1.0, orthonormal=orthonormal)
+    method = Feedback(1.0, orthonormal=orthonormal)
     rng = np.random.default_rng(2)
     g, p = jnp.asarray(start(system)["g0"]), jnp.asarray(rng.normal(size=3))  # off the constraint
     z = jnp.concatenate([g.ravel(), p])
@@ -37,7 +38,7 @@ def test_the_extended_field_is_the_constrained_one_on_the_constraint():
     moving = (system.action.anchor(x, xi), rate)
     expected = jax.jvp(system.momentum, (x, xi), moving)[1]
     for orthonormal in (True, False):
-        field = gn.integrators.Feedback(1.0, orthonormal=orthonormal).field(system, jnp.asarray(0.0), z)
+        field = Feedback(1.0, orthonormal=orthonormal).field(system, jnp.asarray(0.0), z)
         np.testing.assert_allclose(field[9:], expected, atol=1e-12)
         np.testing.assert_allclose(field[:9].reshape(3, 3), SO3().left_tangent(x, xi), atol=1e-12)
 
@@ -45,7 +46,7 @@ def test_the_extended_field_is_the_constrained_one_on_the_constraint():
 def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
     system, method = (
         random_system("SO3"),
-        gn.integrators.Feedback({"group": 30.0, "constraint": 30.0, "energy": 3.0}, "rk4"),
+        Feedback({"group": 30.0, "constraint": 30.0, "energy": 3.0}, "rk4"),
     )
     at = start(system)
     z = jnp.concatenate([1.03 * jnp.asarray(at["g0"]).ravel(), jnp.asarray(at["xi0"]) + 0.1])
@@ -62,7 +63,7 @@ def test_feedback_by_a_solver_of_diffrax():
     entry = catalogue["suslov"]
     system, begin = entry.system(), entry.start(entry.system())
     ours, theirs = (
-        gn.solve(system, gn.integrators.Feedback(10.0, s), xi0=begin.xi0, dt=0.01, n_steps=200)
+        gn.solve(system, Feedback(10.0, s), xi0=begin.xi0, dt=0.01, n_steps=200)
         for s in ("dormand-prince", diffrax.Dopri5())
     )
     np.testing.assert_allclose(ours.xi, theirs.xi, atol=1e-13)
@@ -71,11 +72,11 @@ def test_feedback_by_a_solver_of_diffrax():
 def test_feedback_refuses_what_it_is_not_for():
     system = random_system("SO3")
     with pytest.raises(ValueError, match=r"gains are too large for dt = 0\.1.*lower the gains or dt below"):
-        gn.solve(system, gn.integrators.Feedback(1000.0), dt=0.1, n_steps=5, **start(system))
+        gn.solve(system, Feedback(1000.0), dt=0.1, n_steps=5, **start(system))
     with pytest.raises(ValueError, match="no first integral 'enrgy'"):
-        gn.solve(system, gn.integrators.Feedback({"enrgy": 1.0}), dt=0.01, n_steps=5, **start(system))
+        gn.solve(system, Feedback({"enrgy": 1.0}), dt=0.01, n_steps=5, **start(system))
     with pytest.raises(ValueError, match="it has forces"):
-        gn.solve(forced(), gn.integrators.Feedback(1.0), xi0=[0.0, 0.0, 0.0], dt=0.01, n_steps=5)
+        gn.solve(forced(), Feedback(1.0), xi0=[0.0, 0.0, 0.0], dt=0.01, n_steps=5)
     for wrong in ({"solver": "rk5"}, {"gains": -1.0}, {"gains": {"energy": np.nan}}):
         with pytest.raises(ValueError, match=r"solver|gain"):
-            gn.integrators.Feedback(**wrong)
+            Feedback(**wrong)

@@ -8,6 +8,7 @@ from random_systems import GROUPS, controls, forced, general, random_system, slo
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Opposite, Translations
+from geonh.integrators import Variational
 from geonh.integrators.base import Clock
 
 FOUR = ("R3", "SO3", "SE2xT1", "R2xSO3")
@@ -71,7 +72,7 @@ def test_general_lagrangian_with_a_magnetic_term_is_of_second_order():
 
     free = gn.System(Translations(3), lagrangian=lagrangian)
     g0 = np.array([0.1, 0.2, 0.3])
-    assert abs(slope(free, gn.integrators.Variational(), g0=g0, xi0=np.array([0.5, -0.4, 0.3])) - 2) <= 0.1
+    assert abs(slope(free, Variational(), g0=g0, xi0=np.array([0.5, -0.4, 0.3])) - 2) <= 0.1
     bound = gn.System(
         Translations(3), lagrangian=lagrangian, distribution=gn.Distribution(lambda x: [[-x[1], 0.0, 1.0]])
     )
@@ -166,7 +167,7 @@ def test_symmetric_rules_retrace_their_steps(rule):
 def test_variational_refuses_constraints():
     system = random_system("R3", seed=1)
     with pytest.raises(ValueError, match="without constraints"):
-        gn.solve(system, gn.integrators.Variational(), xi0=np.zeros(3), dt=0.1, n_steps=1)
+        gn.solve(system, Variational(), xi0=np.zeros(3), dt=0.1, n_steps=1)
 
 
 @pytest.mark.parametrize("bad", [{"rule": "simpson"}, {"retraction": "log"}, {"start": "guess"}])

@@ -12,6 +12,7 @@ from random_systems import random_system, spd, start, system_for
 import geonh as gn
 from geonh.diagnostics import convergence, reversibility_defect
 from geonh.groups import SO3
+from geonh.integrators import Feedback
 from geonh.integrators.base import Clock
 from geonh.systems import catalogue
 
@@ -41,7 +42,7 @@ def speed(order):
 @functools.cache
 def method(name):
     # The feedback of gain 100 is too fast for the steps that the other methods take.
-    return gn.integrators.Feedback(1.0, "rk4") if name == "feedback" else gn.methods[name].make()
+    return Feedback(1.0, "rk4") if name == "feedback" else gn.methods[name].make()
 
 
 @pytest.mark.parametrize("name", but_slow(set(NAMES) - {*QUICK, *ONE_OF_EACH}))

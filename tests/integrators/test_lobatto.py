@@ -8,6 +8,7 @@ from random_systems import contracting, controls, forced, general, random_system
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
+from geonh.integrators import RATTLE, Lobatto
 
 STEPS = {2: (20, 40, 80), 3: (8, 12, 16, 24), 4: (5, 6, 8, 10)}
 
@@ -25,7 +26,7 @@ STEPS = {2: (20, 40, 80), 3: (8, 12, 16, 24), 4: (5, 6, 8, 10)}
     ],
 )
 def test_orders_on_affine_systems(stages, system):
-    method = gn.integrators.Lobatto(stages)
+    method = Lobatto(stages)
     assert method.order == 2 * stages - 2
     assert abs(slope(system, method, STEPS[stages], **start(system)) - method.order) <= 0.15
 
@@ -35,15 +36,13 @@ def test_orders_on_affine_systems(stages, system):
 def test_orders_with_forces_and_controls(stages):
     at = {"xi0": forced().project(None, [0.8, -0.4, 0.6]), "controls": controls}
     steps = tuple(np.array(STEPS[stages]) // (2 if stages == 4 else 1))
-    assert (
-        abs(slope(forced(), gn.integrators.Lobatto(stages), steps, **at) - gn.integrators.Lobatto(stages).order) <= 0.2
-    )
+    assert abs(slope(forced(), Lobatto(stages), steps, **at) - Lobatto(stages).order) <= 0.2
 
 
 @pytest.mark.parametrize("stages", [2, *(pytest.param(s, marks=pytest.mark.slow) for s in (3, 4))])
 @pytest.mark.parametrize("group", ["R3", pytest.param("SO3", marks=pytest.mark.slow)])
 def test_it_is_its_own_adjoint(group, stages):
-    system, method = random_system(group, affine=True), gn.integrators.Lobatto(stages)
+    system, method = random_system(group, affine=True), Lobatto(stages)
     assert method.adjoint() is method
     assert adjoint_defect(system, method, method, dt=0.05, **start(system)) < 1e-12
 
@@ -52,19 +51,14 @@ def test_it_is_its_own_adjoint(group, stages):
 def test_it_composes():
     """Of order 4 by three stages and of order 6 by Suzuki's sequence of it; of two stages, 4."""
     system = random_system("SO3")
-    assert (
-        abs(slope(system, gn.compose(gn.integrators.Lobatto(2), "suzuki4"), (8, 12, 16, 24), **start(system)) - 4)
-        <= 0.15
-    )
+    assert abs(slope(system, gn.compose(Lobatto(2), "suzuki4"), (8, 12, 16, 24), **start(system)) - 4) <= 0.15
 
 
 def test_two_stages_are_not_rattle():
     """RATTLE's multiplier at the first node is that of the step before; here it is the last one's of the same step."""
     system = random_system("R3", constant_metric=True)
     options = {"dt": 0.03, "n_steps": 60, **start(system)}
-    lobatto, rattle = (
-        gn.solve(system, method, **options) for method in (gn.integrators.Lobatto(2), gn.integrators.RATTLE())
-    )
+    lobatto, rattle = (gn.solve(system, method, **options) for method in (Lobatto(2), RATTLE()))
     gap = np.abs(lobatto.xi - rattle.xi).max()
     assert 1e-6 < gap < 1e-2
 
@@ -77,7 +71,7 @@ def test_nothing_alternates(name, stages):
     system, at = (gn.systems.suslov(), {"xi0": [0.4, 1.0, 0.0]}) if name == "suslov" else contracting()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = gn.solve(system, gn.integrators.Lobatto(stages), dt=0.04, n_steps=2500, **at)
+        run = gn.solve(system, Lobatto(stages), dt=0.04, n_steps=2500, **at)
     first = np.diff(run.xi, axis=0)
     assert np.abs(np.diff(first, axis=0)).max() < 0.5 * np.abs(first).max()
     assert np.abs(run.energy / run.energy[0] - 1).max() < (0.02 if stages == 2 else 1e-4)
@@ -87,9 +81,7 @@ def test_nothing_alternates(name, stages):
 def test_the_way_the_forms_are_written_does_not_matter():
     at = start(random_system("SE2xT1", affine=True, m=2))
     runs = [
-        gn.solve(
-            random_system("SE2xT1", affine=True, m=2, mixed=mixed), gn.integrators.Lobatto(3), dt=0.05, n_steps=40, **at
-        )
+        gn.solve(random_system("SE2xT1", affine=True, m=2, mixed=mixed), Lobatto(3), dt=0.05, n_steps=40, **at)
         for mixed in (False, True)
     ]
     np.testing.assert_allclose(runs[0].g_vector, runs[1].g_vector, rtol=0, atol=1e-11)
@@ -97,4 +89,4 @@ def test_the_way_the_forms_are_written_does_not_matter():
 
 def test_other_numbers_of_stages_are_refused():
     with pytest.raises(ValueError, match="stages must be one of"):
-        gn.integrators.Lobatto(5)
+        Lobatto(5)

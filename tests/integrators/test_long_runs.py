@@ -8,6 +8,7 @@ import pytest
 
 import geonh as gn
 from geonh.diagnostics import drift
+from geonh.integrators import Feedback
 from geonh.systems import catalogue
 
 pytestmark = pytest.mark.slow
@@ -20,11 +21,7 @@ def run(system_name, name, dt, n_steps, save_every):
     entry = catalogue[system_name]
     system = entry.system()
     begin = entry.start(system)
-    method = (
-        gn.integrators.Feedback({"constraint": 20.0, "energy": 2.0}, "rk4")
-        if name == "feedback"
-        else gn.methods[name].make()
-    )
+    method = Feedback({"constraint": 20.0, "energy": 2.0}, "rk4") if name == "feedback" else gn.methods[name].make()
     options = {"g0": begin.g0, "xi0": begin.xi0, "dt": dt, "n_steps": n_steps, "save_every": save_every}
     return gn.solve(system, method, **options)
 

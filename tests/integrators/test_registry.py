@@ -8,6 +8,7 @@ import pytest
 from random_systems import random_system
 
 import geonh as gn
+from geonh.integrators import Variational
 from geonh.integrators.base import Guarantees
 from geonh.integrators.node import NextStep
 from geonh.integrators.registry import method_of
@@ -42,7 +43,7 @@ def test_a_method_by_its_word():
     with pytest.raises(ValueError, match="methods are projected, gni"):
         method_of("§")
     run = gn.solve(random_system("SO3", constrained=False), "variational", xi0=np.zeros(3), dt=0.1, n_steps=1)
-    assert run.method == gn.integrators.Variational()
+    assert run.method == Variational()
 
 
 def test_the_default_of_solve_is_in_the_table():

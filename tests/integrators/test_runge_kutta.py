@@ -6,6 +6,7 @@ from random_systems import controls, forced, random_system, slope, start
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect, drift
+from geonh.integrators import CommutatorFree
 from geonh.systems import catalogue
 
 
@@ -30,9 +31,7 @@ def test_gauss_is_its_own_adjoint_on_a_group(stages):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", [gn.RKMK(6), gn.Gauss(2), gn.integrators.CommutatorFree()], ids=lambda m: type(m).__name__
-)
+@pytest.mark.parametrize("method", [gn.RKMK(6), gn.Gauss(2), CommutatorFree()], ids=lambda m: type(m).__name__)
 def test_orders_with_two_affine_constraints(method):
     system = random_system("SE2xT1", affine=True, m=2)
     steps = (6, 8, 12, 16) if method.order == 6 else (16, 24, 32, 48)

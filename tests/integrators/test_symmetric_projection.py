@@ -10,6 +10,7 @@ from random_systems import OPTIONS, contracting, controls, forced, general, rand
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
 from geonh.groups import SO3, Translations
+from geonh.integrators import Variational
 from geonh.systems import catalogue
 
 PROJECTED = gn.SymmetricProjection()
@@ -95,14 +96,14 @@ def test_the_way_three_forms_are_written_does_not_matter():
 
 def test_without_constraints_it_is_the_variational_integrator_to_the_bit():
     system = random_system("SO3", constrained=False)
-    same_run(*(gn.solve(system, m, **start(system), **OPTIONS) for m in (PROJECTED, gn.integrators.Variational())), 0)
+    same_run(*(gn.solve(system, m, **start(system), **OPTIONS) for m in (PROJECTED, Variational())), 0)
 
 
 @pytest.mark.slow
 def test_without_constraints_but_with_forces_it_is_the_variational_integrator():
     system = gn.System(SO3(), metric=[1.0, 1.5, 2.0], potential=lambda R: R[2, 0], forces=lambda t, R, xi, u: -0.2 * xi)
     at = {"xi0": [0.4, -0.7, 1.0]}
-    same_run(*(gn.solve(system, m, **at, **OPTIONS) for m in (PROJECTED, gn.integrators.Variational())), 1e-13)
+    same_run(*(gn.solve(system, m, **at, **OPTIONS) for m in (PROJECTED, Variational())), 1e-13)
 
 
 # --- what is kept to rounding --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Translations, as_group
+from geonh.integrators import Variational
 from geonh.mechanics.momentum import (
     generator,
     horizontal_symmetries,
@@ -294,7 +295,7 @@ def test_variational_keeps_the_spatial_momentum(group, rule):
     rng = np.random.default_rng(11)
     system = gn.System(group, metric=inertia(rng, group.dim), base="point")
     np.testing.assert_array_equal(horizontal_symmetries(system), np.eye(group.dim))
-    run = gn.solve(system, gn.integrators.Variational(rule), xi0=rng.uniform(-1, 1, group.dim), dt=0.02, n_steps=200)
+    run = gn.solve(system, Variational(rule), xi0=rng.uniform(-1, 1, group.dim), dt=0.02, n_steps=200)
     assert spread(spatial_momentum(group, run.g, run.p)) < 2e-13
 
 
@@ -307,7 +308,7 @@ def test_variational_keeps_the_vertical_momentum_of_a_heavy_top():
         potential=lambda gamma: gamma @ centre,
         base=gn.geometry.AdvectedVector(SO3(), GRAVITY),
     )
-    run = gn.solve(system, gn.integrators.Variational(), xi0=rng.uniform(-1, 1, 3), dt=0.02, n_steps=200)
+    run = gn.solve(system, Variational(), xi0=rng.uniform(-1, 1, 3), dt=0.02, n_steps=200)
     momentum = spatial_momentum(SO3(), run.g, run.p)
     np.testing.assert_allclose(momentum[:, 2], momentum[0, 2], atol=1e-13)
     assert spread(momentum[:, 0]) > 1e-3

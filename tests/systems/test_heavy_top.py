@@ -6,6 +6,7 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SO3
+from geonh.integrators import Variational
 from geonh.systems import catalogue, heavy_top
 from geonh.systems.entry import Start
 from geonh.systems.heavy_top import exact
@@ -86,8 +87,8 @@ def test_closed_form_says_what_it_needs():
     ("method", "parameters"),
     [
         (gn.GNI(), LAGRANGE[1]),
-        (gn.integrators.Variational("midpoint", "exp"), LAGRANGE[2]),
-        (gn.integrators.Variational(), GENERAL),
+        (Variational("midpoint", "exp"), LAGRANGE[2]),
+        (Variational(), GENERAL),
     ],
 )
 def test_momenta_to_rounding_and_energy_to_second_order(method, parameters):
@@ -106,7 +107,7 @@ def test_momenta_to_rounding_and_energy_to_second_order(method, parameters):
 def test_gni_and_variational_are_one_method_without_constraints():
     system, start = heavy_top(**GENERAL), random_start(6)
     one = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=200)
-    other = gn.solve(system, gn.integrators.Variational(), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=200)
+    other = gn.solve(system, Variational(), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=200)
     np.testing.assert_array_equal(one.g, other.g)
 
 

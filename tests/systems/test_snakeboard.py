@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.integrators import Result
 from geonh.systems.snakeboard import controlled_snakeboard, sinusoidal_torques, snakeboard, snakeboard_absolute
 
 
@@ -16,7 +17,7 @@ def test_stops_where_the_constraints_become_dependent():
     ) as caught:
         gn.solve(system, g0=g0, xi0=xi0, dt=0.01, n_steps=100)
     kept = caught.value.trajectory
-    assert kept.status is gn.integrators.Result.RANK
+    assert kept.status is Result.RANK
     assert kept.g[1][-1, 1] < np.pi / 2 < kept.g[1][-1, 1] + 0.011
     assert np.abs(kept.constraint_residual).max() < 1e-14
 
