@@ -1,14 +1,24 @@
-"""Elimination unrolled at trace time against LAPACK, and through JAX's transformations."""
+"""Small dense systems against LAPACK, and through JAX's transformations."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from geonh.numerics.scalarize import scalarize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geonh.numerics.linear import UNROLLED, UNROLLED_ON_SCALARS, det, gram_schmidt, solve, solve_spd
+from geonh.numerics.elimination import UNROLLED
+from geonh.numerics.linear import (
+    det,
+    gram_schmidt,
+    orthonormal_forms,
+    pivots,
+    polar,
+    saddle,
+    saddle_inverses,
+    solve,
+    solve_spd,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +55,8 @@ def test_lapack_takes_over_above_the_limit():
     n = UNROLLED + 2
     b = np.arange(n, dtype=float)
     for function, a in ((solve, skewed(n)), (solve_spd, spd(n))):
-        assert "triangular_solve" in str(jax.make_jaxpr(function)(a, b))
         np.testing.assert_allclose(a @ function(a, b), b, atol=1e-10)
     np.testing.assert_allclose(det(jnp.asarray(spd(n))), np.linalg.det(spd(n)), rtol=1e-12)
-    assert "triangular_solve" not in str(jax.make_jaxpr(solve)(spd(UNROLLED), np.ones(UNROLLED)))
 
 
 def test_solve_spd_reads_the_upper_triangle_in_every_dimension():
@@ -85,35 +93,57 @@ def test_derivatives_and_vmap():
     np.testing.assert_allclose(jax.vmap(solve, (0, None))(batch, b), [np.linalg.solve(m, b) for m in batch], rtol=1e-12)
 
 
-ON_ARRAYS_AND_SCALARS = pytest.mark.parametrize("scalars", [False, True], ids=["arrays", "scalars"])
-
-
-@ON_ARRAYS_AND_SCALARS
-@pytest.mark.parametrize("n", [3, UNROLLED + 4, UNROLLED_ON_SCALARS + 2])
-def test_on_scalars_as_on_arrays(n, scalars):
-    a, b = jnp.asarray(skewed(n)), jnp.arange(2.0 * n).reshape(n, 2) / n
-    x = jax.jit(scalarize(solve, 10**5) if scalars else solve)(a, b)
-    np.testing.assert_allclose(a @ x, b, atol=1e-13)
-
-
-@ON_ARRAYS_AND_SCALARS
-def test_derivatives_above_the_limit(scalars):
+def test_derivatives_above_the_limit():
     n = UNROLLED + 2
     a, b, da = jnp.asarray(skewed(n)), jnp.arange(n) / n, jnp.asarray(skewed(n, 7))
-
-    def slope(a, b):
-        return jax.jvp(lambda a: solve(a, b), (a,), (da,))[1], jax.grad(lambda b: solve(a, b).sum())(b)
-
-    along, back = jax.jit(scalarize(slope, 10**5) if scalars else slope)(a, b)
+    along = jax.jvp(lambda a: solve(a, b), (a,), (da,))[1]
+    back = jax.grad(lambda b: solve(a, b).sum())(b)
     inverse = np.linalg.inv(a)
     np.testing.assert_allclose(along, -inverse @ da @ inverse @ b, atol=1e-12)
     np.testing.assert_allclose(back, inverse.T @ np.ones(n), atol=1e-13)
 
 
-def test_on_scalars_there_is_no_lapack_below_its_limit():
-    for n, lapack in ((UNROLLED + 2, False), (UNROLLED_ON_SCALARS + 1, True)):
-        program = str(jax.make_jaxpr(scalarize(solve, 10**5))(jnp.asarray(skewed(n)), jnp.ones(n)))
-        assert ("triangular_solve" in program) == lapack
+@pytest.mark.parametrize(("n", "m"), [(1, 0), (3, 1), (5, 2), (6, 4), (9, 6)])
+def test_the_saddle_system(n, m):
+    rng = np.random.default_rng(n)
+    M, mu, force, right = spd(n), rng.normal(size=(m, n)), rng.normal(size=n), rng.normal(size=m)
+    whole = np.block([[M, -mu.T], [mu, np.zeros((m, m))]])
+    expected = np.linalg.solve(whole, np.concatenate([force, right]))
+    v, lam = saddle(*map(jnp.asarray, (M, mu, force, right)))
+    np.testing.assert_allclose(np.concatenate([v, lam]), expected, atol=1e-12)
+    inverse, raised, schur = saddle_inverses(jnp.asarray(M), jnp.asarray(mu))
+    np.testing.assert_allclose(schur @ (right - mu @ inverse @ force), lam, atol=1e-12)
+    np.testing.assert_allclose(raised, np.linalg.solve(M, mu.T), atol=1e-13)
+
+
+@pytest.mark.parametrize("m", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_polar_factor(m, mirrored):
+    """Against the singular value decomposition, for matrices near orthogonal ones, of either determinant."""
+    rng = np.random.default_rng(m)
+    A = np.linalg.qr(rng.normal(size=(m, m)))[0] @ (np.eye(m) + 0.05 * rng.normal(size=(m, m)))
+    A = A * np.where(np.arange(m) == 0, -1.0 if mirrored else 1.0, 1.0)
+    u, _, vh = np.linalg.svd(A)
+    found = polar(jnp.asarray(A))
+    np.testing.assert_allclose(found, u @ vh, atol=1e-14)
+    np.testing.assert_allclose(found @ found.T, np.eye(m), atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (9, 6), (4, 0)])
+def test_forms_made_orthonormal(n, m):
+    M, mu = spd(n), np.random.default_rng(m).normal(size=(m, n))
+    N, lifts = orthonormal_forms(jnp.asarray(M), jnp.asarray(mu))
+    np.testing.assert_allclose(lifts @ N.T, np.eye(m), atol=1e-13)
+    np.testing.assert_allclose(lifts, N @ np.linalg.inv(M), atol=1e-13)
+    np.testing.assert_allclose(np.linalg.cholesky(mu @ np.linalg.inv(M) @ mu.T) @ N, mu, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 7))
+@settings(max_examples=20, deadline=None)
+def test_pivots_tell_whether_a_matrix_is_positive_definite(seed, n):
+    a = np.random.default_rng(seed).normal(size=(n, n))
+    A = a + a.T + 2 * np.sqrt(n) * np.eye(n)
+    assert bool(np.all(pivots(jnp.asarray(A)) > 0)) == (np.linalg.eigvalsh(A)[0] > 0)
 
 
 def test_gram_schmidt():

@@ -135,7 +135,8 @@ def test_an_inverse_follows_equations_that_change_little(n):
     np.testing.assert_allclose(inverse.reshape(n, n).T @ slope, np.eye(n), atol=0.2)
     along = jnp.linalg.solve(slope, jnp.sin(0.19 + c))  # how the root moves
     learnt, kept = (jnp.linalg.norm(A.reshape(n, n).T @ slope @ along - along) for A in (inverse, first))
-    assert learnt < 0.2 * kept if n <= KEEP else learnt == kept > 0
+    # Measured with other seeds and numbers: 0.01 to 0.28, by where the corrections reach rounding.
+    assert learnt < kept / 3 if n <= KEEP else learnt == kept > 0
 
 
 @pytest.mark.parametrize("n", [3, KEEP + 1])
