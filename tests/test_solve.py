@@ -1,9 +1,5 @@
 """solve, integrate, resume, Trajectory: what goes in, what comes out, and what happens when something is wrong."""
 
-import subprocess
-import sys
-import textwrap
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +8,7 @@ import pytest
 import geonh as gn
 from geonh.groups import SE2, SO3, Translations
 from geonh.integrators import Newton, Result, Variational
+from geonh.numerics import compiled
 from geonh.systems import catalogue
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
@@ -314,17 +311,33 @@ def test_the_users_configuration_stays_and_single_precision_traces_are_refused()
         )
 
 
-def test_without_the_flag_the_result_is_the_same():
-    """In a process that keeps its XLA flags the array step runs; it agrees to rounding."""
-    code = textwrap.dedent("""
-        import geonh as gn
-        from geonh.numerics.engine import WHOLE_LOOPS
-        assert not WHOLE_LOOPS
-        run = gn.solve(gn.systems.chaplygin_sleigh(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=200)
-        print(*[repr(float(v)) for v in run.g[-1]])
-    """)
-    import os
+@pytest.mark.parametrize("save_every", [1, 7])
+@pytest.mark.filterwarnings("ignore::geonh.numerics.compiled.EngineWarning")
+def test_without_the_native_engine_xla_gives_the_same(monkeypatch, save_every):
+    native = sleigh_run(save_every=save_every)
+    assert native.attributes["engine"] == "native"
+    monkeypatch.setattr(compiled.native, "available", lambda: False)
+    for made in (compiled._loop, compiled._map):
+        made.cache_clear()
+    with pytest.warns(compiled.EngineWarning, match="llvmlite is missing"):
+        run = sleigh_run(save_every=save_every)
+    assert run.attributes["engine"] == "XLA"
+    np.testing.assert_array_equal(run.k, native.k)
+    np.testing.assert_allclose(run.g_vector, native.g_vector, atol=1e-13)
+    np.testing.assert_allclose(run.energy, native.energy, atol=1e-13)
+    for made in (compiled._loop, compiled._map):
+        made.cache_clear()
 
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"GEONH_KEEP_XLA_FLAGS": "1"}
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    np.testing.assert_allclose([float(v) for v in out.stdout.split()], sleigh_run().g[-1], atol=1e-13)
+
+def test_what_the_native_engine_has_no_code_for_runs_by_xla():
+    """A potential by singular values."""
+
+    def potential(x):
+        return jnp.sum(jnp.linalg.svd(jnp.eye(3) + jnp.outer(x, x), compute_uv=False)) / 2
+
+    system = gn.System(Translations(3), metric=np.eye(3), potential=potential)
+    with pytest.warns(compiled.EngineWarning, match="has no code for"):
+        run = gn.solve(system, xi0=[0.1, 0.2, 0.3], g0=[1.0, 0.0, 0.5], dt=0.01, n_steps=100)
+    assert run.attributes["engine"] == "XLA"
+    plain = gn.System(Translations(3), metric=np.eye(3), potential=lambda x: x @ x / 2)
+    np.testing.assert_allclose(run.g, gn.solve(plain, xi0=[0.1, 0.2, 0.3], g0=[1.0, 0.0, 0.5], dt=0.01, n_steps=100).g)
