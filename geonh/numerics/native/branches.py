@@ -56,14 +56,12 @@ def _branches(
     function, n = em.function, len(branches)
     end = function.label()
     merged: list[Any] = [em.place(aval) if aval.size > CARRIED else [] for aval in avals]
+    # All comparisons stand before the branches: what is known later must be computed on every way.
+    first = [_taken(em, index, kind, 0, n), *(em.compare("le", kind, index, which) for which in range(1, n - 1))]
     for which, branch in enumerate(branches):
         here, following = function.label(), function.label()
         if which < n - 1:
-            em.branch(
-                _taken(em, index, kind, which, n) if which == 0 else em.compare("le", kind, index, which),
-                here,
-                following,
-            )
+            em.branch(first[which], here, following)
             em.begin(here)
         with em.scope():
             texts = []
