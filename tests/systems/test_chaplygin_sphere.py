@@ -136,8 +136,9 @@ def test_homogeneous_sphere_has_the_reduced_ball_s_discrete_motion(retraction):
     method, n = gn.GNI(retraction=retraction), 1000
     body = gn.solve(sphere, method, g0=(x, R), xi0=xi, dt=0.05, n_steps=n)
     space = gn.solve(ball, method, g0=(x, R), xi0=np.concatenate([xi[:2], R @ xi[2:]]), dt=0.05, n_steps=n)
-    np.testing.assert_allclose(body.g[0], space.g[0], rtol=0, atol=1e-13 * np.sqrt(n))
-    np.testing.assert_allclose(body.g[1], space.g[1], rtol=0, atol=1e-13 * np.sqrt(n))
+    rounding = {"cayley": 1e-13, "exp": 2e-13}[retraction] * np.sqrt(n)  # sine and cosine are good to 1.5 units
+    np.testing.assert_allclose(body.g[0], space.g[0], rtol=0, atol=rounding)
+    np.testing.assert_allclose(body.g[1], space.g[1], rtol=0, atol=rounding)
 
 
 def test_body_axes_are_free():

@@ -15,12 +15,16 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
+from geonh.numerics.native import cache
 from geonh.numerics.native.builder import PREFIX
 from geonh.numerics.native.values import NotLowered
+from geonh.version import __version__
 
 try:
+    import llvmlite
     import llvmlite.binding as llvm
 except ImportError:  # the caller takes another path
     llvm = None
@@ -97,13 +101,21 @@ class Code:
         for name in functions:
             address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
             llvm.add_symbol(PREFIX + name, address)
-        module = llvm.parse_assembly(text)
         name, features = cpu()
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=name, features=features, opt=_effort(text)
         )
-        _optimise(module, machine, text.count("\n"))
-        engine = llvm.create_mcjit_compiler(module, machine)
+        key = cache_key(text)
+        found = cache.read(key)
+        if found is None:
+            module = llvm.parse_assembly(text)
+            module.verify()  # an error here is a defect of this package; later it would end the process
+            _optimise(module, machine, text.count("\n"))
+            engine = llvm.create_mcjit_compiler(module, machine)
+            engine.set_object_cache(notify_func=lambda _, code: cache.write(key, code))
+        else:
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            engine.add_object_file(llvm.ObjectFileRef.from_data(found))
         engine.finalize_object()
         self._engine = engine
         finalizer = weakref.finalize(self, engine.close)
@@ -111,6 +123,26 @@ class Code:
 
     def address(self, name: str) -> int:
         return self._engine.get_function_address(name)
+
+
+@functools.cache
+def _recipe() -> str:
+    """Digest of this file, which says how a text becomes code."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+
+
+def cache_key(text: str) -> str:
+    """What a program's code depends on, as a digest."""
+    parts = (
+        text,
+        *cpu(),
+        llvm.get_default_triple(),
+        llvmlite.__version__,
+        str(llvm.llvm_version_info),
+        __version__,
+        _recipe(),
+    )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _effort(text: str) -> int:
