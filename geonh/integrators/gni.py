@@ -41,6 +41,15 @@ class RuleFlow(DiscreteFlow):
     retraction: Retraction | None
     newton: Newton
 
+    def __init__(
+        self,
+        rule: str | DiscreteLagrangian | Callable = "trapezoid",
+        retraction: str | Retraction = "auto",
+        *,
+        newton: Newton | None = None,
+    ):
+        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), newton or Newton()
+
     @property
     def guarantees(self) -> Guarantees:
         return Guarantees(
@@ -99,9 +108,7 @@ class GNI(RuleFlow, ReflectingFlow):
         newton: Newton | None = None,
         start: str = "multiplier",
     ):
-        self.rule = make_rule(rule)
-        self.retraction = make_retraction(retraction)
-        self.newton = newton or Newton()
+        super().__init__(rule, retraction, newton=newton)
         self.start = start
 
     @property
@@ -123,15 +130,6 @@ class Variational(RuleFlow, ReflectingFlow):
     """
 
     start = "multiplier"
-
-    def __init__(
-        self,
-        rule: str | DiscreteLagrangian | Callable = "trapezoid",
-        retraction: str | Retraction = "auto",
-        *,
-        newton: Newton | None = None,
-    ):
-        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), newton or Newton()
 
     @property
     def guarantees(self) -> Guarantees:

@@ -26,7 +26,6 @@ variational step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,14 +34,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm, no_inverse
-from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
 from geonh.mechanics.system import System
 from geonh.numerics.linear import det, orthonormal_forms, polar, solve_spd
-from geonh.numerics.newton import Newton
 
 
 class SymmetricProjection(RuleFlow):
@@ -62,15 +58,6 @@ class SymmetricProjection(RuleFlow):
     >>> import geonh as gn
     >>> traj = gn.solve(gn.systems.suslov(), gn.SymmetricProjection(), xi0=[0.0, 1.0, 0.0], dt=0.05, n_steps=100)
     """
-
-    def __init__(
-        self,
-        rule: str | DiscreteLagrangian | Callable = "trapezoid",
-        retraction: str | Retraction = "auto",
-        *,
-        newton: Newton | None = None,
-    ):
-        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), newton or Newton()
 
     @property
     def guarantees(self) -> Guarantees:
