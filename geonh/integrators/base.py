@@ -171,17 +171,17 @@ class ImplicitIntegrator(Integrator):
         """What their solution z makes of it; ``warm.inverse`` and ``found`` of the solve are put in by the base."""
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
-        equations = self.equations(system, clock, state)
-        z, solved, inverse = self.newton.follow(
-            equations.residual, equations.guess, state.warm.inverse, equations.scale
-        )
+        z, solved, inverse = self._solution(self.equations(system, clock, state), state)
         made = self.update(system, clock, state, z)
         return made._replace(warm=made.warm._replace(inverse=inverse), found=solved & made.found)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         equations = self.equations(system, clock, state)
-        z = self.newton.follow(equations.residual, equations.guess, state.warm.inverse, equations.scale)[0]
-        return jnp.max(jnp.abs(equations.residual(z)))
+        return jnp.max(jnp.abs(equations.residual(self._solution(equations, state)[0])))
+
+    def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array]:
+        """Root, whether it was found, and the inverse Jacobian to keep."""
+        return self.newton.follow(equations.residual, equations.guess, state.warm.inverse, equations.scale)
 
 
 class RetractingIntegrator(Integrator):

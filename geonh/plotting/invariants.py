@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,9 +94,10 @@ def of_method(note: str, method: str) -> str:
     return "; ".join(kept)
 
 
-def methods_named() -> set[str]:
+@functools.cache
+def methods_named() -> frozenset[str]:
     """Names of the classes of methods, as notes use them."""
-    return {type(method.make()).__name__ for method in methods.values()}
+    return frozenset(type(method.make()).__name__ for method in methods.values())
 
 
 def _constraint_note(trajectory: Any) -> str:
