@@ -161,17 +161,6 @@ class AffineDistribution(Distribution):
         return saddle(M, mu, jnp.zeros(M.shape[0]), self.right_hand_side(x, parameters))[0]
 
 
-def rank_cosine(before: Array, after: Array) -> Array:
-    """det(A Bᵀ)/√(det AAᵀ det BBᵀ) of two row frames of unit-scaled rows: the cosine between their spans.
-
-    Positive while rows that vary continuously stay independent; it changes sign when, between the two, they became
-    dependent (by Cauchy–Binet, it is the cosine between the Plücker vectors).
-    """
-    before = before / jnp.sqrt(jnp.sum(before * before, axis=1, keepdims=True))
-    after = after / jnp.sqrt(jnp.sum(after * after, axis=1, keepdims=True))
-    return det(before @ after.T) / jnp.sqrt(det(before @ before.T) * det(after @ after.T))
-
-
 def _rows(value: Any, name: str) -> Field:
     field = Field(value, name)
     if field.is_constant and isinstance(field.constant, np.ndarray):

@@ -15,17 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.geometry.distribution import rank_cosine
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import pivots
+from geonh.numerics.linear import det, gram_schmidt, pivots
 
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
 
 RANK_COSINE = 1e-6
-"""Between consecutive nodes the cosine of the constraint rows' spans must exceed this; see ``rank_cosine``."""
+"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ) of their orthonormal frames, must exceed
+this: it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the
+cosine between the Plücker vectors)."""
 
 
 class Result(IntEnum):
@@ -79,7 +80,7 @@ class State(NamedTuple):
 
     ``k`` counts steps, so t_k = t0 + k·dt exactly; p⁺ is the momentum that comes in, p⁻ the one that goes out, and
     p̃ = ½(p⁺ + p⁻); ``memory`` is what the method's own equations need besides, a NamedTuple declared in its file;
-    ``warm`` is speed only; ``rows`` are the constraint rows, kept for the rank test; ``status`` is a ``Result``.
+    ``warm`` is speed only; ``rows`` are the constraint rows, orthonormal, for the rank test; ``status`` a ``Result``.
     """
 
     k: ArrayLike
@@ -142,6 +143,7 @@ class Clock(NamedTuple):
 def judge(system: System, before: State | None, made: Outcome) -> State:
     """The node that a step from ``before`` made (None: node 0), with its status."""
     rows = system.rows(system.action.at(made.g))
+    rows = gram_schmidt(rows, jnp.eye(rows.shape[1]))
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
@@ -149,7 +151,7 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(rank_cosine(old_rows, rows) >= RANK_COSINE), Result.RANK),  # nan where a row vanishes
+        (rows.size > 0 and ~(det(old_rows @ rows.T) >= RANK_COSINE), Result.RANK),  # nan where a row vanishes
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)

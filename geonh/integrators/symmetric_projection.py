@@ -86,7 +86,8 @@ class SymmetricProjection(RuleFlow):
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if not system.is_constrained:
             return super().cold(system, clock, k, g, xi)
-        return Warm(clock.dt * xi, no_inverse(xi.size))
+        zeta = clock.dt * xi
+        return Warm(jnp.stack([zeta, zeta]), no_inverse(xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.action.at(state.g)
@@ -108,7 +109,8 @@ class SymmetricProjection(RuleFlow):
             # Brought to ζ by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             return h * solve_spd(M, missing - N.T @ (lifts @ missing) / 2)
 
-        return Equations(mismatch, state.warm.guess, 1e-14 * jnp.abs(h))
+        before, last = state.warm.guess
+        return Equations(mismatch, 2 * last - before, 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)
@@ -117,6 +119,7 @@ class SymmetricProjection(RuleFlow):
             return made
         # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
         # discrete flow swings across the constraint, and the node tells nothing of it.
+        made = made._replace(warm=Warm(jnp.stack([state.warm.guess[1], z])))
         x = system.action.at(state.g)
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
         v = orthonormal_forms(M, system.annihilator(x))[0] @ (z / clock.dt - xi)

@@ -139,7 +139,7 @@ def polar(A: Array) -> Array:
     if m == 2:
         cofactors = jnp.stack([jnp.stack([A[1, 1], -A[1, 0]]), jnp.stack([-A[0, 1], A[0, 0]])])
         sides = A + jnp.where(det(A) < 0, -1.0, 1.0) * cofactors
-        return sides / jnp.sqrt(sides[0] @ sides[0])
+        return sides * (1 / jnp.sqrt(sides[0] @ sides[0]))
     for _ in range(5 if m else 0):
         A = 1.5 * A - 0.5 * A @ (A.T @ A)
     return A
@@ -152,8 +152,8 @@ def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
         for unit, image in found:
             along = image @ row
             row, dual = row - along * unit, dual - along * image
-        length = jnp.sqrt(row @ dual)
-        found.append((row / length, dual / length))
+        scale = 1 / jnp.sqrt(row @ dual)
+        found.append((row * scale, dual * scale))
     return (jnp.stack([a for a, _ in found]), jnp.stack([b for _, b in found])) if found else (rows, duals)
 
 

@@ -33,7 +33,8 @@ KEEP = 6
 SLOW = 0.1
 """it is kept while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
 TRUST = 0.05
-"""of the first correction with a Jacobian from before this factor is believed."""
+"""of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
+the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
@@ -171,7 +172,7 @@ class Newton(eqx.Module):
                     trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
                     inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
-                ratio = jnp.where(first, jnp.where(renew, fresh, 0.0), now / before)
+                ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
                 error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
