@@ -12,7 +12,7 @@ and each method says what leaves the node. GNI and RATTLE reflect, p⁻ = 2p̃ �
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -75,6 +75,8 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
     """One step of a discrete Legendre flow; subclasses give F^±, and what leaves a node."""
 
     newton: eqx.AbstractVar[Newton]
+    predictor: ClassVar[tuple[float, ...]] = (-1.0, 4.0, -6.0, 4.0)
+    """Weights of the last ζ, oldest first, in the guess of the next: exact for a cubic in k."""
 
     @abstractmethod
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
@@ -85,12 +87,18 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         """F⁺(x, ζ) at y = x·τ(ζ), shape=[n]."""
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        return Warm(clock.dt * xi, no_inverse(xi.size, cheap=True))
+        return Warm(jnp.stack([clock.dt * xi] * len(self.predictor)), no_inverse(xi.size, cheap=True))
+
+    def expected(self, state: State) -> Array:
+        """A guess of ζ from the last ones."""
+        return sum((w * zeta for w, zeta in zip(self.predictor, state.warm.guess, strict=True)), jnp.zeros(()))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x, h = system.action.at(state.g), clock.dt
         return Equations(
-            lambda zeta: self.legendre_minus(system, h, x, zeta) - state.p_minus, state.warm.guess, 1e-14 * jnp.abs(h)
+            lambda zeta: self.legendre_minus(system, h, x, zeta) - state.p_minus,
+            self.expected(state),
+            1e-14 * jnp.abs(h),
         )
 
     def flow(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
@@ -101,13 +109,16 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         p_plus = self.legendre_plus(system, h, x, zeta, y)
         middle = average(system, clock, state.k + 1, y, p_plus, self.newton)
         turn = tau.turn(system.group, zeta)
-        return Outcome(g, p_plus, p_plus, warm=Warm(zeta), found=middle.found, turn=turn), middle
+        warm = Warm(jnp.concatenate([state.warm.guess[1:], zeta[None]]))
+        return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn), middle
 
 
 class ReflectingFlow(DiscreteFlow):
     """A flow that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
 
     start: eqx.AbstractVar[str]
+    predictor = (-1.0, 1.0, 1.0)
+    """Exact for a line in k and a part (−1)ᵏ, as 0 = (s − 1)²(s + 1)."""
 
     def __check_init__(self) -> None:
         check_start(self.start)

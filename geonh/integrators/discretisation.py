@@ -63,7 +63,7 @@ class LeftRectangle(DiscreteLagrangian):
     symmetric = False
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        return h * system.lagrangian(x, zeta / h)
+        return h * system.lagrangian(x, zeta * (1 / h))
 
     def adjoint(self) -> DiscreteLagrangian:
         return RightRectangle()
@@ -75,7 +75,7 @@ class RightRectangle(DiscreteLagrangian):
     symmetric = False
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        return h * system.lagrangian(y, zeta / h)
+        return h * system.lagrangian(y, zeta * (1 / h))
 
     def adjoint(self) -> DiscreteLagrangian:
         return LeftRectangle()
@@ -103,7 +103,8 @@ class Trapezoid(DiscreteLagrangian):
     symmetric = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        return h / 2 * (system.lagrangian(x, zeta / h) + system.lagrangian(y, zeta / h))
+        xi = zeta * (1 / h)  # one division for all components
+        return h / 2 * (system.lagrangian(x, xi) + system.lagrangian(y, xi))
 
 
 class Midpoint(DiscreteLagrangian):
@@ -113,7 +114,7 @@ class Midpoint(DiscreteLagrangian):
     needs_exp = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        return h * system.lagrangian(system.action.act(x, tau(system.group, zeta / 2)), zeta / h)
+        return h * system.lagrangian(system.action.act(x, tau(system.group, zeta / 2)), zeta * (1 / h))
 
 
 class UserDiscreteLagrangian(DiscreteLagrangian):

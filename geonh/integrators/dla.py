@@ -102,7 +102,7 @@ class DiscreteConstraint(Precise):
             extra = (system.parameters,) if takes_parameters(self.function, 3, "discrete constraint") else ()
             return jnp.asarray(self.function(x, tau(system.group, zeta), h, *extra))
         points = [x if f == 0 else system.action.act(x, tau(system.group, f * zeta)) for f in self.fractions]
-        values = [system.constraint_residual(point, zeta / h) for point in points]
+        values = [system.constraint_residual(point, zeta * (1 / h)) for point in points]
         return sum(values[1:], values[0]) / len(values)
 
 

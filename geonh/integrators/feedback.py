@@ -37,7 +37,7 @@ from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.linear import orthonormal_forms, saddle
+from geonh.numerics.linear import normals, saddle
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -125,7 +125,7 @@ class Feedback(Integrator):
     def forms(self, system: System, x: Any) -> Array:
         """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
         mu = system.annihilator(x)
-        return orthonormal_forms(system.mass_matrix(x), mu)[0] if self.orthonormal else mu
+        return normals(system.mass_matrix(x), mu, jnp.zeros(len(mu))).rows if self.orthonormal else mu
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
         """c = μM⁻¹(p − π₀), shape=[m]."""

@@ -130,6 +130,7 @@ class Variational(RuleFlow, ReflectingFlow):
     """
 
     start = "multiplier"
+    predictor = DiscreteFlow.predictor  # without constraints nothing alternates
 
     @property
     def guarantees(self) -> Guarantees:

@@ -168,7 +168,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             return left.T @ p, back(p)[0] + left.T @ f
 
         lam = jnp.asarray(_POLYNOMIAL[self.stages]) @ free
-        momenta, slopes = lax.map(stage, (Q, steps / h, lam / h, jnp.asarray(np.sum(a, axis=1))))
+        momenta, slopes = lax.map(stage, (Q, steps * (1 / h), lam * (1 / h), jnp.asarray(np.sum(a, axis=1))))
         start = tau.dtau(group, delta).T @ state.p_minus
         return _Stages(delta, centre, N, start, Q, momenta, slopes)
 

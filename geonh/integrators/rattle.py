@@ -79,11 +79,11 @@ class RATTLE(ReflectingFlow):
         refuse_changing_mass(self, system)
 
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
-        half_step = system.momentum(x, zeta / h)
+        half_step = system.momentum(x, zeta * (1 / h))
         return self.tau(system).pull(system.group, zeta, half_step) - h / 2 * potential_force(system, x)
 
     def legendre_plus(self, system: System, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        half_step = system.momentum(x, zeta / h)
+        half_step = system.momentum(x, zeta * (1 / h))
         return self.tau(system).pull(system.group, -zeta, half_step) + h / 2 * potential_force(system, y)
 
 

@@ -213,8 +213,8 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         delta = jnp.asarray(b / 2) @ K
         sigma = jnp.asarray(a) @ K - delta
         if len(b) == 1:
-            return delta, sigma, K / h
-        return delta, sigma, self._each(lambda s, K: tau.dtau(system.group, -s) @ K / h, sigma, K)
+            return delta, sigma, K * (1 / h)
+        return delta, sigma, self._each(lambda s, K: tau.dtau(system.group, -s) @ K * (1 / h), sigma, K)
 
 
 def explicit(order: int, reference: str) -> Guarantees:

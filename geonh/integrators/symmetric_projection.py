@@ -38,7 +38,7 @@ from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State,
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, orthonormal_forms, polar, solve_spd
+from geonh.numerics.linear import det, polar, solve_spd
 
 
 class SymmetricProjection(RuleFlow):
@@ -72,7 +72,7 @@ class SymmetricProjection(RuleFlow):
         made, x = super().init(system, clock, g0, xi0), system.action.at(g0)
         if not system.is_constrained:
             return made
-        lifts = orthonormal_forms(system.mass_matrix(x), system.annihilator(x))[1]
+        lifts = system.normals(x).lifts
 
         def pull(x: Any) -> Array:
             return lifts @ system.action.coanchor(lambda x: system.lagrangian(x, xi0), x)
@@ -86,8 +86,7 @@ class SymmetricProjection(RuleFlow):
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if not system.is_constrained:
             return super().cold(system, clock, k, g, xi)
-        zeta = clock.dt * xi
-        return Warm(jnp.stack([zeta, zeta]), no_inverse(xi.size))
+        return super().cold(system, clock, k, g, xi)._replace(inverse=no_inverse(xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.action.at(state.g)
@@ -97,20 +96,22 @@ class SymmetricProjection(RuleFlow):
             leaving = leaving + h / 2 * system.force(clock.time(state.k), x, xi, clock.control(state.k))
         if not system.is_constrained:
             return super().equations(system, clock, state._replace(p_minus=leaving))
-        M = system.mass_matrix(x)
-        N, lifts = orthonormal_forms(M, system.annihilator(x))
+        M, (N, lifts, _) = system.mass_matrix(x), system.normals(x)
 
         def mismatch(zeta: Array) -> Array:
             made, middle = self.flow(system, clock, state, zeta)
             y = system.action.at(made.g)
-            N_y, lifts_y = orthonormal_forms(system.mass_matrix(y), system.annihilator(y))
+            N_y, lifts_y, c_y = system.normals(y)
             U = polar((N_y @ lifts.T + lifts_y @ N.T) / 2)
-            missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ (lifts_y @ middle.reaction))
+            if system.is_quadratic and system.forces is None:  # the same number, with less arithmetic
+                kappa = c_y - lifts_y @ (made.p_plus - system.momentum_at_rest(y))
+            else:
+                kappa = lifts_y @ middle.reaction
+            missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
             # Brought to ζ by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             return h * solve_spd(M, missing - N.T @ (lifts @ missing) / 2)
 
-        before, last = state.warm.guess
-        return Equations(mismatch, 2 * last - before, 1e-14 * jnp.abs(h))
+        return Equations(mismatch, self.expected(state), 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)
@@ -119,9 +120,8 @@ class SymmetricProjection(RuleFlow):
             return made
         # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
         # discrete flow swings across the constraint, and the node tells nothing of it.
-        made = made._replace(warm=Warm(jnp.stack([state.warm.guess[1], z])))
         x = system.action.at(state.g)
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
-        v = orthonormal_forms(M, system.annihilator(x))[0] @ (z / clock.dt - xi)
+        v = system.normals(x).rows @ (z * (1 / clock.dt) - xi)
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
         return made._replace(status=jnp.where(4 * v @ v > xi @ M @ xi + reaction, Result.ACROSS.value, 0))

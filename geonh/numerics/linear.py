@@ -120,10 +120,21 @@ def saddle_inverses(M: Array, mu: Array) -> Saddle:
     return Saddle(inverse, raised, solve_spd(mu @ raised, jnp.eye(len(mu))))
 
 
+class Normals(NamedTuple):
+    """Rows of μ in Nξ = c ⇔ μξ = b made orthonormal for M⁻¹ in their order: N and NM⁻¹, shape=[m, n], c, shape=[m]."""
+
+    rows: Array
+    lifts: Array
+    right: Array
+
+
 @jax.jit
-def orthonormal_forms(M: Array, mu: Array) -> tuple[Array, Array]:
-    """N and NM⁻¹, each of shape=[m, n]: the rows of μ made orthonormal for M⁻¹ in their order (Cholesky's factor)."""
-    return _orthonormal(mu, solve_spd(M, mu.T).T)
+def normals(M: Array, mu: Array, b: Array) -> Normals:
+    """The orthonormal form of the constraint μξ = b (by Cholesky's factor of μM⁻¹μᵀ)."""
+    m, n = mu.shape
+    lifts = jnp.concatenate([solve_spd(M, mu.T).T, jnp.zeros((m, 1))], axis=1)
+    rows, lifts = _orthonormal(jnp.concatenate([mu, b[:, None]], axis=1), lifts)
+    return Normals(rows[:, :n], lifts[:, :n], rows[:, n])
 
 
 @jax.jit

@@ -11,7 +11,7 @@ from geonh.numerics.elimination import UNROLLED
 from geonh.numerics.linear import (
     det,
     gram_schmidt,
-    orthonormal_forms,
+    normals,
     pivots,
     polar,
     saddle,
@@ -132,10 +132,13 @@ def test_the_polar_factor(m, mirrored):
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (9, 6), (4, 0)])
 def test_forms_made_orthonormal(n, m):
     M, mu = spd(n), np.random.default_rng(m).normal(size=(m, n))
-    N, lifts = orthonormal_forms(jnp.asarray(M), jnp.asarray(mu))
+    b, xi = np.arange(1.0, m + 1), np.random.default_rng(n).normal(size=n)
+    N, lifts, c = normals(*map(jnp.asarray, (M, mu, b)))
     np.testing.assert_allclose(lifts @ N.T, np.eye(m), atol=1e-13)
     np.testing.assert_allclose(lifts, N @ np.linalg.inv(M), atol=1e-13)
-    np.testing.assert_allclose(np.linalg.cholesky(mu @ np.linalg.inv(M) @ mu.T) @ N, mu, atol=1e-12)
+    root = np.linalg.cholesky(mu @ np.linalg.inv(M) @ mu.T)
+    np.testing.assert_allclose(root @ N, mu, atol=1e-12)
+    np.testing.assert_allclose(root @ (N @ xi - c), mu @ xi - b, atol=1e-12)
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 7))

@@ -25,26 +25,77 @@ LARGEST = 24
 
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    symmetric, out = eqn.params["symmetric"], []
+    out: list[Entry] = []
     if xs[0].shape[-1] > LARGEST:
         raise NotLowered(f"solve with a matrix larger than {LARGEST}")
     As, Bs = (em.entries(x) for x in xs)
     for at in np.ndindex(*As.shape[:-2]):
-        A, B = As[at].tolist(), Bs[at].tolist()
-        n, inverses = len(A), []
-        for k in range(n):
-            inverses.append(em.div(1.0, A[k][k]))
-            for i in range(k + 1, n):
-                factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
-                for j in range(i if symmetric else k + 1, n):
-                    A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
-                B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
-        for i in reversed(range(n)):
-            for j in range(i + 1, n):
-                B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
-            B[i] = [em.mul(x, inverses[i]) for x in B[i]]
-        out += [x for row in B for x in row]
+        out += [x for row in _solved(em, As[at].tolist(), Bs[at].tolist(), eqn.params["symmetric"]) for x in row]
     return [pack(out, eqn.outvars[0].aval.shape)]
+
+
+def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
+    n, inverses = len(A), []
+    for k in range(n):
+        inverses.append(em.div(1.0, A[k][k]))
+        for i in range(k + 1, n):
+            factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
+            for j in range(i if symmetric else k + 1, n):
+                A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
+            B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
+        B[i] = [em.mul(x, inverses[i]) for x in B[i]]
+    return B
+
+
+def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    """Block after block of unknowns that depend on each other, by the zeros that are known; small ones by cofactors."""
+    A, b = em.entries(xs[0]), em.entries(xs[1]).tolist()
+    n = len(b)
+    if n > LARGEST:
+        raise NotLowered(f"solve with a matrix larger than {LARGEST}")
+    needs = np.array([[isinstance(x, str) or x != 0 for x in row] for row in A.tolist()])
+    if not needs.diagonal().all():
+        needs[:] = True
+    for k in range(n):  # now of every length: which unknowns an equation needs by way of others
+        needs |= np.outer(needs[:, k], needs[k])
+    out: list[Entry] = [0.0] * n
+    left = sorted(range(n), key=lambda i: needs[i].sum())
+    while left:
+        block = [i for i in left if needs[left[0], i] and needs[i, left[0]]]
+        left = [i for i in left if i not in block]
+        found = [j for j in range(n) if j not in block and j not in left]
+        right = [em.sub(b[i], _sum(em, [em.mul(A[i, j], out[j]) for j in found])) for i in block]
+        for i, x in zip(block, _block(em, A[np.ix_(block, block)].tolist(), right), strict=True):
+            out[i] = x
+    return [pack(out, (n,))]
+
+
+def _block(em: Emitter, A: list[list[Entry]], b: list[Entry]) -> list[Entry]:
+    n = len(b)
+    if n == 2:
+        cofactors = [[A[1][1], em.neg(A[0][1])], [em.neg(A[1][0]), A[0][0]]]
+    elif n == 3:
+        cofactors = [
+            [
+                em.sub(em.mul(A[j - 2][k - 2], A[j - 1][k - 1]), em.mul(A[j - 2][k - 1], A[j - 1][k - 2]))
+                for j in range(3)
+            ]
+            for k in range(3)
+        ]
+    else:
+        return [x for (x,) in _solved(em, A, [[x] for x in b], False)]
+    scale = em.div(1.0, _sum(em, [em.mul(x, row[0]) for x, row in zip(cofactors[0], A, strict=True)]))
+    return [em.mul(_sum(em, [em.mul(x, y) for x, y in zip(row, b, strict=True)]), scale) for row in cofactors]
+
+
+def _sum(em: Emitter, terms: list[Entry]) -> Entry:
+    total: Entry = 0.0
+    for term in terms:
+        total = em.add(total, term)
+    return total
 
 
 def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -70,18 +121,13 @@ def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         return [em.entries(found)]
     out, (A, b) = [], (xs[0], em.entries(xs[1]).tolist())
     for column in A.T.tolist():
-        total: Entry = 0.0
-        for x, y in zip(column, b, strict=True):
-            total = em.add(total, em.mul(x, y))
-        out.append(total)
+        out.append(_sum(em, [em.mul(x, y) for x, y in zip(column, b, strict=True)]))
     return [pack(out, (n,))]
 
 
 def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     inverse, change, step = (em.entries(x) for x in xs)
-    square: Entry = 0.0
-    for x in change.tolist():
-        square = em.add(square, em.mul(x, x))
+    square = _sum(em, [em.mul(x, x) for x in change.tolist()])
     scale = em.div(1.0, em.maximum("d", square, newton.TINY))
     return [
         pack(
@@ -222,6 +268,7 @@ def _product_in_memory(rows: _Rows) -> None:
 
 NAMED: dict[Any, Callable] = {
     eliminated.primitive: _eliminated,
+    newton.correction.primitive: _correction,
     newton.inverted.primitive: _inverted,
     newton.applied.primitive: _applied,
     newton.with_secant.primitive: _with_secant,
