@@ -75,7 +75,8 @@ class Integrator(Precise):
     3. ``init(system, clock, g0, xi0)`` → ``Outcome`` at node 0, if that is more than p^± = ∂ℓ/∂ξ(x₀, ξ₀).
     4. ``memory``, if its equations need more than g, p⁺ and p⁻: a NamedTuple declared beside it and named by ``holds``,
        made by ``init``, carried by each ``Outcome``. ``NextStep``, the next ζ, is known to the base: such a method is
-       not composed, and run backwards it begins with the step that led to the node; any other memory stays as it is.
+       not composed, and run backwards it begins with the step that led to the node. Memory that belongs to its node
+       composes only with itself and has no general adjoint; with ``holds_constants`` it passes through both as it is.
     5. ``cold(system, clock, k, g, xi)`` → ``Warm``, if it makes guesses from the steps before: those it begins with.
     6. ``refuse(system)`` and ``refuse_start(...)``: raise ValueError, saying why, where the method does not apply.
 
@@ -85,6 +86,8 @@ class Integrator(Precise):
 
     holds: ClassVar[type | None] = None
     """The type of its memory, where it has one."""
+    holds_constants: ClassVar[bool] = False
+    """Whether that is the same at all nodes of a run, as the energy at the start."""
 
     @property
     @abstractmethod

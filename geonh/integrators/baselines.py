@@ -50,14 +50,15 @@ class RungeKutta(Integrator):
     project: str = eqx.field(static=True)
     baumgarte: float = eqx.field(static=True)
     holds = Target
+    holds_constants = True
 
     def __init__(self, scheme: str = "rk4", project: str = "none", baumgarte: float = 0.0):
         if scheme not in SCHEMES:
             raise ValueError(f"scheme must be one of {list(SCHEMES)}, got {scheme!r}")
         if project not in PROJECTIONS:
             raise ValueError(f"project must be one of {list(PROJECTIONS)}, got {project!r}")
-        if not baumgarte >= 0:
-            raise ValueError(f"baumgarte must be a rate ≥ 0, got {baumgarte}")
+        if not 0 <= baumgarte < float("inf"):
+            raise ValueError(f"baumgarte must be a rate ≥ 0 in 1/s, got {baumgarte}")
         self.scheme, self.project, self.baumgarte = scheme, project, float(baumgarte)
 
     @property
@@ -77,6 +78,10 @@ class RungeKutta(Integrator):
                 f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x), linear "
                 "constraints and no forces; use project='constraint'"
             )
+
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        if self.baumgarte and dt < 0:
+            raise ValueError(f"Baumgarte's term repels backwards in time: dt must be > 0, got {dt}, or baumgarte=0")
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made, x = super().init(system, clock, g0, xi0), system.action.at(g0)

@@ -7,7 +7,7 @@ adjoint of b.
 
 Each substep has a warm start of its own, what the same substep found in the last steps. Between substeps of different
 length the impulse at a node of GNI or RATTLE, h(f + μᵀλ), is scaled with the length. A part of it alternates from node
-to node, so beyond order 2 nothing is gained by composing them; methods whose node is a velocity gain.
+to node, so beyond order 2 nothing is promised of composing them; methods whose node is a velocity gain.
 """
 
 from __future__ import annotations
@@ -186,14 +186,14 @@ class Adjoint(ImplicitIntegrator):
     Raises
     ------
     ValueError
-        If the method holds the next step.
+        If the method has a memory that belongs to its node.
     """
 
     method: Integrator
     newton: Newton
 
     def __check_init__(self) -> None:
-        _require_one_step(self.method)
+        _refuse_memory(self.method, "has no general adjoint")
 
     @property
     def guarantees(self) -> Guarantees:
@@ -263,7 +263,9 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     ValueError
         For an unknown name, or fractions that do not sum to one or vanish.
     """
-    _require_one_step(method)
+    _require_method(method)
+    if method.holds is NextStep:
+        raise ValueError(f"{type(method).__name__} holds the next step at a node: it cannot be composed")
     if isinstance(coefficients, str):
         if coefficients not in COEFFICIENTS:
             raise ValueError(f"coefficients must be one of {list(COEFFICIENTS)} or numbers, got {coefficients!r}")
@@ -279,10 +281,20 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
 
-def _require_one_step(method: Integrator) -> None:
-    if method.holds is NextStep:
-        name = type(method).__name__
-        raise ValueError(f"{name} holds the next step at a node: it cannot be composed and has no general adjoint")
+def _require_method(method: Any) -> None:
+    if not isinstance(method, Integrator):
+        raise TypeError(f"a method must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
+
+
+def _refuse_memory(method: Integrator, what: str) -> None:
+    """Raise ValueError if a method holds what belongs to its node, and the step of another would leave behind."""
+    for one in method.members if isinstance(method, Composition) else (method,):
+        if isinstance(one, Composition):
+            _refuse_memory(one, what)
+        elif one.holds is not None and not one.holds_constants:
+            raise ValueError(
+                f"{type(one).__name__} holds {one.holds.__name__} at a node, which belongs to it: it {what}"
+            )
 
 
 def same(a: Integrator, b: Integrator) -> bool:
@@ -292,8 +304,12 @@ def same(a: Integrator, b: Integrator) -> bool:
 
 def pair(a: Integrator, b: Integrator) -> Composition:
     """``a @ b``, a ∘ b at half steps: b over half a step, then a over the other half."""
-    _require_one_step(a)
-    _require_one_step(b)
+    for method in (a, b):
+        _require_method(method)
+        _refuse_memory(method, "cannot be composed with another method")
+    if a.guarantees.node != b.guarantees.node:
+        kinds = " and ".join(f"that of {type(m).__name__} is {m.guarantees.node!r}" for m in (a, b))
+        raise ValueError(f"methods that follow each other must hold the same at a node; {kinds}")
     order = max(2, min(a.order, b.order)) if same(a, b.adjoint()) else min(a.order, b.order)
     return Composition((b, a), (0, 1), (0.5, 0.5), order)
 
@@ -304,7 +320,7 @@ def adjoint(method: Integrator) -> Integrator:
     Raises
     ------
     ValueError
-        If the method holds the next step, and has no adjoint of its own.
+        If the method has a memory that belongs to its node, and no adjoint of its own.
     """
     return method if method.guarantees.symmetric else Adjoint(method=method, newton=Newton())
 

@@ -117,7 +117,7 @@ class ReflectingFlow(DiscreteFlow):
     """A flow that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
 
     start: eqx.AbstractVar[str]
-    predictor = (-1.0, 1.0, 1.0)
+    predictor: ClassVar[tuple[float, ...]] = (-1.0, 1.0, 1.0)
     """Exact for a line in k and a part (−1)ᵏ, as 0 = (s − 1)²(s + 1)."""
 
     def __check_init__(self) -> None:

@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 from jax import Array
 
-from geonh.geometry.field import takes_parameters
+from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
 from geonh.numerics.precision import Precise
@@ -41,7 +41,7 @@ class DiscreteLagrangian(Precise):
 
     def adjoint(self) -> DiscreteLagrangian:
         """l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): that of the adjoint method."""
-        return self if self.symmetric else AdjointRule(self)
+        return self if self.symmetric and not self.needs_exp else AdjointRule(self)
 
     def legendre_minus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
         """F⁻(x, ζ), the outgoing momentum p⁻ at the source, shape=[n]."""
@@ -90,6 +90,10 @@ class AdjointRule(DiscreteLagrangian):
     def symmetric(self) -> bool:  # type: ignore[override]
         return self.rule.symmetric
 
+    @property
+    def needs_exp(self) -> bool:  # type: ignore[override]
+        return self.rule.needs_exp
+
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return -self.rule(system, tau, -h, y, -zeta, x)
 
@@ -125,19 +129,22 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
     function : callable
         l_d, scalar; x is the source's base point, W the group increment.
     symmetric : bool
-        Whether it is its own adjoint; tells the order.
+        Whether it is its own adjoint, l_d(x, W, h) = −l_d(x·W, W⁻¹, −h): then of order 2, else of order 1 at least.
     """
 
     function: Callable
     symmetric: bool = eqx.field(static=True)
 
-    def __init__(self, function: Callable, symmetric: bool = True):
+    def __init__(self, function: Callable, symmetric: bool = False):
         self.function = function
         self.symmetric = symmetric
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         extra = (system.parameters,) if takes_parameters(self.function, 3, "discrete Lagrangian") else ()
-        return self.function(x, tau(system.group, zeta), h, *extra)
+        value = evaluated("discrete Lagrangian", self.function, x, tau(system.group, zeta), h, *extra)
+        if value.shape != ():
+            raise ValueError(f"the discrete Lagrangian l_d(x, W, h) must give a number, got shape {value.shape}")
+        return value
 
 
 RULES: dict[str, type[DiscreteLagrangian]] = {

@@ -37,7 +37,7 @@ from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.linear import normals, saddle
+from geonh.numerics.linear import orthonormal_forms, saddle
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -69,6 +69,7 @@ class Feedback(Integrator):
     solver: Any = eqx.field(static=True)
     orthonormal: bool = eqx.field(static=True)
     holds = Targets
+    holds_constants = True
 
     def __init__(
         self, gains: float | Mapping[str, float] = 100.0, solver: Any = "euler", *, orthonormal: bool = True
@@ -106,7 +107,9 @@ class Feedback(Integrator):
             raise ValueError(f"the energy of {system.name} is not kept (it has forces): leave 'energy' out of gains")
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        """Raise if dt times the fastest rate of the feedback is past the solver's stability."""
+        """Raise if dt times the fastest rate of the feedback is past the solver's stability, or time runs backwards."""
+        if dt < 0:
+            raise ValueError(f"Feedback attracts forwards in time only, and repels backwards: dt must be > 0, got {dt}")
         if not isinstance(self.solver, str):
             return
         stiffness, limit = self.stiffness(system, g0, xi0), SOLVERS[self.solver][2]
@@ -125,7 +128,7 @@ class Feedback(Integrator):
     def forms(self, system: System, x: Any) -> Array:
         """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
         mu = system.annihilator(x)
-        return normals(system.mass_matrix(x), mu, jnp.zeros(len(mu))).rows if self.orthonormal else mu
+        return orthonormal_forms(system.mass_matrix(x), mu, jnp.zeros(len(mu))).rows if self.orthonormal else mu
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
         """c = μM⁻¹(p − π₀), shape=[m]."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 from jax import Array
@@ -61,7 +61,7 @@ class RuleFlow(DiscreteFlow):
         )
 
     def adjoint(self) -> Integrator:
-        return self if self.rule.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())
+        return self if self.guarantees.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())
 
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
         return self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
@@ -77,13 +77,13 @@ class GNI(RuleFlow, ReflectingFlow):
     ----------
     rule : str, DiscreteLagrangian or callable
         "trapezoid" (Störmer–Verlet, order 2), "midpoint" (order 2), "left" (Euler A), "right" (Euler B), or any
-        l_d(x, W, h).
+        l_d(x, W, h): taken to be of order 1, unless ``UserDiscreteLagrangian(l_d, symmetric=True)`` says otherwise.
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
         Tolerance and bound of the implicit solves.
     start : str
-        Momenta at node 0: "multiplier", with the exact λ₀, or "average", p⁻₀ = p̃₀ (λ₀ = 0, as in the papers).
+        Impulse at node 0: "multiplier", with the exact λ₀, or "average", with λ₀ = 0 as in the papers.
 
     Notes
     -----
@@ -130,7 +130,7 @@ class Variational(RuleFlow, ReflectingFlow):
     """
 
     start = "multiplier"
-    predictor = DiscreteFlow.predictor  # without constraints nothing alternates
+    predictor: ClassVar[tuple[float, ...]] = DiscreteFlow.predictor  # without constraints nothing alternates
 
     @property
     def guarantees(self) -> Guarantees:
@@ -140,4 +140,6 @@ class Variational(RuleFlow, ReflectingFlow):
     def refuse(self, system: System) -> None:
         super().refuse(system)
         if system.is_constrained:
-            raise ValueError(f"Variational is for systems without constraints; {system.name} has some: use GNI")
+            raise ValueError(
+                f"Variational is for systems without constraints; {system.name} has some: use SymmetricProjection()"
+            )

@@ -113,7 +113,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     newton: Newton
 
     def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
-        if stages not in IIIA:
+        if not isinstance(stages, int) or stages not in IIIA:
             raise ValueError(f"stages must be one of {list(IIIA)}, got {stages!r}")
         self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
 

@@ -145,7 +145,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     newton: Newton
 
     def __init__(self, stages: int = 2, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
-        if stages not in GAUSS:
+        if not isinstance(stages, int) or stages not in GAUSS:
             raise ValueError(f"stages must be one of {list(GAUSS)}, got {stages!r}")
         self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
 

@@ -47,7 +47,8 @@ class SymmetricProjection(RuleFlow):
     Parameters
     ----------
     rule : str, DiscreteLagrangian or callable
-        "trapezoid" (order 2), "midpoint" (order 2; symmetric with exp), "left", "right" (order 1), or any l_d(x, W, h).
+        "trapezoid" (order 2), "midpoint" (order 2; symmetric with exp), "left", "right" (order 1), or any l_d(x, W, h):
+        taken to be of order 1, unless ``UserDiscreteLagrangian(l_d, symmetric=True)`` says otherwise.
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
@@ -72,7 +73,7 @@ class SymmetricProjection(RuleFlow):
         made, x = super().init(system, clock, g0, xi0), system.action.at(g0)
         if not system.is_constrained:
             return made
-        lifts = system.normals(x).lifts
+        lifts = system.orthonormal_forms(x).lifts
 
         def pull(x: Any) -> Array:
             return lifts @ system.action.coanchor(lambda x: system.lagrangian(x, xi0), x)
@@ -96,12 +97,12 @@ class SymmetricProjection(RuleFlow):
             leaving = leaving + h / 2 * system.force(clock.time(state.k), x, xi, clock.control(state.k))
         if not system.is_constrained:
             return super().equations(system, clock, state._replace(p_minus=leaving))
-        M, (N, lifts, _) = system.mass_matrix(x), system.normals(x)
+        M, (N, lifts, _) = system.mass_matrix(x), system.orthonormal_forms(x)
 
         def mismatch(zeta: Array) -> Array:
             made, middle = self.flow(system, clock, state, zeta)
             y = system.action.at(made.g)
-            N_y, lifts_y, c_y = system.normals(y)
+            N_y, lifts_y, c_y = system.orthonormal_forms(y)
             U = polar((N_y @ lifts.T + lifts_y @ N.T) / 2)
             if system.is_quadratic and system.forces is None:  # the same number, with less arithmetic
                 kappa = c_y - lifts_y @ (made.p_plus - system.momentum_at_rest(y))
@@ -122,6 +123,6 @@ class SymmetricProjection(RuleFlow):
         # discrete flow swings across the constraint, and the node tells nothing of it.
         x = system.action.at(state.g)
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
-        v = system.normals(x).rows @ (z * (1 / clock.dt) - xi)
+        v = system.orthonormal_forms(x).rows @ (z * (1 / clock.dt) - xi)
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
         return made._replace(status=jnp.where(4 * v @ v > xi @ M @ xi + reaction, Result.ACROSS.value, 0))

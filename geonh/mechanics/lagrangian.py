@@ -24,7 +24,7 @@ from geonh.geometry.field import Field, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
 from geonh.groups.base import Point
-from geonh.numerics.linear import Normals, normals, solve_spd
+from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, solve_spd
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
 
@@ -175,9 +175,9 @@ class LagrangianSystem(Precise):
             return jnp.zeros(self.group.dim)
         return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
 
-    def normals(self, x: Any) -> Normals:
+    def orthonormal_forms(self, x: Any) -> OrthonormalForms:
         """The constraint with forms that are orthonormal for M⁻¹."""
-        return normals(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
+        return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
 
     def projected_velocity(self, x: Any, xi: Array) -> Array:
         """Pξ + QY, shape=[n]: the velocity nearest to ξ in the kinetic metric that satisfies the constraints."""

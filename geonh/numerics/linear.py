@@ -120,7 +120,7 @@ def saddle_inverses(M: Array, mu: Array) -> Saddle:
     return Saddle(inverse, raised, solve_spd(mu @ raised, jnp.eye(len(mu))))
 
 
-class Normals(NamedTuple):
+class OrthonormalForms(NamedTuple):
     """Rows of μ in Nξ = c ⇔ μξ = b made orthonormal for M⁻¹ in their order: N and NM⁻¹, shape=[m, n], c, shape=[m]."""
 
     rows: Array
@@ -129,12 +129,12 @@ class Normals(NamedTuple):
 
 
 @jax.jit
-def normals(M: Array, mu: Array, b: Array) -> Normals:
+def orthonormal_forms(M: Array, mu: Array, b: Array) -> OrthonormalForms:
     """The orthonormal form of the constraint μξ = b (by Cholesky's factor of μM⁻¹μᵀ)."""
     m, n = mu.shape
     lifts = jnp.concatenate([solve_spd(M, mu.T).T, jnp.zeros((m, 1))], axis=1)
     rows, lifts = _orthonormal(jnp.concatenate([mu, b[:, None]], axis=1), lifts)
-    return Normals(rows[:, :n], lifts[:, :n], rows[:, n])
+    return OrthonormalForms(rows[:, :n], lifts[:, :n], rows[:, n])
 
 
 @jax.jit

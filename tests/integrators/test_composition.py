@@ -1,5 +1,7 @@
 """Compositions and adjoints: orders, symmetry, the memory and the impulse of the parts, and what is refused."""
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from random_systems import OPTIONS, random_system, slope, start
 import geonh as gn
 from geonh.diagnostics import adjoint_defect, convergence
 from geonh.integrators import DLA, SHAKE, CommutatorFree, Feedback, Lobatto, Newton, RungeKutta
-from geonh.integrators.base import Clock
+from geonh.integrators.base import Clock, Guarantees, ImplicitIntegrator
 from geonh.integrators.composition import COEFFICIENTS, Adjoint
 
 
@@ -158,3 +160,62 @@ def test_methods_without_an_adjoint():
     with pytest.raises(ValueError, match="has no general adjoint"):
         Adjoint(method=SHAKE(), newton=Newton())
     assert (kept @ kept).order == 4
+
+
+# --- what does not follow each other -------------------------------------------------------------------------
+class Remembering(ImplicitIntegrator):
+    """Trapezoid whose slope at the node is kept from the step before."""
+
+    newton: Newton = Newton()
+
+    class Slope(NamedTuple):
+        rate: Any
+
+    holds = Slope
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees(order=2, reference="")
+
+    def equations(self, system, clock, state):
+        raise NotImplementedError
+
+    def update(self, system, clock, state, z):
+        raise NotImplementedError
+
+
+def test_methods_with_another_kind_of_node_do_not_follow_each_other():
+    """The impulse of GNI's node is not in a velocity, and was lost on the way: of order 0."""
+    for a, b in ((gn.Gauss(2), gn.GNI()), (gn.integrators.EulerB(), gn.RKMK(4))):
+        for one, other in ((a, b), (b, a)):
+            with pytest.raises(ValueError, match="must hold the same at a node"):
+                one @ other
+
+
+def test_memory_of_a_node_does_not_pass_through_other_methods():
+    with pytest.raises(ValueError, match="Remembering holds Slope at a node"):
+        Remembering().adjoint()
+    with pytest.raises(ValueError, match="Remembering holds Slope at a node"):
+        gn.Gauss(1) @ Remembering()
+    with pytest.raises(ValueError, match="Remembering holds Slope at a node"):
+        gn.compose(Remembering(), (0.3, 0.7)).adjoint()
+
+
+@pytest.mark.parametrize("wrong", ["gni", None, gn.GNI])
+def test_only_methods_are_composed(wrong):
+    with pytest.raises(TypeError, match="must be an integrator"):
+        gn.compose(wrong, "suzuki4")
+    with pytest.raises(TypeError, match="must be an integrator"):
+        gn.GNI() @ wrong
+
+
+def test_the_midpoint_rule_with_cayley_is_not_its_own_adjoint():
+    """τ(ζ) is not τ(ζ/2)²: symmetric up to O(h⁴), and its adjoint, of the other rule, is exact."""
+    system, method = random_system("SO3"), gn.SymmetricProjection("midpoint")
+    assert not method.guarantees.symmetric
+    assert method.adjoint() != method
+    assert method.adjoint().adjoint() == method
+    assert not gn.compose(method, "suzuki4").guarantees.symmetric
+    at = start(system)
+    assert adjoint_defect(system, method, method, dt=0.2, **at) > 1e-8
+    assert adjoint_defect(system, method, method.adjoint(), dt=0.2, **at) < 1e-12

@@ -46,11 +46,16 @@ def test_a_million_steps_on_the_reversible_contact_oscillator(name):
 
 @pytest.mark.parametrize("name", ["projected", "gni", "dla", "gauss4", "discrete-gradient"])
 def test_without_a_reversing_symmetry(name):
-    """The energy errors of GNI and DLA wander, whatever the step; a discrete gradient has none."""
+    """The energy error of symmetric methods drifts at a rate that falls at least with h²; discrete gradients have none.
+
+    That of the symmetric projection drifts most: at h = 0.1 its energy is 200 times as large in the end.
+    """
     bounds = []
-    for dt in (0.1, 0.05):
+    for dt in (0.05, 0.025):
         trajectory = run("contact-oscillator-nonreversible", name, dt, round(2e4 / dt), 20)
         bounds.append(drift(trajectory.t, trajectory.energy).bound)
-    print(f"\n{name:20s} largest energy error over 2·10⁴ s: {bounds[0]:.2e} at h = 0.1, {bounds[1]:.2e} at h = 0.05")
+    print(f"\n{name:20s} largest energy error over 2·10⁴ s: {bounds[0]:.2e} at h = 0.05, {bounds[1]:.2e} at h = 0.025")
     if name == "discrete-gradient":
         assert np.max(bounds) < 1e-9
+    else:
+        assert bounds[0] > 2.5 * bounds[1]

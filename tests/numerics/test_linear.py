@@ -11,7 +11,7 @@ from geonh.numerics.elimination import UNROLLED
 from geonh.numerics.linear import (
     det,
     gram_schmidt,
-    normals,
+    orthonormal_forms,
     pivots,
     polar,
     saddle,
@@ -133,7 +133,7 @@ def test_the_polar_factor(m, mirrored):
 def test_forms_made_orthonormal(n, m):
     M, mu = spd(n), np.random.default_rng(m).normal(size=(m, n))
     b, xi = np.arange(1.0, m + 1), np.random.default_rng(n).normal(size=n)
-    N, lifts, c = normals(*map(jnp.asarray, (M, mu, b)))
+    N, lifts, c = orthonormal_forms(*map(jnp.asarray, (M, mu, b)))
     np.testing.assert_allclose(lifts @ N.T, np.eye(m), atol=1e-13)
     np.testing.assert_allclose(lifts, N @ np.linalg.inv(M), atol=1e-13)
     root = np.linalg.cholesky(mu @ np.linalg.inv(M) @ mu.T)
