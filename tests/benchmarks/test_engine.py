@@ -360,7 +360,7 @@ class Ensemble:
             positions = np.asarray(jax.vmap(system.group.to_vector)(self.states.g))
         self.arrays = arrays
         self.lanes = native.Lanes(step, row, arrays, example, varies=False)
-        parts = zip(positions, self.states.p_minus, self.states.warm.guess, strict=True)
+        parts = zip(positions, self.states.p_minus, self.states.warm.guess[:, -1], strict=True)
         self.starts = np.stack([of.start(*part) for part in parts])
         self.buffers: dict[int, np.ndarray] = {}
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from geonh.numerics.native import machine
-from geonh.numerics.native.drivers import Arguments, Pace, Program, check_step, table, trace
+from geonh.numerics.native.drivers import Arguments, Pace, Program, check_step, trace
 from geonh.numerics.native.programs import ADVANCE, stepping_loop
 
 
@@ -104,62 +104,75 @@ class Lanes:
         if buffer.shape != expected or buffer.dtype != np.float64 or not buffer.flags.c_contiguous:
             raise ValueError(f"expected a buffer of shape {expected} in double precision, got {buffer.shape}")
         leads = [(n,) if v else () for v in self._varies]
-        constants = self._params.arrays(params, leads=leads)
-        homes = self._state.arrays(states, leads=[(n,)] * len(self._state.types))
-        status, done = np.zeros(n, np.int32), np.zeros(n, np.int64)
-        after = [np.empty_like(x) for x in homes]
-        stop = threading.Event()
+        constants = [
+            self._in_blocks(x) if v else x
+            for x, v in zip(self._params.arrays(params, leads=leads), self._varies, strict=True)
+        ]
+        homes = [self._in_blocks(x) for x in self._state.arrays(states, leads=[(n,)] * len(self._state.types))]
+        n_blocks, beyond = expected[0], -n % self.width
+        status = np.zeros((n_blocks, self.width), np.int32)
+        status[-1:, self.width - beyond :] = 1  # those beyond the last never run
+        done = np.zeros((n_blocks, self.width), np.int64)
+        shared = [not v for v in self._varies]
+        tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
+        workers = min(threads or os.cpu_count() or 1, n_blocks)
+        left, stop = iter(range(n_blocks)), threading.Event()
 
-        def block(first: int) -> None:
-            members = slice(first, min(first + self.width, n))
-            shared = [self._aside(x[members]) if v else x for x, v in zip(constants, self._varies, strict=True)]
-            state = [self._aside(x[members]) for x in homes]
-            statuses, counts = np.ones(self.width, np.int32), np.zeros(self.width, np.int64)
-            m = members.stop - first
-            statuses[:m] = 0  # those beyond the last never run
-            self._advance(shared, state, statuses, counts, buffer[first // self.width], n_nodes * stride, stride, stop)
-            status[members], done[members] = statuses[:m], counts[:m]
-            for x, y in zip(after, state, strict=True):
-                x[members] = np.moveaxis(y, -1, 0)[:m]
+        def work(_: int) -> None:
+            pace = Pace()
+            for b in left:  # a block at a time, so that no thread waits for another's share
+                where = [table[b].ctypes.data for table in tables]
+                self._advance(where, status[b], done[b], buffer[b], n_nodes * stride, stride, pace, stop)
 
-        workers = threads or os.cpu_count() or 1
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                list(pool.map(block, range(0, n, self.width)))
-            finally:
-                stop.set()
-        return Members(self._state.tree(after), status, done)
+        if workers == 1:
+            work(0)
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                try:
+                    list(pool.map(work, range(workers)))
+                finally:
+                    stop.set()
+        after = [self._from_blocks(x, n) for x in homes]
+        return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
 
     def _advance(
         self,
-        params: list[np.ndarray],
-        state: list[np.ndarray],
+        where: list[int],
         status: np.ndarray,
         counts: np.ndarray,
         rows: np.ndarray,
         total: int,
         stride: int,
+        pace: Pace,
         stop: threading.Event,
     ) -> None:
         """All steps of one block."""
-        constants, states, done, pace = table(params), table(state), 0, Pace()
-        while done < total and not status.all() and not stop.is_set():
+        done, codes, counted = 0, status.ctypes.data, counts.ctypes.data
+        first, size = rows.ctypes.data, rows.strides[0]
+        while done < total and not stop.is_set():
             n = min(pace.amount, total - done)
             pace.begin()
-            self._program.call(
-                constants,
-                states,
-                status.ctypes.data,
-                counts.ctypes.data,
-                rows[done // stride :].ctypes.data,
-                n,
-                stride,
-                stride - done % stride,
-            )
+            row = first + done // stride * size
+            self._program.call(*where, codes, counted, row, n, stride, stride - done % stride)
             pace.end()
             done += n
+            if done < total and status.all():
+                return
 
-    def _aside(self, values: np.ndarray) -> np.ndarray:
-        """The values of some members with the member as the last axis, the last member repeated up to the width."""
-        full = np.concatenate([values, np.repeat(values[-1:], self.width - len(values), axis=0)])
-        return np.ascontiguousarray(np.moveaxis(full, 0, -1))
+    def _in_blocks(self, values: np.ndarray) -> np.ndarray:
+        """Values of all members as shape=[blocks, ..., width], the last member repeated up to the width."""
+        full = np.concatenate([values, np.repeat(values[-1:], -len(values) % self.width, axis=0)])
+        blocks = full.reshape(len(full) // self.width, self.width, *values.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+    def _from_blocks(self, blocks: np.ndarray, n: int) -> np.ndarray:
+        return np.moveaxis(blocks, -1, 1).reshape(len(blocks) * self.width, *blocks.shape[1:-1])[:n]
+
+
+def _tables(arrays: list[np.ndarray], shared: list[bool], n_blocks: int) -> np.ndarray:
+    """Addresses of the arrays of each block, shape=[blocks, arrays]."""
+    table = np.zeros((n_blocks, max(len(arrays), 1)), np.uintp)
+    for i, (array, same) in enumerate(zip(arrays, shared, strict=True)):
+        steps = 0 if same or not n_blocks else array.strides[0]
+        table[:, i] = array.ctypes.data + steps * np.arange(n_blocks)
+    return table
