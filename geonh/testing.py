@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 from jax import Array
 
 from geonh.groups.base import LieGroup, Point

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from geonh.numerics.precision import float64
 
@@ -177,7 +177,9 @@ def poincare_section(
             with float64():
                 return float(surface(jax.tree.map(lambda a: a[0], g), xi[0]))
 
-        times.append(ends[1] if s[i + 1] == 0 else brentq(along, *ends, xtol=1e-13 * max(1.0, abs(ends[1]))))
+        times.append(
+            ends[1] if s[i + 1] == 0 else scipy.optimize.brentq(along, *ends, xtol=1e-13 * max(1.0, abs(ends[1])))
+        )
     t = np.array(times)
     names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
     g, xi = trajectory.interpolate(t) if len(t) else (trajectory.g, trajectory.xi)

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
-from scipy.integrate import solve_ivp
 
 from geonh.groups.base import LieGroup
 from geonh.mechanics.equations import accelerations
@@ -149,7 +149,9 @@ class FreeMotions:
             return result
 
         with float64():
-            solution = solve_ivp(slope, (0.0, 1.0), state.ravel(), method="DOP853", rtol=RTOL, atol=ATOL)
+            solution = scipy.integrate.solve_ivp(
+                slope, (0.0, 1.0), state.ravel(), method="DOP853", rtol=RTOL, atol=ATOL
+            )
         if not solution.success:
             raise RuntimeError(f"the free motion of {self.system.name} could not be integrated: {solution.message}")
         end = solution.y[:, -1].reshape(state.shape)

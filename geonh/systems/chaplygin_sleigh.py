@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.integrate import quad_vec
+import scipy
 
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2
@@ -77,7 +77,7 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
 
     position, here, points = np.array([x0, y0]), 0.0, []
     for s in t:
-        position = position + quad_vec(slope, here, s, epsabs=1e-13, epsrel=1e-13)[0]
+        position = position + scipy.integrate.quad_vec(slope, here, s, epsabs=1e-13, epsrel=1e-13)[0]
         here = s
         points.append(position)
     g = np.concatenate([np.asarray(heading(t))[:, None], np.stack(points)], axis=1)

@@ -24,9 +24,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate import quad_vec
-from scipy.spatial.transform import Rotation
-from scipy.special import ellipj, ellipkinc
+import scipy
 
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
@@ -125,10 +123,10 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     u1, u2 = middle - half, middle + half
     k2, kappa = (u2 - u1) / (u3 - u1), np.sqrt(mgl * (u3 - u1) / (2 * A))
     ratio = 0.0 if u2 == u1 else np.clip((u0 - u1) / (u2 - u1), 0.0, 1.0)
-    phase0 = np.copysign(ellipkinc(np.arcsin(np.sqrt(ratio)), k2), slope0)
+    phase0 = np.copysign(scipy.special.ellipkinc(np.arcsin(np.sqrt(ratio)), k2), slope0)
 
     def nutation(s: Any) -> tuple[Any, Any]:
-        sn, cn, dn, _ = ellipj(kappa * np.asarray(s) + phase0, k2)
+        sn, cn, dn, _ = scipy.special.ellipj(kappa * np.asarray(s) + phase0, k2)
         return u1 + (u2 - u1) * sn**2, 2 * kappa * (u2 - u1) * sn * cn * dn
 
     def rates(s: Any) -> np.ndarray:
@@ -138,14 +136,14 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
 
     angles, here, turned = np.array([np.arctan2(R0[0, 2], -R0[1, 2]), np.arctan2(R0[2, 0], R0[2, 1])]), 0.0, []
     for s in t:
-        angles, here = angles + quad_vec(rates, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
+        angles, here = angles + scipy.integrate.quad_vec(rates, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
         turned.append(angles)
     phi, psi = np.stack(turned).T
     u, slope = nutation(t)
     sine, precession = np.sqrt(1 - u**2), rates(t)[:, 0]
     nod = -slope / sine
     xi = [precession * sine * np.sin(psi) + nod * np.cos(psi), precession * sine * np.cos(psi) - nod * np.sin(psi)]
-    R = Rotation.from_euler("ZXZ", np.stack([phi, np.arccos(u), psi], axis=1)).as_matrix()
+    R = scipy.spatial.transform.Rotation.from_euler("ZXZ", np.stack([phi, np.arccos(u), psi], axis=1)).as_matrix()
     return R @ axes.T, np.stack([*xi, np.full_like(u, L3 / C)], axis=1) @ axes.T
 
 

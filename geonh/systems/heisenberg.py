@@ -30,7 +30,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate import quad_vec
+import scipy
 
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Heisenberg, Translations
@@ -157,7 +157,7 @@ def exact_on_group(system: System, start: Start, t: np.ndarray) -> tuple[np.ndar
 
     z, here, area = [], 0.0, g0[2]
     for s in t:
-        area, here = area + quad_vec(area_rate, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
+        area, here = area + scipy.integrate.quad_vec(area_rate, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
         z.append(area)
     path, velocity = plane(t)
     return np.column_stack([path, z]), np.column_stack([velocity, np.zeros(len(t))])

@@ -18,8 +18,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate import solve_ivp
-from scipy.spatial.transform import Rotation
+import scipy
 
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Opposite, Product, Translations
@@ -121,9 +120,11 @@ def attitude(w: Callable[[float], np.ndarray], t: np.ndarray) -> np.ndarray:
             order = np.argsort(np.abs(times))
             span, options = (0.0, times[order[-1]]), {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14}
             found = np.empty((len(times), 4))
-            found[order] = solve_ivp(slope, span, [1.0, 0.0, 0.0, 0.0], t_eval=times[order], **options).y.T
+            found[order] = scipy.integrate.solve_ivp(
+                slope, span, [1.0, 0.0, 0.0, 0.0], t_eval=times[order], **options
+            ).y.T
             q[side] = found[places]
-    return Rotation.from_quat(q[:, [1, 2, 3, 0]]).as_matrix()
+    return scipy.spatial.transform.Rotation.from_quat(q[:, [1, 2, 3, 0]]).as_matrix()
 
 
 def contact_path(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
