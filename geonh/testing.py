@@ -103,6 +103,21 @@ def _on_sample(tree: tuple, arguments: tuple) -> Any:
     return tree[0](*arguments)
 
 
+def _derivatives(functions: tuple[Callable, ...], node: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Whether first and second derivatives at ξ are finite, and how far both modes disagree along η."""
+    xi, eta = node
+
+    def weighted(xi: Array) -> Array:
+        leaves = jax.tree.leaves([function(xi) for function in functions])
+        flat = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
+        return jnp.sum(np.cos(1.0 + np.arange(flat.size)) * flat)
+
+    (value, gradient), (first, curvature) = jax.jvp(jax.value_and_grad(weighted), (xi,), (eta,))
+    finite = jnp.isfinite(value) & jnp.isfinite(first)
+    finite &= jnp.all(jnp.isfinite(gradient)) & jnp.all(jnp.isfinite(curvature))
+    return finite, jnp.abs(gradient @ eta - first) / (1.0 + jnp.max(jnp.abs(gradient)))
+
+
 class _Check:
     """The checks of one group on one set of samples. Each method of the group is compiled once."""
 
@@ -396,30 +411,12 @@ class _Check:
             self._differentiate(log, at)
 
     def _differentiate(self, maps: dict[str, Callable], at: np.ndarray) -> None:
-        at = np.resize(at, (-(-len(at) // 16) * 16, self.group.dim))  # equal shapes for all groups: fewer compilations
-        eta = np.resize(self.eta, at.shape)
-
-        def results(functions: list[Callable], xi: Array, eta: Array) -> tuple[Array, Array]:
-            def weighted(xi: Array) -> Array:
-                leaves = jax.tree.leaves([function(xi) for function in functions])
-                flat = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
-                return jnp.sum(np.cos(1.0 + np.arange(flat.size)) * flat)
-
-            (value, gradient), (first, curvature) = jax.jvp(jax.value_and_grad(weighted), (xi,), (eta,))
-            finite = jnp.isfinite(value) & jnp.isfinite(first)
-            finite &= jnp.all(jnp.isfinite(gradient)) & jnp.all(jnp.isfinite(curvature))
-            return finite, jnp.abs(gradient @ eta - first) / (1.0 + jnp.max(jnp.abs(gradient)))
-
-        def run(functions: list[Callable]) -> tuple[np.ndarray, np.ndarray]:
-            # By JAX itself, whose derivatives users see; not compiled, which for thousands of operations is faster.
-            found = jax.vmap(lambda xi, eta: results(functions, xi, eta))(jnp.asarray(at), jnp.asarray(eta))
-            return np.asarray(found[0]), np.asarray(found[1])
-
-        finite, mismatch = run(list(maps.values()))
+        nodes = at, np.resize(self.eta, at.shape)
+        finite, mismatch = mapped(_derivatives, tuple(maps.values()), nodes)
         if finite.all() and (mismatch <= self.tol).all():
             return
         for name, function in maps.items():  # say which one it is
-            finite, mismatch = run([function])
+            finite, mismatch = mapped(_derivatives, (function,), nodes)
             for xi, good in zip(at, finite, strict=True):
                 self.require(
                     bool(good),
