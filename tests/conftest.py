@@ -1,5 +1,9 @@
 import contextlib
+import os
 from pathlib import Path
+
+# Before JAX is imported. XLA is the reference here, and its optimiser would be most of the time.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
 import pytest
