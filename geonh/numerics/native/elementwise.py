@@ -229,7 +229,8 @@ ELEMENTWISE: dict[str, Rule] = {
     **{
         name: _library(name) for name in ("tan", "exp", "exp2", "expm1", "log", "log1p", "cbrt", "sinh", "cosh", "tanh")
     },
-    **{name: _library(name, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    "atan": _double(elementary.atan),
+    **{name: _library(name, f"arc{name[1:]}") for name in ("asin", "acos", "asinh", "acosh", "atanh")},
     "atan2": _library("atan2", "arctan2"),
     "nextafter": _library("nextafter"),
     "erf": _library("erf", "absent"),
