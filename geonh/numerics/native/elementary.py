@@ -2,7 +2,7 @@
 
 Sine and cosine come together: Cody and Waite's reduction with three fused multiply-adds, then fdlibm's polynomials,
 below 1.5 units in the last place up to 10⁹; beyond it C's library. The arcus tangent: reduced to |r| ≤ tan(π/8) by
-arctan x = φ + arctan r with φ = 0, π/4, π/2, then a polynomial that interpolates at Chebyshev's points, below 2 units in
+arctan x = φ + arctan r with φ = 0, π/4, π/2, then a polynomial through Chebyshev's points, below 2 units in
 the last place. On CPUs without fused multiply-add C's library does it all.
 """
 
