@@ -1,0 +1,63 @@
+"""Long calls of compiled code that a user can interrupt, and interrupts that wait for the right moment."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Out = TypeVar("Out")
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def interruptible(function: Callable[[], Out]) -> Out:
+    """Call a function that stays in compiled code for long, such as a compiler; Ctrl-C is heard meanwhile.
+
+    It runs in a thread of its own, which after a KeyboardInterrupt goes on to its end, its result lost.
+    """
+    if not _in_main_thread():
+        return function()
+    found: list[Out] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(function())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="geonh compiles", daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return found[0]
+
+
+class Interrupts:
+    """While it is entered, Ctrl-C is only noted: ``heard``. A second one raises KeyboardInterrupt as ever.
+
+    Where another program has its own answer to Ctrl-C, or in a thread, nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self.heard = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if _in_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.heard:
+            signal.default_int_handler(number, frame)
+        self.heard = True
