@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -60,37 +60,41 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
     if nodes is None:
         nodes = np.unique(np.linspace(0, len(trajectory) - 1, NODES).astype(np.int64))
     at = jax.tree.map(lambda a: a[nodes], (trajectory.k, trajectory.g, trajectory.xi))
-    values = mapped(_functions, (system, clock), at)
+    values = mapped(_values, (system, clock), at)
     traces = {"geonh": __version__, "jax": jax.__version__}
     node = jax.tree.map(lambda a: a[0], at)
     with float64():
         for name in values:
-            text = str(jax.make_jaxpr(lambda node, name=name: _functions((system, clock), node)[name])(node))
+            text = str(jax.make_jaxpr(lambda node, name=name: _vector(_functions((system, clock), node)[name]()))(node))
             traces[name] = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
     return Known(nodes, values, traces)
 
 
-def _functions(tree: tuple, node: tuple) -> dict[str, Any]:
-    """Values at one node of all that a user gives, as vectors, by the names of the arguments of ``System``."""
+def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
+    """All that a user gives, by the names of the arguments of ``System``, to be evaluated at one node."""
     (system, clock), (k, g, xi) = tree, node
-    x = system.action.at(g)
-    found: dict[str, Any] = {"base": x, "group": system.group.left_tangent(g, xi)}
+    at = system.action.at
+    found: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
     if system.metric is not None:
-        found["metric"] = system.mass_matrix(x)
+        found["metric"] = lambda: system.mass_matrix(at(g))
     else:
-        found["lagrangian"] = system.lagrangian(x, xi)
+        found["lagrangian"] = lambda: system.lagrangian(at(g), xi)
     if system.potential is not None:
-        found["potential"] = system.potential_energy(x)
+        found["potential"] = lambda: system.potential_energy(at(g))
     if system.distribution is not None:
-        found["forms"] = system.annihilator(x)
+        found["forms"] = lambda: system.annihilator(at(g))
     if system.is_affine:
-        found["rhs"] = system.right_hand_side(x)
-    u = None if clock is None else clock.control(k)
-    if u is not None:
-        found["controls"] = u
-    if system.forces is not None and clock is not None:
-        found["forces"] = system.force(clock.time(k), x, xi, u)
-    return {name: _vector(value) for name, value in found.items()}
+        found["rhs"] = lambda: system.right_hand_side(at(g))
+    if clock is not None and clock.controls is not None:
+        found["controls"] = lambda: clock.control(k)
+    if clock is not None and system.forces is not None:
+        found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+    return found
+
+
+def _values(tree: tuple, node: tuple) -> dict[str, Any]:
+    """Their values at one node, as vectors."""
+    return {name: _vector(function()) for name, function in _functions(tree, node).items()}
 
 
 def _vector(tree: Any) -> jax.Array:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 Out = TypeVar("Out")
+_NAME = "geonh: compiled code"
 
 
 def _in_main_thread() -> bool:
@@ -30,12 +31,17 @@ def interruptible(function: Callable[[], Out]) -> Out:
         except BaseException as error:
             raised.append(error)
 
-    thread = threading.Thread(target=run, name="geonh compiles", daemon=True)
+    thread = threading.Thread(target=run, name=_NAME, daemon=True)
     thread.start()
     thread.join()
     if raised:
         raise raised[0]
     return found[0]
+
+
+def busy() -> bool:
+    """Whether a call that was interrupted still goes on."""
+    return any(thread.name == _NAME for thread in threading.enumerate())
 
 
 class Interrupts:
@@ -49,15 +55,24 @@ class Interrupts:
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
-        if _in_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._note)
+        if _in_main_thread():
+            _entered.append(self)
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                self._before = signal.signal(signal.SIGINT, interrupt)
         return self
 
     def __exit__(self, *_: Any) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+        if self in _entered:
+            _entered.remove(self)
 
-    def _note(self, number: int, frame: Any) -> None:
-        if self.heard:
-            signal.default_int_handler(number, frame)
-        self.heard = True
+
+_entered: list[Interrupts] = []
+
+
+def interrupt(number: int, frame: Any) -> None:
+    """What Ctrl-C does: a signal handler, for other signals that are to do the same."""
+    if not _entered or _entered[-1].heard:
+        signal.default_int_handler(number, frame)
+    _entered[-1].heard = True
