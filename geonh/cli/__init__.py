@@ -1,4 +1,4 @@
-"""The command line: ``geonh list``, ``geonh show NAME``, ``geonh run NAME``, ``geonh resume FILE``, ``geonh info FILE``.
+"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``.
 
 Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted, 143
 terminated (of both, what exists is saved).
