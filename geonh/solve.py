@@ -26,6 +26,7 @@ from geonh.mechanics.system import System
 from geonh.netcdf import check_destination
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
+from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import IntegrationError, advance
 from geonh.trajectory import Trajectory
 
@@ -89,6 +90,7 @@ def integrate(
     return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
 
 
+@interrupted_at_once
 def solve(
     system: System,
     method: Integrator | str | None = None,
@@ -173,6 +175,7 @@ def solve(
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
+@interrupted_at_once
 def resume(
     trajectory: Trajectory | str | os.PathLike,
     n_steps: int,

@@ -18,6 +18,7 @@ from geonh.cli.console import err, new_table, numbers, one_line, out, value_text
 from geonh.cli.runs import info, resume, run
 from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
 from geonh.cli.words import entry_of, integrator_of
+from geonh.numerics.waiting import Interrupts
 from geonh.version import __version__
 
 
@@ -27,7 +28,7 @@ class _Commands(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **kwargs)
-        with Termination() as termination:
+        with Interrupts(at_once=True), Termination() as termination:
             code = self._code(*args, **kwargs)
         leave(TERMINATED if termination.asked else code)
 

@@ -27,6 +27,7 @@ from geonh.cli.words import (
     point,
 )
 from geonh.integrators.base import Integrator
+from geonh.numerics.waiting import Interrupts
 from geonh.trajectory import AlternationWarning, Trajectory
 
 MAX_NODES = 20_000_000
@@ -217,7 +218,8 @@ def _carry_out(act: Callable[[], Trajectory], integrator: Integrator, data: Path
     except OSError as error:
         wrong(f"{one_line(str(error))}; what was saved before is in {data}")
     seconds = time.perf_counter() - began
-    save(trajectory, data, None)
+    with Interrupts():  # not while it is saved
+        save(trajectory, data, None)
     show_run(trajectory, integrator, seconds)
     out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
     if picture is not None:

@@ -1,4 +1,4 @@
-"""SIGTERM, by which a batch system ends a run, as Ctrl-C: what exists is saved, and the exit code tells which it was."""
+"""SIGTERM, by which a batch system ends a run, as Ctrl-C: what exists is saved, and the exit code tells which."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def path_of(text: str, option: str) -> Path:
 
 def method_in(file: Trajectory) -> Integrator:
     """The method that a file was made with, if ``geonh run`` can make it."""
-    for name, method in methods.items():
+    for method in methods.values():
         choices = [("rule", RULES), ("retraction", RETRACTIONS)]
         options = [(key, (None, *words)) for key, words in choices if key in method.options]
         for words in itertools.product(*(values for _, values in options)):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
+import functools
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+AGAIN = 0.1
+"""Seconds after which an interrupt that nobody answered comes again."""
+Args = ParamSpec("Args")
 Out = TypeVar("Out")
 _NAME = "geonh: compiled code"
 
@@ -45,13 +50,17 @@ def busy() -> bool:
 
 
 class Interrupts:
-    """While it is entered, Ctrl-C is only noted: ``heard``. A second one raises KeyboardInterrupt as ever.
+    """While it is entered, Ctrl-C is not lost, and comes at the right moment.
+
+    It is only noted, in ``heard``; a second one raises KeyboardInterrupt. Or, if ``at_once``, it raises, and again
+    until it is answered: an exception in a callback of the garbage collector is printed and gone.
 
     Where another program has its own answer to Ctrl-C, or in a thread, nothing is changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = False) -> None:
         self.heard = False
+        self._at_once = at_once
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
@@ -62,10 +71,24 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
         if self in _entered:
             _entered.remove(self)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def answer(self) -> None:
+        again = self.heard
+        self.heard = True
+        if self._at_once:
+            timer = threading.Timer(AGAIN, self._remind)
+            timer.daemon = True
+            timer.start()
+        if again or self._at_once:
+            raise KeyboardInterrupt
+
+    def _remind(self) -> None:
+        if self in _entered:
+            _thread.interrupt_main()
 
 
 _entered: list[Interrupts] = []
@@ -73,6 +96,17 @@ _entered: list[Interrupts] = []
 
 def interrupt(number: int, frame: Any) -> None:
     """What Ctrl-C does: a signal handler, for other signals that are to do the same."""
-    if not _entered or _entered[-1].heard:
+    if not _entered:
         signal.default_int_handler(number, frame)
-    _entered[-1].heard = True
+    _entered[-1].answer()
+
+
+def interrupted_at_once(function: Callable[Args, Out]) -> Callable[Args, Out]:
+    """Decorate a function in which Ctrl-C raises KeyboardInterrupt for certain."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
+        with Interrupts(at_once=True):
+            return function(*args, **kwargs)
+
+    return wrapper
