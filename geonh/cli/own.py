@@ -104,6 +104,7 @@ def _setting(system: System) -> Callable[..., System]:
         if not parameters:
             return system
         new = {key: as_float64(value, key) for key, value in parameters.items()}
+        new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
         return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **new})
 
     keywords = [

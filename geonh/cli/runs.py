@@ -118,10 +118,11 @@ def run(
             _nearest(error, system, place, velocity)
             raise
 
+    told = ""
     if method is None and isinstance(word, str):
         of = "the default" if word == "projected" else "that of its source"
-        out.print(f"method: {word}, {of} (--method NAME takes another: geonh methods)", highlight=False)
-    _carry_out(solve, integrator, data, None if no_figure else picture)
+        told = f"method: {word}, {of} (--method NAME takes another: geonh methods)"
+    _carry_out(solve, integrator, data, None if no_figure else picture, told)
 
 
 def resume(
@@ -206,7 +207,9 @@ def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
         wrong(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
 
 
-def _carry_out(act: Callable[[], Trajectory], integrator: Integrator, data: Path, picture: Path | None) -> None:
+def _carry_out(
+    act: Callable[[], Trajectory], integrator: Integrator, data: Path, picture: Path | None, told: str = ""
+) -> None:
     """Run, show, save, and leave with the code that says how it ended."""
     began = time.perf_counter()
     try:
@@ -220,6 +223,8 @@ def _carry_out(act: Callable[[], Trajectory], integrator: Integrator, data: Path
     seconds = time.perf_counter() - began
     with Interrupts():  # not while it is saved
         save(trajectory, data, None)
+    if told:
+        out.print(told, highlight=False)
     show_run(trajectory, integrator, seconds)
     out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
     if picture is not None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.user_precision
 
 OWN = """
 import jax.numpy as jnp
+import numpy as np
 import geonh as gn
 from geonh.groups import SE2
 from beside import offset
@@ -30,7 +31,7 @@ def sleigh(a=offset, m=1.0):
 def metric(x, p):
     return jnp.diag(p["J"])
 
-ready = gn.System(gn.groups.SO3(), metric=metric, base="point", parameters={"J": [1.0, 2.0, 3.0]}, name="body")
+ready = gn.System(gn.groups.SO3(), metric=metric, base="point", parameters={"J": np.arange(1.0, 4.0)}, name="body")
 broken = lambda: undefined
 number = 5
 xi0 = [0.8, -0.5, 0.0]
@@ -151,14 +152,14 @@ def test_resume_goes_on_to_the_same_bits_and_info_tells(tmp_path):
     np.testing.assert_array_equal(a.energy, b.energy)
     said = geonh("info", part)
     for word in (
-        "chaplygin-sphere on R2×SO(3)",
+        "chaplygin-sphere on R² × SO(3)",
         "J = 0.4,0.6,0.9",
         "60 steps",
-        "SymmetricProjection",
+        "GNI(",
         "success",
         "resume",
     ):
-        assert word in said.output or word == "chaplygin-sphere on R2×SO(3)"
+        assert word in said.output
     said = geonh("resume", part, "--steps", "5", "--set", "m=2", "--no-figure")
     assert said.exit_code == 2
     assert "parameters: m = 1.0 there, 2.0 here" in said.output
