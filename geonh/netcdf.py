@@ -45,7 +45,10 @@ def checked_path(path: str | os.PathLike) -> Path:
     FileError
         For a network address, or what is no path.
     """
-    text = os.fspath(path)
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        raise TypeError(f"a path is needed, text or pathlib.Path, got {path!r}") from None
     if not isinstance(text, str) or "\0" in text or not text:
         raise FileError(f"{text!r} is not a path")
     if "://" in text:
@@ -241,9 +244,18 @@ def _check_seal(path: Path) -> None:
 
 def _without_seal(path: Path) -> str:
     """What is said of a NetCDF file whose end is not ours."""
-    if b"geonh_version" not in path.read_bytes():
+    content = path.read_bytes()
+    if len(content) < _declared_size(content):
+        return f"{path} is cut short: of its {_declared_size(content)} bytes {len(content)} are there"
+    if b"geonh_version" not in content:
         return f"{path} is not a trajectory saved by geonh: it is another program's NetCDF file"
     return (
-        f"{path} is not as geonh wrote it: its digest is missing, so it was cut short, changed by another program, or "
+        f"{path} is not as geonh wrote it: its digest is missing, so it was changed by another program, or "
         "written by a geonh before files had one"
     )
+
+
+def _declared_size(content: bytes) -> int:
+    """How long an HDF5 file says that it is, in its first bytes; 0 where it does not."""
+    place = {0: 40, 2: 28, 3: 28}.get(content[8] if len(content) > 48 else -1)
+    return 0 if place is None else int.from_bytes(content[place : place + 8], "little")

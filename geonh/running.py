@@ -110,6 +110,9 @@ class _Run:
     def so_far(self) -> Trajectory:
         """The trajectory up to the last good node, be it between two that would be saved."""
         rows = self.rows
+        if rows and rows[-1][-1, 0] > self.state.k:  # interrupted between a row and its state
+            rows = [*rows[:-1], rows[-1][rows[-1][:, 0] <= self.state.k]]
+            rows = rows if len(rows[-1]) else rows[:-1]
         if int(self.state.k) > (rows[-1][-1, 0] if rows else self.trajectory.k[-1]):
             with float64():
                 rows = [*rows, np.asarray(_row((self.trajectory.system,), self.state))[None]]

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh import files, tables
+from geonh.alternation import ALTERNATING, AlternationWarning, may_alternate, what_alternates
 from geonh.continuing import Known, as_data, differences, known_of, refuse_another_space, refuse_changes
 from geonh.groups.base import LieGroup, Point
 from geonh.integrators.base import Integrator
@@ -35,13 +36,6 @@ from geonh.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-ALTERNATING = 0.01
-"""Above this an alternating part of the momentum, relative to the largest, is warned of."""
-
-
-class AlternationWarning(UserWarning):
-    """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,38 +238,16 @@ class Trajectory:
                 residual = float(self.method.residual(self.system, self.clock, self.state))
             text += f" (residual of the implicit step {residual:.2g})"
         if self.spoiled_from is not None:
-            text += f"; the run was spoiled before, {self._what_alternates(self.spoiled_from)}"
+            text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text
 
     @cached_property
     def spoiled_from(self) -> float | None:
         """The time from which ``alternation`` exceeds one per cent, or None."""
-        if not self.loaded and not self._may_alternate():
+        if not self.loaded and not may_alternate(self):
             return None
         large = self.alternation > ALTERNATING
         return float(self.t[np.argmax(large)]) if np.any(large) else None
-
-    def _what_alternates(self, since: float) -> str:
-        return (
-            f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches "
-            f"{100 * self.alternation.max():.2g} % of it; a smaller dt does not cure that, SymmetricProjection() (the "
-            "default of solve) or Gauss(2) does"
-        )
-
-    def _may_alternate(self) -> bool:
-        """Whether the jumps of the momentum leave room for an alternating part, at little cost: no wrong no."""
-        half = (self.p_minus - self.p_plus) / 2
-        if self.system is None or self.method is None or not np.any(half):
-            return False
-        if self.method.guarantees.node != "impulse":
-            return False
-        if self.save_every == 1 and len(self) > 2:
-            half = (half[2:] - 2 * half[1:-1] + half[:-2]) / 4  # what alternates stays, what is smooth goes
-        with float64():
-            M = np.asarray(self.system.mass_matrix(self.system.action.at(jax.tree.map(lambda a: a[0], self.g))))
-        to_norm = np.linalg.inv(np.linalg.cholesky(M)).T  # |v|² in the kinetic norm is |v·to_norm|²
-        sizes = [np.square(v @ to_norm).sum(axis=1).max() for v in (half, self.p_plus + self.p_minus)]
-        return bool(sizes[0] > (0.1 * ALTERNATING) ** 2 * sizes[1] / 4)
 
     def warn_if_spoiled(self) -> None:
         """Warn, once, if a part of the momentum alternates.
@@ -288,7 +260,7 @@ class Trajectory:
         if self.spoiled_from is None:
             return
         text = f"{self.attributes['system']} by {self.attributes['method']}: "
-        warnings.warn(text + self._what_alternates(self.spoiled_from), AlternationWarning, stacklevel=4)
+        warnings.warn(text + what_alternates(self, self.spoiled_from), AlternationWarning, stacklevel=5)
 
     @property
     def t(self) -> np.ndarray:
@@ -473,7 +445,9 @@ class Trajectory:
         trajectory = cls(**files.read(path))
         if system is None:
             return trajectory
-        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, None), False)
+        driven = trajectory.attributes["controls"]
+        clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
+        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
         return replace(trajectory, system=system)
 
     def plot(self, **options: Any) -> Any:

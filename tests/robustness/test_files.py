@@ -67,6 +67,14 @@ def test_a_file_cut_short_or_with_other_bytes_after_it_is_refused(path, tmp_path
     refused(damaged)
 
 
+def test_a_file_cut_short_says_so(path, tmp_path):
+    for part in (0.1, 0.5, 0.9):
+        (tmp_path / "cut.nc").write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
+        assert "is cut short: of its" in refused(tmp_path / "cut.nc")
+    (tmp_path / "cut.nc").write_bytes(path.read_bytes()[:-1])
+    assert "its digest is missing" in refused(tmp_path / "cut.nc")
+
+
 @QUICK
 @given(content=st.binary(max_size=300), head=st.sampled_from([b"", b"CDF\x01", b"CDF\x05", b"\x89HDF\r\n\x1a\n"]))
 def test_any_bytes_are_refused(tmp_path, content, head):

@@ -79,9 +79,15 @@ def test_another_system_is_refused_naming_what_is_not_as_it_was(tmp_path, change
         gn.resume(start, 5, system=make(), method=gn.SymmetricProjection())
     if change not in ("constraints", "dimension"):
         assert f"allow_changes=['{change}']" in str(told.value)
-    if by_file:
-        with pytest.raises(ValueError, match="given here" if change == "potential" else "."):
-            gn.Trajectory.load(start, system=make() if change != "forces" else family(a=3))
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_file_is_not_loaded_with_another_system(tmp_path, change):
+    make, words = CHANGED[change]
+    path = gn.solve(family(), **START, n_steps=20).save(tmp_path / "run.nc")
+    assert gn.Trajectory.load(path, system=family()).interpolate([0.05])
+    with pytest.raises(ValueError, match=words):
+        gn.Trajectory.load(path, system=make())
 
 
 def test_a_function_that_differs_only_elsewhere_is_seen_in_its_trace(tmp_path):
