@@ -1,4 +1,4 @@
-"""The part of a momentum that alternates in sign from node to node: whether it has spoiled a run, and what is said of it.
+"""The part of a momentum that alternates in sign from node to node: whether it has spoiled a run, and in words.
 
 Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observables`` measures it.
 """

@@ -107,11 +107,17 @@ def _vector(tree: Any) -> jax.Array:
 def refuse_another_space(trajectory: Trajectory, system: System) -> None:
     """Raise ValueError unless a system is on the group of a trajectory."""
     a, group = trajectory.attributes, system.group
-    theirs = (a["group"], list(a["point_names"]), list(a["velocity_names"]), list(map(list, a["point_shapes"])))
-    ours = (str(group), list(group.point_names), list(group.velocity_names), list(map(list, group.point_shapes)))
+    lists = [list(x) for x in (group.point_names, group.velocity_names, map(list, group.point_shapes))]
+    ours = (str(group), *lists, isinstance(group.identity(), tuple))
+    names = ("point_names", "velocity_names", "point_shapes")
+    theirs = (a["group"], *(list(map(_listed, a[name])) for name in names), a["point_is_tuple"])
     if theirs != ours:
-        names = "" if theirs[0] != ours[0] else f", with components {theirs[1]} there and {ours[1]} here"
-        raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{names}")
+        more = "" if theirs[0] != ours[0] else f", with coordinates {theirs[1:]} there and {ours[1:]} here"
+        raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{more}")
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def differences(trajectory: Trajectory, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:

@@ -197,12 +197,16 @@ def _state(data: Any, attributes: dict[str, Any], n: int, last: int) -> State | 
     kept: dict[str, np.ndarray] = {}
     for name in data.variables:
         if name.startswith("state_"):
-            kind = getattr(data.variables[name].dtype, "kind", "?")
-            kept[unquote(name).removeprefix("state_")] = read_array(data, name, "i" if kind == "i" else "f")
+            label = unquote(name).removeprefix("state_")
+            counts = getattr(data.variables[name].dtype, "kind", "?") == "i" and label.startswith(("memory", "warm"))
+            kept[label] = read_array(data, name, "i" if counts or label == "k" else "f")
     kept.setdefault("rows", np.zeros((0, n)))
-    wrong = [name for name in ("g", "p_plus", "p_minus") if name not in kept or kept[name].ndim != 1]
-    if wrong or len(kept["g"]) != len(attributes["point_names"]) or kept["k"].shape != () or kept["k"] < last:
-        strange(data, f"the state to go on from is not one {wrong or ''}")
+    shapes = {"k": (), "g": (len(attributes["point_names"]),), "p_plus": (n,), "p_minus": (n,)}
+    shapes["rows"] = (len(kept["rows"]) if kept["rows"].ndim else 0, n)
+    wrong = [name for name, shape in shapes.items() if name not in kept or kept[name].shape != shape]
+    wrong = wrong or [name for name in shapes if not np.all(np.isfinite(kept[name]))]
+    if wrong or kept["k"] < last:
+        strange(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
     return State(
         k=np.int64(kept["k"]),
         g=unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),

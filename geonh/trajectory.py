@@ -180,6 +180,8 @@ class Trajectory:
         if isinstance(state.memory, files.Leaves):
             made = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
             state = state._replace(memory=state.memory.like(made.memory), warm=state.warm.like(made.warm))
+            if state.rows.shape != made.rows.shape:
+                raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(made.rows)}")
         bound = replace(self, system=system, method=method, clock=clock, state=state)
         return bound._changed(self, found) if found else bound
 
