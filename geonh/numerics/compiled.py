@@ -174,12 +174,12 @@ class _XlaLoop:
             if stride == 1:
                 empty = np.zeros((PIECE, self.width))
                 wanted = np.asarray(min(n_nodes - saved, PIECE, pace.amount))
-                n, state, status, rows = _by_xla(self._chunk, arrays, state, wanted, empty)
+                n, state, status, rows = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
                 buffer[saved : saved + int(n)] = rows[: int(n)]
                 saved += int(n)
             else:
                 steps = min(stride - since, pace.amount)
-                state, status = _by_xla(self._advance, arrays, state, np.asarray(steps))
+                state, status = _by_xla(self._advance, arrays, state, np.asarray(steps), if_noted=True)
                 since += steps
                 if status == 0 and since == stride:
                     buffer[saved] = _by_xla(self._row, arrays, state)
@@ -188,11 +188,11 @@ class _XlaLoop:
             yield state, int(status), saved
 
 
-def _by_xla(function: Callable, *arguments: Any) -> Any:
+def _by_xla(function: Callable, *arguments: Any, if_noted: bool = False) -> Any:
     """What a function of JAX gives, as NumPy arrays; Ctrl-C is heard while it compiles and runs."""
 
     def call() -> Any:
         with float64():
             return jax.tree.map(np.asarray, function(*arguments))
 
-    return interruptible(call)
+    return interruptible(call, if_noted=if_noted)

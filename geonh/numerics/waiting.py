@@ -20,10 +20,11 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def interruptible(function: Callable[[], Out]) -> Out:
+def interruptible(function: Callable[[], Out], *, if_noted: bool = False) -> Out:
     """Call a function that stays in compiled code for long, such as a compiler; Ctrl-C is heard meanwhile.
 
-    It runs in a thread of its own, which after a KeyboardInterrupt goes on to its end, its result lost.
+    It runs in a thread of its own, which after a KeyboardInterrupt goes on to its end, its result lost. ``if_noted``
+    raises one also for a Ctrl-C that ``Interrupts`` only noted.
     """
     if not _in_main_thread():
         return function()
@@ -38,7 +39,10 @@ def interruptible(function: Callable[[], Out]) -> Out:
 
     thread = threading.Thread(target=run, name=_NAME, daemon=True)
     thread.start()
-    thread.join()
+    while thread.is_alive():
+        thread.join(0.05 if if_noted else None)
+        if if_noted and _entered and _entered[-1].heard:
+            raise KeyboardInterrupt
     if raised:
         raise raised[0]
     return found[0]

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -302,6 +303,27 @@ def test_ctrl_c_is_answered_at_any_moment_whatever_save_every_is(method, seconds
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::geonh.numerics.compiled.EngineWarning")
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0])
+def test_ctrl_c_is_answered_where_xla_runs(seconds):
+    """Where the native engine has no code, while XLA compiles too."""
+    sent = []
+
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def potential(x):
+        return jnp.sum(jnp.linalg.svd(seconds * jnp.eye(3) + jnp.outer(x, x), compute_uv=False)) / 2
+
+    system = gn.System(Translations(3), metric=np.eye(3), potential=potential)
+    threading.Timer(seconds, send).start()
+    run = gn.solve(system, xi0=[0.1, 0.2, 0.3], g0=[1.0, 0, 0.5], dt=1e-4, n_steps=10**9, save_every=10**8)
+    assert time.monotonic() - sent[0] < PATIENCE + 0.5
+    assert run.status is Result.INTERRUPTED
 
 
 COMMAND = [sys.executable, "-c", "from geonh.cli import app; app()"]
