@@ -15,6 +15,7 @@ from geonh.integrators.registry import methods
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
+from geonh.netcdf import FileError
 from geonh.numerics.precision import float64
 from geonh.solve import IntegrationError, integrate, resume, solve
 from geonh.trajectory import Trajectory
@@ -25,6 +26,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "FileError",
     "Gauss",
     "IntegrationError",
     "SymmetricProjection",

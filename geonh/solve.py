@@ -8,9 +8,7 @@ arguments, so none of them compiles anything again. ``integrate`` is the pure co
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,25 +18,19 @@ from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.node import Clock, State
 from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.lagrangian import OFF_GROUP
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped, stepping
+from geonh.netcdf import check_destination
+from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
+from geonh.numerics.waiting import interrupted_at_once
+from geonh.running import IntegrationError, advance
 from geonh.trajectory import Trajectory
 
-CHUNK = 10_000
-"""Nodes of one buffer."""
-
-
-class IntegrationError(RuntimeError):
-    """A run stopped early; ``trajectory`` holds what was computed up to there."""
-
-    def __init__(self, message: str, trajectory: Trajectory):
-        super().__init__(message)
-        self.trajectory = trajectory
+__all__ = ["IntegrationError", "Nodes", "integrate", "resume", "solve"]
 
 
 class Nodes(NamedTuple):
@@ -98,6 +90,7 @@ def integrate(
     return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
 
 
+@interrupted_at_once
 def solve(
     system: System,
     method: Integrator | str | None = None,
@@ -159,16 +152,15 @@ def solve(
     if is_traced(xi0, g0, dt, t0, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     _check_counts(n_steps, save_every)
+    if checkpoint is not None:
+        check_destination(checkpoint)
     refuse(method, system)
     step = float(as_float64(dt, "dt", ()))
     if step == 0:
         raise ValueError("dt must not be zero")
     start = as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
-    if controls is not None and not callable(controls):
-        controls = as_float64(controls, "controls")
-        if controls.shape[0] < n_steps + 1:
-            raise ValueError(f"controls must have n_steps + 1 = {n_steps + 1} rows, got {controls.shape[0]}")
+    controls = _controls(controls, n_steps)
     if start + step == start:
         raise ValueError(f"time stands still: t0 + dt = t0 in float64 with t0 = {start:g} and dt = {step:g}")
     clock = Clock(start, np.float64(step), controls)
@@ -180,16 +172,18 @@ def solve(
     _check_start(system, xi, step, found[1])
     with float64():
         trajectory = Trajectory.begin(system, method, clock, found[0], save_every)
-    return _advance(trajectory, n_steps, throw, progress, checkpoint)
+    return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
+@interrupted_at_once
 def resume(
     trajectory: Trajectory | str | os.PathLike,
     n_steps: int,
     *,
     system: System | None = None,
-    method: Integrator | None = None,
+    method: Integrator | str | None = None,
     controls: Any = None,
+    allow_changes: bool | str | Iterable[str] = False,
     throw: bool = True,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
@@ -203,7 +197,12 @@ def resume(
     n_steps : int
         Further steps.
     system, method, controls : optional
-        Needed after loading from a file, which holds data only.
+        Needed after loading from a file, which holds data only. They must be those of the run: name, parameters and
+        what the functions compute are compared. Controls in an array are those of the whole run, from its first node.
+    allow_changes : bool, str or sequence of str
+        Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
+        "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls". What was read from the nodes
+        so far stays as it is, and ``attributes["changes"]`` tells of the change, in the file too.
     throw, progress, checkpoint
         As in ``solve``.
 
@@ -211,13 +210,40 @@ def resume(
     -------
     Trajectory
         Old and new nodes together.
+
+    Raises
+    ------
+    ValueError
+        If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
     """
+    if checkpoint is not None:
+        check_destination(checkpoint)
     if not isinstance(trajectory, Trajectory):
-        trajectory = Trajectory.load(trajectory, system=system)
+        trajectory = Trajectory.load(trajectory)
     _check_counts(n_steps, trajectory.save_every)
+    if trajectory.state is not None:
+        total = int(trajectory.state.k) + n_steps
+        _check_counts(total, trajectory.save_every)
+        kept = trajectory.clock.controls if trajectory.clock is not None else None
+        controls = _controls(kept if controls is None else controls, total)
     with float64():
-        trajectory = trajectory.bind(system, method, controls)
-    return _advance(trajectory, n_steps, throw, progress, checkpoint)
+        trajectory = trajectory.bind(
+            system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
+        )
+    return advance(trajectory, n_steps, throw, progress, checkpoint)
+
+
+def _controls(controls: Any, n_steps: int) -> Any:
+    """Controls as a function, or as the float64 values at all nodes of the run, or ValueError."""
+    if controls is None or callable(controls):
+        return controls
+    values = as_float64(controls, "controls")
+    if values.ndim == 0 or values.shape[0] < n_steps + 1:
+        got = f"{values.shape[0]}" if values.ndim else "a number"
+        raise ValueError(
+            f"controls must have n_steps + 1 = {n_steps + 1} rows, one for each node from the first on, got {got}"
+        )
+    return values
 
 
 def _check_counts(n_steps: int, save_every: int) -> None:
@@ -279,89 +305,6 @@ def _check_start(system: System, xi: np.ndarray, dt: float, facts: Facts) -> Non
         )
 
 
-def _next(tree: tuple, state: State) -> tuple[State, Array]:
-    """The node after a state, and its status."""
-    system, method, clock = tree
-    new = method.next_node(system, clock, state)
-    return new, new.status
-
-
-def _row(tree: tuple, state: State) -> Array:
-    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
-    position = tree[0].group.to_vector(state.g)
-    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
-
-
-def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
-    """How many nodes to save next, and how many steps apart: those whose k is a multiple of the stride, and the end."""
-    off = k % stride
-    if off or end - k < stride:
-        return 1, min(stride - off, end - k)
-    return min((end - k) // stride, CHUNK), stride
-
-
 def _choose(condition: Array, first: Any, second: Any) -> Any:
     """Entries of ``first`` where the condition holds, else of ``second``."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), first, second)
-
-
-def _advance(
-    trajectory: Trajectory,
-    n_steps: int,
-    throw: bool,
-    progress: bool | Callable[[int, int], None],
-    checkpoint: str | os.PathLike | None,
-) -> Trajectory:
-    """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts."""
-    assert trajectory.state is not None
-    stride, state, status = trajectory.save_every, trajectory.state, Result(int(trajectory.state.status))
-    begun, end = int(state.k), int(state.k) + n_steps
-    loop = stepping(_next, _row, (trajectory.system, trajectory.method, trajectory.clock), state)
-    trajectory = trajectory.on_grid(loop.engine)
-    report, close = _reporter(progress, n_steps)
-    rows: list[np.ndarray] = []
-    last_saved = time.monotonic()
-    try:
-        while int(state.k) < end and status is Result.SUCCESS:
-            n_nodes, leap = _portion(int(state.k), end, stride)
-            buffer = np.empty((n_nodes, loop.width))
-            rows.append(buffer[:0])
-            for piece in loop.pieces(state, n_nodes, leap, buffer):
-                state, status, rows[-1] = piece[0], Result(piece[1]), buffer[: piece[2]]
-                report(int(state.k) - begun, n_steps)
-                if checkpoint is not None and time.monotonic() - last_saved > 60:
-                    trajectory.extended(rows, state, status).save(checkpoint)
-                    last_saved = time.monotonic()
-    except KeyboardInterrupt:
-        status = Result.INTERRUPTED
-    finally:
-        close()
-    if int(state.k) > (rows[-1][-1, 0] if rows and len(rows[-1]) else trajectory.k[-1]):
-        with float64():  # the last good node, between two that would be saved
-            rows.append(np.asarray(_row((trajectory.system,), state))[None])
-    trajectory = trajectory.extended(rows, state, status)
-    trajectory.warn_if_spoiled()
-    if checkpoint is not None:
-        trajectory.save(Path(checkpoint))
-    if throw and status not in (Result.SUCCESS, Result.INTERRUPTED):
-        raise IntegrationError(
-            f"{trajectory.message}; the trajectory up to there is in the error's .trajectory", trajectory
-        )
-    return trajectory
-
-
-def _reporter(progress: bool | Callable[[int, int], None], total: int) -> tuple[Callable[[int, int], None], Callable]:
-    """Function that shows progress, and one that ends the showing."""
-    if callable(progress):
-        return progress, lambda: None
-    if not progress:
-        return (lambda done, total: None), lambda: None
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter))
-    task = bar.add_task("integrating", total=total)
-    bar.start()
-    return (lambda done, total: bar.update(task, completed=done)), bar.stop

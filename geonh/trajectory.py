@@ -6,38 +6,36 @@ integrals) once, when asked. All arrays are NumPy float64 with time on the leadi
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh import files, tables
+from geonh.alternation import ALTERNATING, AlternationWarning, may_alternate, what_alternates
+from geonh.continuing import Known, as_data, differences, known_of, refuse_another_space, refuse_changes
 from geonh.groups.base import LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
-from geonh.observables import observe
+from geonh.observables import check_integrals, observe
 from geonh.systems import catalogue
 from geonh.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-ALTERNATING = 0.01
-"""Above this an alternating part of the momentum, relative to the largest, is warned of."""
-
-
-class AlternationWarning(UserWarning):
-    """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +85,18 @@ class Trajectory:
     state: State | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     loaded: dict[str, np.ndarray] = field(default_factory=dict)
+    """Observables of the first nodes, which came from a file, or before a change; the others are computed."""
+    known: Known | None = None
+    """What a file knows of its system's functions."""
 
     # --- making --------------------------------------------------------------------------------------------
     @classmethod
     def begin(cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int) -> Trajectory:
         """Trajectory of one node."""
         group = system.group
+        check_integrals(system)
         attributes = {
-            "system": system.name,
-            "catalogue": next((e.name for e in catalogue.values() if e.describes(system)), ""),
+            **_facts(system, clock),
             "method": describe(method),
             "group": str(group),
             "point_names": list(group.point_names),
@@ -103,7 +104,7 @@ class Trajectory:
             "point_shapes": [list(s) for s in group.point_shapes],
             "point_is_tuple": isinstance(group.identity(), tuple),
             "engine": "",
-            "parameters": jax.tree.map(lambda a: None if callable(a) else np.asarray(a).tolist(), system.parameters),
+            "changes": [],
             "geonh_version": __version__,
         }
         return cls(
@@ -137,35 +138,88 @@ class Trajectory:
             p_minus=joined(self.p_minus, 1 + n_g + n, 1 + n_g + 2 * n),
             state=state,
             status=status,
-            loaded={},
+            known=None,
         )
 
     def on_grid(self, engine: str) -> Trajectory:
         """To go on from: by an engine, without a last node that a longer run would not save."""
-        attributes = {**self.attributes, "engine": engine}
-        if len(self.k) < 2 or self.k[-1] % self.save_every == 0:
-            return replace(self, attributes=attributes)
-        cut = {name: getattr(self, name)[:-1] for name in ("k", "g_vector", "p_plus", "p_minus")}
-        return replace(self, attributes=attributes, **cut)
+        made = replace(self, attributes={**self.attributes, "engine": engine})
+        return made if len(self) < 2 or self.k[-1] % self.save_every == 0 else made.first(len(self) - 1)
 
-    def bind(self, system: System | None, method: Integrator | None, controls: Any = None) -> Trajectory:
-        """Attach what a file does not hold, or raise ValueError naming what is missing."""
+    def first(self, n: int) -> Trajectory:
+        """The first nodes only, and the state of the last."""
+        cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
+        loaded = {name: values[:n] for name, values in self.loaded.items()}
+        return replace(self, loaded=loaded, known=None, **cut)
+
+    def settled(self) -> Trajectory:
+        """With what is read from its nodes kept, so that a longer one reads only what comes after."""
+        return replace(self, loaded=self.observables)
+
+    def bind(
+        self,
+        system: System | None,
+        method: Integrator | None,
+        controls: Any = None,
+        allow_changes: bool | str | Iterable[str] = False,
+    ) -> Trajectory:
+        """Attach what a file does not hold, or raise ValueError naming what is missing, or is not as it was."""
         system, method = system or self.system, method or self.method
         if system is None or method is None or self.state is None:
             missing = "system=" if system is None else "method=" if method is None else "a saved state"
             raise ValueError(f"to go on from a file, {missing} is needed too: a file holds data only")
-        if tuple(self.attributes["point_names"]) != system.group.point_names:
-            raise ValueError(f"the trajectory is of {self.attributes['group']}, the system of {system.group}")
+        refuse_another_space(self, system)
         if describe(method) != self.attributes["method"]:
             raise ValueError(f"the trajectory was made by {self.attributes['method']}, not by {describe(method)}")
         if controls is None and self.clock is not None:
             controls = self.clock.controls
         clock = Clock(np.float64(self.t0), np.float64(self.dt), controls)
-        state = self.state._replace(g=system.point(self.state.g))
-        if isinstance(state.memory, _Saved):
+        found = self._changes(system, clock)
+        refuse_changes(self, found, allow_changes)
+        state = self.state._replace(g=system.point(self.state.g, on_group=False))  # how far off it is, is the method's
+        if isinstance(state.memory, files.Leaves):
             made = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
             state = state._replace(memory=state.memory.like(made.memory), warm=state.warm.like(made.warm))
-        return replace(self, system=system, method=method, clock=clock, state=state)
+            if state.rows.shape != made.rows.shape:
+                raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(made.rows)}")
+        bound = replace(self, system=system, method=method, clock=clock, state=state)
+        return bound._changed(self, found) if found else bound
+
+    def _changes(self, system: System, clock: Clock) -> dict[str, str]:
+        """How system and controls differ from those of the run so far."""
+        if system is self.system and self.clock is not None and _same(clock.controls, self.clock.controls):
+            return {}
+        if clock.controls is None and self.attributes["controls"]:
+            return {"controls": f"{self.attributes['controls']} there, none here: pass controls="}
+        known = self.known
+        if known is None and self.system is not None and self.clock is not None:
+            known = known_of(self, self.system, self.clock)
+        return differences(self, known, system, clock)
+
+    def _changed(self, before: Trajectory, found: dict[str, str]) -> Trajectory:
+        """After a change that the user allowed: what was read from the nodes stays, and the file will tell.
+
+        Raises
+        ------
+        ValueError
+            If the last node does not satisfy the constraints any more.
+        """
+        assert self.system is not None
+        assert self.clock is not None
+        k = int(self.k[-1])
+        x = self.system.action.at(jax.tree.map(lambda a: a[-1], self.g))
+        xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
+        residual = np.abs(self.system.constraint_residual(x, xi)).max(initial=0.0)
+        own = np.abs(before.constraint_residual[-1]).max(initial=0.0)
+        if not residual <= own + 1e-9 * (1 + np.abs(xi).max()):
+            raise ValueError(
+                f"with these changes the last node does not satisfy the constraints: residual {residual:.2g}; begin a "
+                "new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
+            )
+        change = {"step": k, "t": self.t0 + k * self.dt, "what": found}
+        attributes = {**self.attributes, **_facts(self.system, self.clock)}
+        attributes["changes"] = [*self.attributes["changes"], change]
+        return replace(self, attributes=attributes, loaded=before.observables, known=None)
 
     # --- reading -------------------------------------------------------------------------------------------
     @property
@@ -186,38 +240,16 @@ class Trajectory:
                 residual = float(self.method.residual(self.system, self.clock, self.state))
             text += f" (residual of the implicit step {residual:.2g})"
         if self.spoiled_from is not None:
-            text += f"; the run was spoiled before, {self._what_alternates(self.spoiled_from)}"
+            text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text
 
     @cached_property
     def spoiled_from(self) -> float | None:
         """The time from which ``alternation`` exceeds one per cent, or None."""
-        if not self.loaded and not self._may_alternate():
+        if not self.loaded and not may_alternate(self):
             return None
         large = self.alternation > ALTERNATING
         return float(self.t[np.argmax(large)]) if np.any(large) else None
-
-    def _what_alternates(self, since: float) -> str:
-        return (
-            f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches "
-            f"{100 * self.alternation.max():.2g} % of it; a smaller dt does not cure that, SymmetricProjection() (the "
-            "default of solve) or Gauss(2) does"
-        )
-
-    def _may_alternate(self) -> bool:
-        """Whether the jumps of the momentum leave room for an alternating part, at little cost: no wrong no."""
-        half = (self.p_minus - self.p_plus) / 2
-        if self.system is None or self.method is None or not np.any(half):
-            return False
-        if self.method.guarantees.node != "impulse":
-            return False
-        if self.save_every == 1 and len(self) > 2:
-            half = (half[2:] - 2 * half[1:-1] + half[:-2]) / 4  # what alternates stays, what is smooth goes
-        with float64():
-            M = np.asarray(self.system.mass_matrix(self.system.action.at(jax.tree.map(lambda a: a[0], self.g))))
-        to_norm = np.linalg.inv(np.linalg.cholesky(M)).T  # |v|² in the kinetic norm is |v·to_norm|²
-        sizes = [np.square(v @ to_norm).sum(axis=1).max() for v in (half, self.p_plus + self.p_minus)]
-        return bool(sizes[0] > (0.1 * ALTERNATING) ** 2 * sizes[1] / 4)
 
     def warn_if_spoiled(self) -> None:
         """Warn, once, if a part of the momentum alternates.
@@ -230,7 +262,7 @@ class Trajectory:
         if self.spoiled_from is None:
             return
         text = f"{self.attributes['system']} by {self.attributes['method']}: "
-        warnings.warn(text + self._what_alternates(self.spoiled_from), AlternationWarning, stacklevel=4)
+        warnings.warn(text + what_alternates(self, self.spoiled_from), AlternationWarning, stacklevel=5)
 
     @property
     def t(self) -> np.ndarray:
@@ -253,10 +285,25 @@ class Trajectory:
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
         """Everything ``observe`` reads from the nodes."""
-        if self.loaded:
-            return self.loaded
-        nodes = (self.k, self.g, self.p_plus, self.p_minus)
+        n = len(self.loaded["xi"]) if self.loaded else 0
+        return self.loaded if n == len(self) else self._joined(self._read_from(n))
+
+    def _read_from(self, n: int) -> dict[str, np.ndarray]:
+        """``observe`` at the nodes from the n-th on."""
+        nodes = jax.tree.map(lambda a: a[n:], (self.k, self.g, self.p_plus, self.p_minus))
         return mapped(_observe, (self._bound, self.method, self.clock), nodes)
+
+    def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is known of the first nodes, and of those after them."""
+        before = self.loaded
+        if not before:
+            return after
+        alike = before.keys() == after.keys() and all(before[n].shape[1:] == after[n].shape[1:] for n in before)
+        if not alike and not self.attributes["changes"]:
+            return self._read_from(0)
+        unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
+        fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
+        return {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
 
     @property
     def _bound(self) -> System:
@@ -356,91 +403,28 @@ class Trajectory:
 
     def to_xarray(self) -> xr.Dataset:
         """All arrays, labelled by time and component names."""
-        import xarray as xr
-
-        a, o = self.attributes, self.observables
-        m = o["multipliers"].shape[1]
-        data: dict[str, Any] = {
-            "g": (("time", "coordinate"), self.g_vector, {"long_name": "group element, flattened"}),
-            "p_plus": (("time", "component"), self.p_plus, {"long_name": "incoming momentum"}),
-            "p_minus": (("time", "component"), self.p_minus, {"long_name": "outgoing momentum"}),
-            "step": (("time",), self.k, {"long_name": "step number"}),
-        }
-        names = {
-            "xi": "velocity",
-            "p": "average momentum",
-            "multipliers": "constraint multipliers",
-            "impulse_multipliers": "multipliers of the method's impulse at the node",
-            "alternation": "size of the alternating part of the outgoing momentum, square root of joule",
-            "kinetic": "kinetic part of the energy at the average momentum",
-        }
-        dims = {"xi": "component", "p": "component"}
-        dims |= dict.fromkeys(("multipliers", "impulse_multipliers", "constraint_residual"), "constraint")
-        for key, value in o.items():
-            if key.startswith("integral:"):
-                label = key.removeprefix("integral:")
-                extra = [f"{label} component"] if value.ndim == 2 else []
-                data[key] = (("time", *extra), value, {"long_name": f"first integral {label}"})
-            else:
-                extra = [dims[key]] if key in dims else []
-                unit = {"units": "J"} if key.startswith(("energy", "kinetic")) else {}
-                data[key] = (("time", *extra), value, {"long_name": names.get(key, key.replace("_", " ")), **unit})
-        coordinates = {
-            "time": ("time", self.t, {"units": "s"}),
-            "coordinate": list(a["point_names"]),
-            "component": list(a["velocity_names"]),
-            "constraint": np.arange(m),
-        }
-        attributes = {
-            "system": a["system"],
-            "catalogue": a["catalogue"],
-            "engine": a["engine"],
-            "method": a["method"],
-            "group": a["group"],
-            "dt": self.dt,
-            "t0": self.t0,
-            "save_every": self.save_every,
-            "status": self.status.name,
-            "message": self.message,
-            "parameters": json.dumps(a["parameters"]),
-            "point_shapes": json.dumps(a["point_shapes"]),
-            "point_is_tuple": int(a["point_is_tuple"]),
-            "geonh_version": a["geonh_version"],
-        }
-        return xr.Dataset(data, coordinates, attributes)
+        return tables.dataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per node, one column per named component."""
-        import pandas as pd
-
-        a, o = self.attributes, self.observables
-        columns: dict[str, np.ndarray] = dict(zip(a["point_names"], self.g_vector.T, strict=True))
-        columns |= dict(zip(a["velocity_names"], o["xi"].T, strict=True))
-        for name in ("p_plus", "p_minus"):
-            values = getattr(self, name)
-            columns |= {f"{name}_{v}": values[:, i] for i, v in enumerate(a["velocity_names"])}
-        for key, value in o.items():
-            label = key.removeprefix("integral:")
-            if value.ndim == 1:
-                columns[label] = value
-            elif key not in ("xi", "p"):
-                columns |= {f"{label}_{i}": value[:, i] for i in range(value.shape[1])}
-        return pd.DataFrame(columns, index=pd.Index(self.t, name="time"))
+        return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write a NetCDF file with everything, the state to resume from included; replaces the file as a whole."""
-        path = Path(path)
-        dataset = self.to_xarray()
-        if self.state is not None:
-            for name, value in _labelled(self.state).items():
-                dataset[f"state_{name}"] = (tuple(f"state_{name}_{i}" for i in range(value.ndim)), value)
-            with float64():
-                dataset["state_g"] = (("coordinate",), np.asarray(self._bound.group.to_vector(self.state.g)))
-            dataset["state_k"] = int(self.state.k)
-        temporary = path.with_name(path.name + ".part")
-        dataset.to_netcdf(temporary, engine="netcdf4")
-        os.replace(temporary, path)
-        return path
+        """Write a NetCDF file with everything, the state to resume from included; replaces the file as a whole.
+
+        Parameters
+        ----------
+        path : path
+            A name that ends in ``.nc``; other formats are ``to_pandas`` and ``to_xarray``'s.
+
+        Raises
+        ------
+        FileError
+            For a suffix of another format, or what a file cannot hold.
+        OSError
+            If it cannot be written; what was there stays.
+        """
+        return files.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, system: System | None = None) -> Trajectory:
@@ -451,74 +435,22 @@ class Trajectory:
         path : path
             The file.
         system : System, optional
-            Attach a system, to interpolate or to go on; all saved arrays can be read without.
+            Attach the system of the run, to interpolate; all saved arrays can be read without.
 
         Raises
         ------
+        FileError
+            If the file is not a geonh trajectory, is damaged, or was written by a newer geonh.
         ValueError
-            If the file is not a geonh trajectory.
+            If the system is not the one that the run was made with.
         """
-        import xarray as xr
-
-        with xr.open_dataset(path, engine="netcdf4", decode_times=False) as opened:
-            data = opened.load()
-        if "geonh_version" not in data.attrs:
-            raise ValueError(f"{path} is not a trajectory saved by geonh")
-        a = data.attrs
-        attributes = {
-            **{key: str(a[key]) for key in ("system", "method", "group", "geonh_version")},
-            "catalogue": str(a.get("catalogue", "")),
-            "engine": str(a.get("engine", "")),
-            "point_names": [str(n) for n in data["coordinate"].values],
-            "velocity_names": [str(n) for n in data["component"].values],
-            "point_shapes": json.loads(a["point_shapes"]),
-            "point_is_tuple": bool(a["point_is_tuple"]),
-            "parameters": json.loads(a["parameters"]),
-        }
-        own = {"g", "p_plus", "p_minus", "step"}
-        loaded = {
-            str(key): np.asarray(value.values)
-            for key, value in data.data_vars.items()
-            if key not in own and not str(key).startswith("state_")
-        }
-        loaded.setdefault("multipliers", np.zeros((data.sizes["time"], 0)))
-        loaded.setdefault("constraint_residual", np.zeros((data.sizes["time"], 0)))
-        state = None
-        if "state_k" in data:
-            if "state_increment" in data:
-                raise ValueError(
-                    f"{path} was written by geonh {a['geonh_version']} with an older layout of the state, which cannot "
-                    "be read any more; run it again"
-                )
-            kept = {
-                str(n).removeprefix("state_"): np.asarray(v.values)
-                for n, v in data.data_vars.items()
-                if str(n).startswith("state_")
-            }
-            state = State(
-                k=np.int64(kept["k"]),
-                g=_unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
-                p_plus=kept["p_plus"],
-                p_minus=kept["p_minus"],
-                memory=_Saved.of(kept, "memory"),
-                warm=_Saved.of(kept, "warm"),
-                rows=kept["rows"],
-                status=np.int32(0),
-            )
-        trajectory = cls(
-            k=data["step"].values,
-            g_vector=data["g"].values,
-            p_plus=data["p_plus"].values,
-            p_minus=data["p_minus"].values,
-            dt=float(a["dt"]),
-            t0=float(a["t0"]),
-            save_every=int(a["save_every"]),
-            status=Result[a["status"]],
-            state=state,
-            attributes=attributes,
-            loaded=loaded,
-        )
-        return replace(trajectory, system=system) if system is not None else trajectory
+        trajectory = cls(**files.read(path))
+        if system is None:
+            return trajectory
+        driven = trajectory.attributes["controls"]
+        clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
+        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
+        return replace(trajectory, system=system)
 
     def plot(self, **options: Any) -> Any:
         """Figure of the path, the velocities and the invariants' errors; see ``geonh.plotting.plot_trajectory``."""
@@ -529,51 +461,25 @@ class Trajectory:
 
 def describe(method: Integrator) -> str:
     """A method in one line: its class and its options."""
-    return repr(method).replace("\n", "").replace("  ", "")
+    text = eqx.tree_pformat(method, width=10**6, short_arrays=False)
+    return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", text))
 
 
-def _leaves(name: str, tree: Any) -> dict[str, Any]:
-    """Leaves of a pytree by labels that a file can hold, such as ``memory.zeta``."""
-    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {name + jax.tree_util.keystr(path).replace("[", ".").replace("]", ""): leaf for path, leaf in paths}
+def _same(a: Any, b: Any) -> bool:
+    """Whether controls are the same function, or the same numbers."""
+    return a is b or (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b))
 
 
-def _labelled(state: State) -> dict[str, np.ndarray]:
-    """The arrays of a state besides k and g: momenta, rows, the method's memory and its warm start."""
-    found = {name: getattr(state, name) for name in ("p_plus", "p_minus", "rows")}
-    found |= _leaves("memory", state.memory) | _leaves("warm", state.warm)
-    return {name: np.asarray(value) for name, value in found.items()}
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """A pytree from a file: its leaves by label, until a method says what they are."""
-
-    name: str
-    leaves: dict[str, np.ndarray]
-
-    @classmethod
-    def of(cls, kept: dict[str, np.ndarray], name: str) -> _Saved:
-        return cls(name, {label: value for label, value in kept.items() if label.split(".")[0] == name})
-
-    def like(self, tree: Any) -> Any:
-        """The leaves in the structure of ``tree``, or ValueError."""
-        wanted = _leaves(self.name, tree)
-        shapes = {label: value.shape for label, value in self.leaves.items()}
-        if shapes != {label: tuple(leaf.shape) for label, leaf in wanted.items()}:
-            raise ValueError(
-                f"the {self.name} in the file is not what this method and system keep: it has {shapes or 'nothing'}, "
-                f"they have { {label: tuple(leaf.shape) for label, leaf in wanted.items()} or 'nothing' }"
-            )
-        leaves = [np.asarray(self.leaves[label], leaf.dtype) for label, leaf in wanted.items()]
-        return jax.tree.unflatten(jax.tree.structure(tree), leaves)
-
-
-def _unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:
-    sizes = [int(np.prod(s)) for s in shapes]
-    parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
-    leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
-    return tuple(leaves) if is_tuple else leaves[0]
+def _facts(system: System, clock: Clock) -> dict[str, Any]:
+    """What a run tells of its system and of what drives it."""
+    controls = clock.controls
+    driven = "" if controls is None else "a function" if callable(controls) else f"{len(controls)} values"
+    return {
+        "system": system.name,
+        "catalogue": next((e.name for e in catalogue.values() if e.describes(system)), ""),
+        "parameters": as_data(system.parameters),
+        "controls": driven,
+    }
 
 
 def _observe(tree: tuple, node: tuple) -> dict[str, Any]:

@@ -1,12 +1,11 @@
-"""The command line: ``geonh list``, ``geonh show NAME``, ``geonh run NAME``.
+"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``.
 
-Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted.
+Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted, 143
+terminated (of both, what exists is saved).
 """
 
 from __future__ import annotations
 
-import time
-import warnings
 from typing import Annotated, Any
 
 import typer
@@ -15,31 +14,41 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import geonh as gn
-from geonh.cli.console import err, new_table, numbers, one_line, out, value_text, without_rounding, wrong
-from geonh.cli.report import save, show_run
-from geonh.cli.words import RETRACTIONS, RULES, destination, entry_of, floats, integrator_of, parameters_of
-from geonh.trajectory import AlternationWarning
+from geonh.cli.console import err, new_table, numbers, one_line, out, value_text, without_rounding
+from geonh.cli.runs import info, resume, run
+from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
+from geonh.cli.words import entry_of, integrator_of
+from geonh.numerics.waiting import Interrupts
 from geonh.version import __version__
-
-MAX_NODES = 20_000_000
 
 
 class _Commands(TyperGroup):
-    """Commands whose usage errors are one line, not a box."""
+    """Commands whose usage errors are one line, not a box, and which end in good order when they are asked to."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **kwargs)
+        with Interrupts(at_once=True), Termination() as termination:
+            code = self._code(*args, **kwargs)
+        leave(TERMINATED if termination.asked else code)
+
+    def _code(self, *args: Any, **kwargs: Any) -> int:
+        """Run, and give the exit code."""
         try:
             code = super().main(*args, standalone_mode=False, **kwargs)
+        except KeyboardInterrupt:
+            return INTERRUPTED
         except Exception as error:
+            if type(error).__name__ == "Abort":
+                return INTERRUPTED
+            if type(error).__name__ == "NoArgsIsHelpError":
+                print(error.format_message())  # type: ignore[attr-defined]
+                return 0
             if not hasattr(error, "format_message"):
-                if type(error).__name__ == "Abort":
-                    raise SystemExit(130) from None
                 raise
             err.print(f"[bold red]error:[/] {escape(one_line(error.format_message()))}")
-            raise SystemExit(2) from None
-        raise SystemExit(code if isinstance(code, int) else 0)
+            return 2
+        return code if isinstance(code, int) else 0
 
 
 app = typer.Typer(
@@ -128,79 +137,9 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     out.print(table if table.row_count else "nothing is known to be conserved")
 
 
-@app.command()
-def run(
-    name: Annotated[str, typer.Argument(help="Name of a system, as in `geonh list`.")],
-    method: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`; left out, what suits the system."),
-    ] = None,
-    rule: Annotated[str | None, typer.Option(metavar="|".join(RULES), help="How ℓ is discretised.")] = None,
-    retraction: Annotated[
-        str | None, typer.Option(metavar="|".join(RETRACTIONS), help="Map from the algebra to the group.")
-    ] = None,
-    dt: Annotated[float | None, typer.Option(help="Time step in seconds; negative runs backwards.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
-    t0: Annotated[float, typer.Option(help="Initial time in seconds.")] = 0.0,
-    save_every: Annotated[int, typer.Option(help="Keep every so many nodes.")] = 1,
-    xi0: Annotated[str | None, typer.Option(metavar="A,B,…", help="Initial velocity, in place of the default.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter, e.g. --set J=0.5,0.6,0.8; may be repeated."),
-    ] = None,
-    output: Annotated[
-        str, typer.Option("--out", metavar="DIR|FILE.nc", help="Where the NetCDF file and the figure go.")
-    ] = "out",
-    no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
-) -> None:
-    """Integrate a system; print what it kept, save a NetCDF file and a figure."""
-    entry = entry_of(name)
-    word = method or entry.method
-    integrator = integrator_of(word, rule=rule, retraction=retraction)
-    for option, value in (("--steps", steps), ("--save-every", save_every)):
-        if value is not None and value < 1:
-            wrong(f"{option} must be a positive integer, got {value}")
-    parameters = parameters_of(entry, assignments or [])
-    n_steps = entry.n_steps if steps is None else steps
-    if n_steps // save_every > MAX_NODES:
-        wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
-    data, picture = destination(output, entry.name)
-
-    step = entry.dt if dt is None else dt
-    try:
-        system = entry.system(**parameters)
-        start = entry.start(system)
-        velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", len(system.group.velocity_names))
-        options = {"xi0": velocity, "g0": start.g0, "dt": step, "t0": t0, "controls": entry.controls}
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AlternationWarning)  # the table says it
-            trajectory = gn.solve(
-                system,
-                integrator,
-                n_steps=n_steps,
-                save_every=save_every,
-                throw=False,
-                progress=True,
-                **options,
-            )
-    except (ValueError, TypeError) as error:
-        text = one_line(str(error))
-        if "does not satisfy the constraints" in text:
-            nearest = ",".join(f"{v:.12g}" for v in without_rounding(system.project(start.g0, velocity)))
-            text = f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}"
-        wrong(text)
-    if method is None:
-        of = "the default" if word == "projected" else "that of its source"
-        out.print(f"method: {word}, {of} (--method NAME takes another: geonh methods)", highlight=False)
-    show_run(trajectory, integrator, time.perf_counter() - began)
-    save(trajectory, data, None if no_figure else picture)
-    if trajectory.status is gn.integrators.Result.INTERRUPTED:
-        err.print(f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved")
-        raise typer.Exit(130)
-    if not trajectory.success:
-        err.print(f"[bold red]stopped early:[/] {escape(one_line(trajectory.message))}")
-        raise typer.Exit(1)
+app.command()(run)
+app.command()(resume)
+app.command()(info)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
+from rich.table import Table
 
 from geonh.cli.console import new_table, numbers, out, value_text, wrong
 from geonh.plotting.invariants import invariants
@@ -25,6 +26,11 @@ def show_run(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
     if a["parameters"]:
         out.print("parameters: " + escape(", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items())))
     out.print(f"integrated in {seconds:.2f} s, compilation included", highlight=False)
+    show_kept(trajectory)
+
+
+def show_kept(trajectory: Trajectory) -> None:
+    """The table of what a run kept, and a warning where it is not to be trusted."""
     table = new_table("quantity", "at the start", "at the end", "largest change", "relative", "known of it")
     table.columns[0].no_wrap = True
     for column in table.columns[1:5]:
@@ -50,12 +56,44 @@ def show_run(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
         )
 
 
-def save(trajectory: Trajectory, data: Path, picture: Path | None) -> None:
+def show_file(trajectory: Trajectory, path: Path) -> None:
+    """What a file holds, what its run kept, and how to go on from it."""
+    a = trajectory.attributes
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column()
+
+    def fact(label: str, text: str) -> None:
+        facts.add_row(label, escape(text))
+
+    fact("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else ""))
+    fact("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none")
+    fact("method", a["method"])
+    if a["controls"]:
+        fact("controls", a["controls"])
+    fact(
+        "time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {trajectory.dt:g} s, {trajectory.k[-1]} steps"
+    )
+    fact("nodes", f"{len(trajectory)}, one every {trajectory.save_every} steps")
+    fact("ended", f"{trajectory.status.name.lower()}: {trajectory.message}")
+    for change in a["changes"]:
+        what = "; ".join(f"{name}: {words}" for name, words in change["what"].items())
+        fact("changed", f"after step {change['step']}, t = {change['t']:g} s: {what}")
+    fact("coordinates", ", ".join(a["point_names"]))
+    fact("velocity ξ", ", ".join(a["velocity_names"]))
+    fact("written by", f"geonh {a['geonh_version']}, {a['engine'] or 'no'} engine, {path.stat().st_size:,} bytes")
+    out.print(facts)
+    show_kept(trajectory)
+    if trajectory.state is not None:
+        own = "" if a["catalogue"] else " --system FILE.py:NAME"
+        out.print(f"To go on: geonh resume {escape(str(path))} --steps N{own}", highlight=False, soft_wrap=True)
+
+
+def save(trajectory: Trajectory, data: Path | None, picture: Path | None) -> None:
     try:
-        trajectory.save(data)
-        out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
+        if data is not None:
+            trajectory.save(data)
         if picture is not None:
             trajectory.plot().savefig(picture, dpi=150)
-            out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
-    except OSError as error:
-        wrong(f"the result could not be saved: {error.strerror or error}")
+    except (OSError, ValueError) as error:
+        wrong(f"the result could not be saved: {getattr(error, 'strerror', None) or error}")

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
 from collections.abc import Iterable
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from geonh.cli.console import close, wrong
+from geonh.cli.own import is_own, own_entry
+from geonh.files import unflatten
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import method_of, methods
+from geonh.mechanics.system import System
+from geonh.netcdf import SUFFIXES, check_destination, checked_path
 from geonh.systems import Entry, catalogue
+from geonh.trajectory import Trajectory, describe
 
 RULES = ("trapezoid", "midpoint", "left", "right")
 RETRACTIONS = ("auto", "cayley", "exp")
 
 
 def entry_of(name: str) -> Entry:
-    """Entry of a name; underscores and capitals are forgiven."""
+    """Entry of a name, underscores and capitals forgiven, or of a user's own ``FILE.py:NAME``."""
+    if is_own(name):
+        return own_entry(name)
     found = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
     if found is None:
         wrong(f"no system {name!r} in the catalogue{close(name, catalogue) or '; geonh list names them all'}")
@@ -47,11 +60,28 @@ def _value(text: str, key: str, default: Any) -> Any:
         return words[text.lower()] if text.lower() in words else wrong(f"{key} must be true or false, got {text!r}")
     if isinstance(default, str):
         return text
-    if default is None:
+    if ";" in text or text.replace(" ", "").startswith("[["):
+        return matrix(text, key)
+    if default is None or default is Parameter.empty:
         return floats(text, key, None) if "," in text else floats(text, key, 1)[0]
-    if isinstance(default, int | float):
+    if np.ndim(default) == 0:
         return floats(text, key, 1)[0]
     return tuple(floats(text, key, len(default)))
+
+
+def matrix(text: str, name: str) -> tuple[tuple[float, ...], ...]:
+    """A matrix from "1,0;0,2" or "[[1,0],[0,2]]"."""
+    rows = [tuple(floats(row, name, None)) for row in re.split(r";|\]\s*,\s*\[", text.strip("()[] "))]
+    if len({len(row) for row in rows}) > 1:
+        wrong(f"{name}: the rows of a matrix are of one length, got {', '.join(str(len(row)) for row in rows)}: {text}")
+    return tuple(rows)
+
+
+def point(text: str, system: System) -> Any:
+    """A group element from its coordinates, one after another."""
+    group = system.group
+    values = floats(text, f"--g0 ({', '.join(group.point_names)})", len(group.point_names))
+    return unflatten(np.array(values), [list(s) for s in group.point_shapes], isinstance(group.identity(), tuple))
 
 
 def floats(text: str, name: str, count: int | None) -> list[float]:
@@ -74,8 +104,12 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def integrator_of(name: str, **options: str | None) -> Integrator:
-    """The integrator that the words of a user mean."""
+def integrator_of(name: str | Integrator, **options: str | None) -> Integrator:
+    """The integrator that the words of a user mean; a user's file may have one ready."""
+    if isinstance(name, Integrator):
+        for key in [key for key, value in options.items() if value is not None]:
+            wrong(f"--{key} goes with --method NAME; the file has {describe(name)}")
+        return name
     given = {key: value for key, value in options.items() if value is not None}
     for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given and name in methods:
@@ -95,15 +129,43 @@ def _known(option: str, word: str, words: Iterable[str]) -> None:
 
 def destination(text: str, name: str) -> tuple[Path, Path]:
     """Data file and figure, in a directory that exists and can be written to."""
-    path = Path(text).expanduser()
-    data = path if path.suffix == ".nc" else path / f"{name}.nc"
+    path = path_of(text, "--out")
+    is_file = path.suffix in SUFFIXES[:-1]
+    if not is_file and path.suffix[1:].isalpha() and not text.endswith("/") and not path.is_dir():
+        wrong(f"--out {text} is neither a NetCDF file (.nc) nor a folder; for a folder of that name write {text}/")
+    data = path if is_file else path / f"{name}.nc"
+    picture = data.with_suffix(".png")
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
-        probe = data.with_name(data.name + ".part")
-        probe.touch()
-        probe.unlink()
-        if data.is_dir():
-            wrong(f"--out {text}: {data} is a directory")
-    except OSError as error:
-        wrong(f"--out {text} cannot be written: {error.strerror or error}")
-    return data, data.with_suffix(".png")
+        check_destination(data)
+        if picture.is_dir():
+            wrong(f"--out {text}: {picture} is a directory")
+    except (OSError, ValueError) as error:
+        wrong(f"--out {text} cannot be written: {getattr(error, 'strerror', None) or error}")
+    return data, picture
+
+
+def path_of(text: str, option: str) -> Path:
+    """A path that a user wrote."""
+    try:
+        text.encode()
+        path = checked_path(text).expanduser()
+        os.fspath(path)
+    except UnicodeEncodeError:
+        wrong(f"{option} is not text")
+    except (ValueError, RuntimeError) as error:
+        wrong(f"{option} {text!r}: {error}")
+    return path
+
+
+def method_in(file: Trajectory) -> Integrator:
+    """The method that a file was made with, if ``geonh run`` can make it."""
+    for method in methods.values():
+        choices = [("rule", RULES), ("retraction", RETRACTIONS)]
+        options = [(key, (None, *words)) for key, words in choices if key in method.options]
+        for words in itertools.product(*(values for _, values in options)):
+            given = {key: word for (key, _), word in zip(options, words, strict=True) if word is not None}
+            made = method.make(**given)
+            if describe(made) == file.attributes["method"]:
+                return made
+    wrong(f"the file was made by {file.attributes['method']}, which has no name here: go on from it with gn.resume")

@@ -18,12 +18,14 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.numerics import native
+from geonh.numerics.native.drivers import Pace
 from geonh.numerics.precision import float64
+from geonh.numerics.waiting import interruptible
 
 PROGRAMS = 128
 """Programs that are kept in memory."""
-PIECE = 10_000
-"""Steps of one call of an XLA loop."""
+PIECE = 1000
+"""Rows that one call of an XLA loop saves at most."""
 
 
 class EngineWarning(UserWarning):
@@ -78,7 +80,7 @@ class Stepping:
     def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
 
-        Gives (last good state, status, number of rows) from time to time, at saved nodes and at the end.
+        Gives (last good state, status, number of rows) many times a second, between saved nodes too, and at the end.
         """
         return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
 
@@ -129,8 +131,7 @@ class _XlaMap:
         self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
 
     def run(self, arrays: Any, nodes: Any) -> Any:
-        with float64():
-            return jax.tree.map(np.asarray, self._function(arrays, nodes))
+        return _by_xla(self._function, arrays, nodes)
 
 
 class _XlaLoop:
@@ -166,24 +167,32 @@ class _XlaLoop:
         self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Any, int, int]]:
         """As ``native.Loop.pieces``."""
-        saved = 0
-        while saved < n_nodes:
-            with float64():
-                if stride == 1:
-                    empty = jnp.zeros((PIECE // 10, self.width))
-                    wanted = min(n_nodes - saved, len(empty))
-                    n, state, status, rows = self._chunk(arrays, state, jnp.asarray(wanted), empty)
-                    buffer[saved : saved + int(n)] = np.asarray(rows)[: int(n)]
-                    saved += int(n)
-                else:
-                    left, status = stride, 0
-                    while left and status == 0:
-                        state, status = self._advance(arrays, state, jnp.asarray(min(left, PIECE)))
-                        left -= min(left, PIECE)
-                    if status == 0:
-                        buffer[saved] = np.asarray(self._row(arrays, state))
-                        saved += 1
-                state = jax.tree.map(np.asarray, state)
+        saved = since = 0  # rows, and steps since the last one
+        status, pace = 0, Pace()
+        while saved < n_nodes and status == 0:
+            pace.begin()
+            if stride == 1:
+                empty = np.zeros((PIECE, self.width))
+                wanted = np.asarray(min(n_nodes - saved, PIECE, pace.amount))
+                n, state, status, rows = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
+                buffer[saved : saved + int(n)] = rows[: int(n)]
+                saved += int(n)
+            else:
+                steps = min(stride - since, pace.amount)
+                state, status = _by_xla(self._advance, arrays, state, np.asarray(steps), if_noted=True)
+                since += steps
+                if status == 0 and since == stride:
+                    buffer[saved] = _by_xla(self._row, arrays, state)
+                    saved, since = saved + 1, 0
+            pace.end()
             yield state, int(status), saved
-            if status != 0:
-                return
+
+
+def _by_xla(function: Callable, *arguments: Any, if_noted: bool = False) -> Any:
+    """What a function of JAX gives, as NumPy arrays; Ctrl-C is heard while it compiles and runs."""
+
+    def call() -> Any:
+        with float64():
+            return jax.tree.map(np.asarray, function(*arguments))
+
+    return interruptible(call, if_noted=if_noted)

@@ -23,8 +23,8 @@ from geonh.numerics.tracing import forward_only
 
 CALL = 0.02
 """Seconds that a call may last."""
-FIRST = 256
-"""Steps of the first call."""
+FIRST = 16
+"""Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
 _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
 
@@ -101,9 +101,9 @@ class Pace:
     def end(self) -> None:
         elapsed = time.perf_counter() - self.begun
         if elapsed < CALL / 2:
-            self.amount *= 2
+            self.amount *= 16 if elapsed < CALL / 32 else 2
         elif elapsed > CALL:
-            self.amount = max(self.amount // 2, 1)
+            self.amount = max(int(self.amount * CALL / elapsed), 1)
 
 
 def check_step(state: Arguments, shape: Any, row: Any) -> None:
@@ -174,7 +174,7 @@ class Loop:
     def pieces(
         self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Any, int, int]]:
-        """``run``, giving what it returns from time to time, at saved nodes and at the end."""
+        """``run``, giving what it returns after each call, between saved nodes too."""
         if buffer.dtype != np.float64 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
             raise ValueError("the buffer must be a writeable, contiguous array in double precision")
         if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
@@ -200,8 +200,7 @@ class Loop:
             )
             pace.end()
             done += steps
-            if done % stride == 0 or status != 0:
-                yield self._state.tree([x.copy() for x in home]), int(status), done // stride
+            yield self._state.tree([x.copy() for x in home]), int(status), done // stride
 
 
 class Map:

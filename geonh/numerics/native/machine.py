@@ -21,6 +21,7 @@ from typing import Any
 from geonh.numerics.native import cache
 from geonh.numerics.native.builder import PREFIX
 from geonh.numerics.native.values import NotLowered
+from geonh.numerics.waiting import interruptible
 from geonh.version import __version__
 
 try:
@@ -178,7 +179,7 @@ def compiled(text: str, functions: tuple[str, ...]) -> Code:
     with _lock:
         code = _alive.get(key)
     if code is None:
-        code = Code(text, functions)
+        code = interruptible(lambda: Code(text, functions))
     with _lock:
         code = _alive.setdefault(key, code)
         _recent[key] = code

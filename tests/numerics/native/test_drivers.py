@@ -94,14 +94,14 @@ def test_failure_keeps_the_last_good_state(loop, expected):
     assert_state(state, START)
 
 
-def test_pieces_come_at_nodes_and_can_be_stopped(loop, monkeypatch):
+def test_pieces_come_between_nodes_too(loop, monkeypatch):
     monkeypatch.setattr(native.drivers, "FIRST", 4)
     monkeypatch.setattr(native.drivers, "CALL", 0.0)
     buffer = np.zeros((50, loop.width))
     saved = [(int(state["k"]), n) for state, _, n in loop.pieces(PARAMS, START, 50, 7, buffer)]
     assert saved[-1] == (350, 50)
-    assert all(k == 7 * n for k, n in saved)
-    assert len(saved) == 50
+    assert all(n == k // 7 for k, n in saved)
+    assert max(np.diff([k for k, _ in saved])) <= 4
 
 
 def test_wrong_arguments(loop):

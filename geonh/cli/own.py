@@ -1,0 +1,163 @@
+"""A user's own system, ``FILE.py:NAME``, as if it were of the catalogue.
+
+NAME is a ``System``, or a function that returns one, whose keywords ``--set`` sets. Beside it the file may say, by
+variables of these names, what a run begins with: ``xi0`` and ``g0`` (or functions of the system), ``dt``, ``n_steps``,
+``method``, ``controls``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import equinox as eqx
+
+from geonh.cli.console import close, wrong
+from geonh.integrators.base import Integrator
+from geonh.mechanics.system import System
+from geonh.netcdf import checked_path
+from geonh.numerics.precision import as_float64
+from geonh.systems import Entry
+from geonh.systems.entry import Start
+
+
+def is_own(word: str) -> bool:
+    """Whether a word names a file of the user rather than an entry of the catalogue."""
+    return word.endswith(".py") or ".py:" in word
+
+
+def own_entry(word: str) -> Entry:
+    """The entry that ``FILE.py:NAME`` stands for; runs the file."""
+    text, _, name = word.rpartition(":") if ".py:" in word else (word, "", "")
+    try:
+        path = checked_path(text).expanduser()
+        found = path.is_file()
+    except (ValueError, RuntimeError, OSError) as error:
+        wrong(f"{text!r}: {error}")
+    if not found:
+        wrong(f"there is no file {text}")
+    module = _run(path)
+    systems = [key for key, value in vars(module).items() if _may_be_system(key, value, module)]
+    if not name:
+        wrong(f"which system of {text}? Write {text}:NAME" + (f" with one of {', '.join(systems)}" if systems else ""))
+    made = getattr(module, name, None)
+    if not isinstance(made, System) and not callable(made):
+        what = "is neither a System nor a function that returns one" if hasattr(module, name) else "is not there"
+        wrong(f"{text}: {name} {what}{close(name, systems)}")
+    build = _setting(made) if isinstance(made, System) else _calling(made, name, path)
+    return Entry(
+        name=name,
+        build=build,
+        title=f"{name} of {path.name}",
+        parameters=dict.fromkeys(_keywords(build), ""),
+        constraints="as in the file",
+        conserved={},
+        source=str(path),
+        start=lambda system: Start(*(_value(module, key, system, path) for key in ("g0", "xi0"))),
+        dt=_number(module, "dt", 0.01, path),
+        n_steps=_number(module, "n_steps", 1000, path),
+        method=_method(module, path),
+        controls=getattr(module, "controls", None),
+    )
+
+
+def _run(path: Path) -> ModuleType:
+    """The file as a module, with its folder in front of what it can import, as ``python FILE.py`` has it."""
+    name = f"geonh_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        wrong(f"{path} cannot be run as a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        _told(error, path)
+    return module
+
+
+def _told(error: BaseException, path: Path) -> NoReturn:
+    """What went wrong in a user's file, and in which line."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    where = f"{path}, line {line}" if line else str(path)
+    wrong(f"{where}: {type(error).__name__}: {error}")
+
+
+def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:
+    if isinstance(value, System):
+        return True
+    return inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
+
+
+def _setting(system: System) -> Callable[..., System]:
+    """A system as a function of its parameters."""
+
+    def build(**parameters: Any) -> System:
+        if not parameters:
+            return system
+        new = {key: as_float64(value, key) for key, value in parameters.items()}
+        new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
+        return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **new})
+
+    keywords = [
+        inspect.Parameter(str(key), inspect.Parameter.KEYWORD_ONLY, default=value)
+        for key, value in system.parameters.items()
+        if str(key).isidentifier()
+    ]
+    build.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return build
+
+
+def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]:
+    """A user's function, of which it is seen to that it returns a system."""
+
+    def build(**parameters: Any) -> System:
+        try:
+            made = function(**parameters)
+        except (ValueError, TypeError):
+            raise
+        except Exception as error:
+            _told(error, path)
+        if not isinstance(made, System):
+            wrong(f"{path}: {name}() returned {type(made).__name__}, not a System")
+        return made
+
+    build.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return build
+
+
+def _keywords(build: Callable) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [name for name, p in inspect.signature(build).parameters.items() if p.kind in kinds]
+
+
+def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
+    value = getattr(module, key, None)
+    try:
+        return value(system) if callable(value) else value
+    except (ValueError, TypeError):
+        raise
+    except Exception as error:
+        _told(error, path)
+
+
+def _number(module: ModuleType, key: str, default: Any, path: Path) -> Any:
+    value = getattr(module, key, default)
+    if not isinstance(value, type(default) if isinstance(default, int) else int | float) or isinstance(value, bool):
+        wrong(f"{path}: {key} must be a number like {default}, got {value!r}")
+    return value
+
+
+def _method(module: ModuleType, path: Path) -> Any:
+    value = getattr(module, "method", "projected")
+    if not isinstance(value, str | Integrator):
+        wrong(f"{path}: method must be the name of a method or an integrator, got {value!r}")
+    return value

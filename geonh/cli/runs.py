@@ -1,0 +1,242 @@
+"""``geonh run``, ``geonh resume``, ``geonh info``: what makes a file, goes on from it, and tells of it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+import geonh as gn
+from geonh.cli.console import err, one_line, out, without_rounding, wrong
+from geonh.cli.report import save, show_file, show_run
+from geonh.cli.words import (
+    RETRACTIONS,
+    RULES,
+    destination,
+    entry_of,
+    floats,
+    integrator_of,
+    method_in,
+    parameters_of,
+    path_of,
+    point,
+)
+from geonh.integrators.base import Integrator
+from geonh.numerics.waiting import Interrupts
+from geonh.trajectory import AlternationWarning, Trajectory
+
+MAX_NODES = 20_000_000
+
+Method = Annotated[
+    str | None,
+    typer.Option(
+        "--method", metavar="NAME", help="Integrator, as in `geonh methods`; left out, what suits the system."
+    ),
+]
+Rule = Annotated[str | None, typer.Option("--rule", metavar="|".join(RULES), help="How ℓ is discretised.")]
+Retraction = Annotated[
+    str | None,
+    typer.Option("--retraction", metavar="|".join(RETRACTIONS), help="Map from the algebra to the group."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set a parameter, e.g. --set J=0.5,0.6,0.8, or a matrix by rows, --set 'J=1,0,0;0,2,0;0,0,2'.",
+    ),
+]
+NoFigure = Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")]
+Checkpoint = Annotated[
+    bool, typer.Option("--checkpoint", help="Save what exists every minute, so that a run that is killed is not lost.")
+]
+
+
+def run(
+    name: Annotated[
+        str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME, a System or a function of it.")
+    ],
+    method: Method = None,
+    rule: Rule = None,
+    retraction: Retraction = None,
+    dt: Annotated[float | None, typer.Option(help="Time step in seconds; negative runs backwards.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
+    t0: Annotated[float, typer.Option(help="Initial time in seconds.")] = 0.0,
+    save_every: Annotated[int, typer.Option(help="Keep every so many nodes.")] = 1,
+    xi0: Annotated[str | None, typer.Option(metavar="A,B,…", help="Initial velocity, in place of the default.")] = None,
+    g0: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Initial group element, the coordinates of `geonh show`.")
+    ] = None,
+    assignments: Assignments = None,
+    output: Annotated[
+        str, typer.Option("--out", metavar="DIR|FILE.nc", help="Where the NetCDF file and the figure go.")
+    ] = "out",
+    checkpoint: Checkpoint = False,
+    no_figure: NoFigure = False,
+) -> None:
+    """Integrate a system; print what it kept, save a NetCDF file and a figure."""
+    entry = entry_of(name)
+    word = method or entry.method
+    integrator = integrator_of(word, rule=rule, retraction=retraction)
+    for option, value in (("--steps", steps), ("--save-every", save_every)):
+        _positive(option, value)
+    parameters = parameters_of(entry, assignments or [])
+    n_steps = entry.n_steps if steps is None else steps
+    _few_enough(n_steps, save_every)
+    data, picture = destination(output, entry.name)
+    step = entry.dt if dt is None else dt
+
+    def solve() -> Trajectory:
+        system = entry.system(**parameters)
+        start = entry.start(system)
+        n = len(system.group.velocity_names)
+        if xi0 is None and start.xi0 is None:
+            wrong(f"{name} has no start: give --xi0 with {n} numbers ({', '.join(system.group.velocity_names)})")
+        velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", n)
+        place = start.g0 if g0 is None else point(g0, system)
+        try:
+            return gn.solve(
+                system,
+                integrator,
+                xi0=velocity,
+                g0=place,
+                dt=step,
+                t0=t0,
+                n_steps=n_steps,
+                controls=entry.controls,
+                save_every=save_every,
+                throw=False,
+                progress=True,
+                checkpoint=data if checkpoint else None,
+            )
+        except ValueError as error:
+            _nearest(error, system, place, velocity)
+            raise
+
+    told = ""
+    if method is None and isinstance(word, str):
+        of = "the default" if word == "projected" else "that of its source"
+        told = f"method: {word}, {of} (--method NAME takes another: geonh methods)"
+    _carry_out(solve, integrator, data, None if no_figure else picture, told)
+
+
+def resume(
+    file: Annotated[str, typer.Argument(help="A file of `geonh run`, or of save() in Python.")],
+    steps: Annotated[int, typer.Option(help="Number of further steps.")],
+    system: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE.py:NAME", help="The system; needed where it is your own."),
+    ] = None,
+    assignments: Assignments = None,
+    output: Annotated[
+        str | None, typer.Option("--out", metavar="DIR|FILE.nc", help="Where to save; left out, the same file.")
+    ] = None,
+    checkpoint: Checkpoint = False,
+    no_figure: NoFigure = False,
+) -> None:
+    """Go on from a file, to the same bits as one run; old and new nodes are saved together."""
+    _positive("--steps", steps)
+    path = path_of(file, "FILE")
+    before = _loaded(path)
+    a = before.attributes
+    word = system or a["catalogue"]
+    if not word:
+        wrong(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
+    _few_enough(int(before.k[-1]) + steps, before.save_every)
+    entry, integrator = entry_of(word), method_in(before)
+    given = parameters_of(entry, assignments or [])
+    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
+    data, picture = destination(str(path.with_suffix(".nc") if output is None else output), entry.name)
+    data = path if output is None else data
+
+    def go_on() -> Trajectory:
+        made = entry.system(**{**known, **given})
+        return gn.resume(
+            before,
+            steps,
+            system=made,
+            method=integrator,
+            controls=entry.controls,
+            throw=False,
+            progress=True,
+            checkpoint=data if checkpoint else None,
+        )
+
+    _carry_out(go_on, integrator, data, None if no_figure else picture)
+
+
+def info(file: Annotated[str, typer.Argument(help="A file of `geonh run`, or of save() in Python.")]) -> None:
+    """Tell what is in a file, and how to go on from it."""
+    path = path_of(file, "FILE")
+    show_file(_loaded(path), path)
+
+
+def _loaded(path: Path) -> Trajectory:
+    try:
+        return Trajectory.load(path)
+    except gn.FileError as error:
+        wrong(str(error))
+    except OSError as error:
+        wrong(f"{path} cannot be read: {error.strerror or error}")
+
+
+def _positive(option: str, value: int | None) -> None:
+    if value is not None and not 1 <= value < 2**53:
+        wrong(f"{option} must be a positive integer{'' if value < 1 else ' below 2^53'}, got {str(value)[:40]}")
+
+
+def _few_enough(n_steps: int, save_every: int) -> None:
+    if n_steps // save_every > MAX_NODES:
+        wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
+
+
+def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
+    """Offer a start that does, for one that breaks the constraints or is off the group."""
+    text = one_line(str(error))
+    if "does not satisfy the constraints" in text:
+        nearest = ",".join(f"{v:.12g}" for v in without_rounding(system.project(place, velocity)))
+        wrong(f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}")
+    if "does not lie on" in text:
+        with gn.float64():
+            nearest = ",".join(f"{v:.17g}" for v in system.group.to_vector(system.group.project(place)))
+        wrong(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
+
+
+def _carry_out(
+    act: Callable[[], Trajectory], integrator: Integrator, data: Path, picture: Path | None, told: str = ""
+) -> None:
+    """Run, show, save, and leave with the code that says how it ended."""
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AlternationWarning)  # the table says it
+            trajectory = act()
+    except (ValueError, TypeError) as error:
+        wrong(one_line(str(error)))
+    except OSError as error:
+        wrong(f"{one_line(str(error))}; what was saved before is in {data}")
+    seconds = time.perf_counter() - began
+    with Interrupts():  # not while it is saved
+        save(trajectory, data, None)
+    if told:
+        out.print(told, highlight=False)
+    show_run(trajectory, integrator, seconds)
+    out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
+    if picture is not None:
+        save(trajectory, None, picture)
+        out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
+    if trajectory.status is gn.integrators.Result.INTERRUPTED:
+        err.print(
+            f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved. To go on: "
+            f"geonh resume {escape(str(data))} --steps N",
+            highlight=False,
+        )
+        raise typer.Exit(130)
+    if not trajectory.success:
+        err.print(f"[bold red]stopped early:[/] {escape(one_line(trajectory.message))}")
+        raise typer.Exit(1)

@@ -1,0 +1,116 @@
+"""Long calls of compiled code that a user can interrupt, and interrupts that wait for the right moment."""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+AGAIN = 0.1
+"""Seconds after which an interrupt that nobody answered comes again."""
+Args = ParamSpec("Args")
+Out = TypeVar("Out")
+_NAME = "geonh: compiled code"
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def interruptible(function: Callable[[], Out], *, if_noted: bool = False) -> Out:
+    """Call a function that stays in compiled code for long, such as a compiler; Ctrl-C is heard meanwhile.
+
+    It runs in a thread of its own, which after a KeyboardInterrupt goes on to its end, its result lost. ``if_noted``
+    raises one also for a Ctrl-C that ``Interrupts`` only noted.
+    """
+    if not _in_main_thread():
+        return function()
+    found: list[Out] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(function())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name=_NAME, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05 if if_noted else None)
+        if if_noted and _entered and _entered[-1].heard:
+            raise KeyboardInterrupt
+    if raised:
+        raise raised[0]
+    return found[0]
+
+
+def busy() -> bool:
+    """Whether a call that was interrupted still goes on."""
+    return any(thread.name == _NAME for thread in threading.enumerate())
+
+
+class Interrupts:
+    """While it is entered, Ctrl-C is not lost, and comes at the right moment.
+
+    It is only noted, in ``heard``; a second one raises KeyboardInterrupt. Or, if ``at_once``, it raises, and again
+    until it is answered: an exception in a callback of the garbage collector is printed and gone.
+
+    Where another program has its own answer to Ctrl-C, or in a thread, nothing is changed.
+    """
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        self.heard = False
+        self._at_once = at_once
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if _in_main_thread():
+            _entered.append(self)
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                self._before = signal.signal(signal.SIGINT, interrupt)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self in _entered:
+            _entered.remove(self)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def answer(self) -> None:
+        again = self.heard
+        self.heard = True
+        if self._at_once:
+            timer = threading.Timer(AGAIN, self._remind)
+            timer.daemon = True
+            timer.start()
+        if again or self._at_once:
+            raise KeyboardInterrupt
+
+    def _remind(self) -> None:
+        if self in _entered:
+            _thread.interrupt_main()
+
+
+_entered: list[Interrupts] = []
+
+
+def interrupt(number: int, frame: Any) -> None:
+    """What Ctrl-C does: a signal handler, for other signals that are to do the same."""
+    if not _entered:
+        signal.default_int_handler(number, frame)
+    _entered[-1].answer()
+
+
+def interrupted_at_once(function: Callable[Args, Out]) -> Callable[Args, Out]:
+    """Decorate a function in which Ctrl-C raises KeyboardInterrupt for certain."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
+        with Interrupts(at_once=True):
+            return function(*args, **kwargs)
+
+    return wrapper

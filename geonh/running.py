@@ -1,0 +1,198 @@
+"""The loop of a run: steps in compiled pieces, and what must not be lost whatever happens between them.
+
+A piece lasts some 20 ms. After each, progress is told, a checkpoint is saved if it is due, and Ctrl-C is answered,
+whether a node is saved there or not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh import files
+from geonh.integrators.node import Result, State
+from geonh.numerics.compiled import Stepping, stepping
+from geonh.numerics.precision import float64
+from geonh.numerics.waiting import Interrupts
+from geonh.trajectory import Trajectory
+
+CHUNK = 10_000
+"""Nodes of one buffer."""
+BETWEEN = 60.0
+"""Seconds between checkpoints; more, where saving takes more than a twentieth of them."""
+
+Progress: TypeAlias = bool | Callable[[int, int], None]
+
+
+class IntegrationError(RuntimeError):
+    """A run stopped early; ``trajectory`` holds what was computed up to there."""
+
+    def __init__(self, message: str, trajectory: Trajectory):
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+def advance(
+    trajectory: Trajectory, n_steps: int, throw: bool, progress: Progress, checkpoint: str | os.PathLike | None
+) -> Trajectory:
+    """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
+
+    Raises
+    ------
+    IntegrationError
+        If a step fails, and ``throw``.
+    Exception
+        What ``progress`` or the disk raises, with what was computed in ``.trajectory``.
+    """
+    assert trajectory.state is not None
+    try:
+        loop = stepping(_next, _row, (trajectory.system, trajectory.method, trajectory.clock), trajectory.state)
+        if checkpoint is not None:
+            files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
+    except KeyboardInterrupt:  # while it compiles
+        return trajectory.extended([], trajectory.state, Result.INTERRUPTED)
+    run = _Run(trajectory.on_grid(loop.engine), trajectory.state, Result(int(trajectory.state.status)))
+    begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
+    with Interrupts() as interrupts:
+        try:
+            with _reporting(progress, n_steps) as report:
+                for _ in run.steps(loop, begun + n_steps):
+                    report(int(run.state.k) - begun, n_steps)
+                    save.if_due(run)
+                    if interrupts.heard:
+                        raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            run.status = Result.INTERRUPTED
+        except Exception as error:
+            run.status = Result.INTERRUPTED
+            _keep(error, run)
+            raise
+        try:
+            save.at_the_end(run)
+            made = run.so_far()
+            made.warn_if_spoiled()
+        except Exception as error:
+            _keep(error, run)
+            raise
+    if throw and made.status not in (Result.SUCCESS, Result.INTERRUPTED):
+        raise IntegrationError(f"{made.message}; the trajectory up to there is in the error's .trajectory", made)
+    return made
+
+
+@dataclass
+class _Run:
+    """What exists of a run: a trajectory, and rows that came after it up to the last good state."""
+
+    trajectory: Trajectory
+    state: State
+    status: Result
+    rows: list[np.ndarray] = field(default_factory=list)
+
+    def steps(self, loop: Stepping, end: int) -> Iterator[None]:
+        """Go on to step ``end`` or to a failure, pausing after each piece."""
+        stride = self.trajectory.save_every
+        while int(self.state.k) < end and self.status is Result.SUCCESS:
+            n_nodes, leap = _portion(int(self.state.k), end, stride)
+            buffer, done = np.empty((n_nodes, loop.width)), 0
+            for state, status, n in loop.pieces(self.state, n_nodes, leap, buffer):
+                if n > done:
+                    self.rows.append(buffer[done:n])
+                self.state, self.status, done = state, Result(status), n
+                yield
+
+    def so_far(self) -> Trajectory:
+        """The trajectory up to the last good node, be it between two that would be saved."""
+        rows = self.rows
+        if rows and rows[-1][-1, 0] > self.state.k:  # interrupted between a row and its state
+            rows = [*rows[:-1], rows[-1][rows[-1][:, 0] <= self.state.k]]
+            rows = rows if len(rows[-1]) else rows[:-1]
+        if int(self.state.k) > (rows[-1][-1, 0] if rows else self.trajectory.k[-1]):
+            with float64():
+                rows = [*rows, np.asarray(_row((self.trajectory.system,), self.state))[None]]
+        return self.trajectory.extended(rows, self.state, self.status)
+
+
+class _Checkpoints:
+    """When to save, and where."""
+
+    def __init__(self, path: str | os.PathLike | None) -> None:
+        self.path = path
+        self.due = time.monotonic() + BETWEEN
+
+    def if_due(self, run: _Run) -> None:
+        """Save what exists, if it is time; what is read from its nodes is not read again."""
+        if self.path is None or time.monotonic() < self.due:
+            return
+        begun = time.monotonic()
+        made = run.so_far().settled()
+        made.save(self.path)
+        if made.k[-1] % made.save_every == 0:
+            run.trajectory, run.rows = made, []
+        self.due = time.monotonic() + max(BETWEEN, 20 * (time.monotonic() - begun))
+
+    def at_the_end(self, run: _Run) -> None:
+        if self.path is not None:
+            run.trajectory, run.rows = run.so_far().settled(), []
+            run.trajectory.save(self.path)
+
+
+def _keep(error: Exception, run: _Run) -> None:
+    """Put what was computed on an exception."""
+    error.trajectory = run.so_far()  # type: ignore[attr-defined]
+    error.add_note("geonh: what was computed up to there is in the error's .trajectory")
+
+
+def _next(tree: tuple, state: State) -> tuple[State, Array]:
+    """The node after a state, and its status."""
+    system, method, clock = tree
+    new = method.next_node(system, clock, state)
+    return new, new.status
+
+
+def _row(tree: tuple, state: State) -> Array:
+    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
+    position = tree[0].group.to_vector(state.g)
+    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
+
+
+def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
+    """How many nodes to save next, and how many steps apart: those whose k is a multiple of the stride, and the end."""
+    off = k % stride
+    if off or end - k < stride:
+        return 1, min(stride - off, end - k)
+    return min((end - k) // stride, CHUNK), stride
+
+
+class _reporting:
+    """Shows progress, as the user wants it, while it is entered."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._bar = progress, total, None
+
+    def __enter__(self) -> Callable[[int, int], Any]:
+        if callable(self._progress):
+            return self._progress
+        if not self._progress:
+            return lambda done, total: None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns: Iterable = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        console = Console(stderr=True)
+        shown = console.is_terminal or console.is_jupyter
+        bar: Any = Progress(*columns, console=console, transient=True, disable=not shown)
+        task = bar.add_task("integrating", total=self._total)
+        bar.start()
+        self._bar = bar
+        return lambda done, total: bar.update(task, completed=done)
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,92 @@
+"""A trajectory as labelled tables: an xarray dataset and a pandas frame."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from geonh.trajectory import Trajectory
+
+_LONG_NAMES = {
+    "xi": "velocity",
+    "p": "average momentum",
+    "multipliers": "constraint multipliers",
+    "impulse_multipliers": "multipliers of the method's impulse at the node",
+    "alternation": "size of the alternating part of the outgoing momentum, square root of joule",
+    "kinetic": "kinetic part of the energy at the average momentum",
+}
+_DIMENSIONS = {
+    "xi": "component",
+    "p": "component",
+    "multipliers": "constraint",
+    "impulse_multipliers": "constraint",
+    "constraint_residual": "constraint",
+}
+
+
+def dataset(trajectory: Trajectory) -> xr.Dataset:
+    """All arrays, labelled by time and component names."""
+    import xarray as xr
+
+    a, o = trajectory.attributes, trajectory.observables
+    data: dict[str, Any] = {
+        "g": (("time", "coordinate"), trajectory.g_vector, {"long_name": "group element, flattened"}),
+        "p_plus": (("time", "component"), trajectory.p_plus, {"long_name": "incoming momentum"}),
+        "p_minus": (("time", "component"), trajectory.p_minus, {"long_name": "outgoing momentum"}),
+        "step": (("time",), trajectory.k, {"long_name": "step number"}),
+    }
+    for key, value in o.items():
+        if key.startswith("integral:"):
+            label = key.removeprefix("integral:")
+            axes = [f"{label} component"] if value.ndim == 2 else [f"{label} axis {i}" for i in range(value.ndim - 1)]
+            data[key] = (("time", *axes), value, {"long_name": f"first integral {label}"})
+        else:
+            axes = [_DIMENSIONS[key]] if key in _DIMENSIONS else []
+            unit = {"units": "J"} if key.startswith(("energy", "kinetic")) else {}
+            name = _LONG_NAMES.get(key, key.replace("_", " "))
+            data[key] = (("time", *axes), value, {"long_name": name, **unit})
+    coordinates = {
+        "time": ("time", trajectory.t, {"units": "s"}),
+        "coordinate": list(a["point_names"]),
+        "component": list(a["velocity_names"]),
+        "constraint": np.arange(o["multipliers"].shape[1]),
+    }
+    attributes = {
+        **{key: a[key] for key in ("system", "catalogue", "engine", "method", "group", "controls", "geonh_version")},
+        "dt": trajectory.dt,
+        "t0": trajectory.t0,
+        "save_every": trajectory.save_every,
+        "status": trajectory.status.name,
+        "message": trajectory.message,
+        "parameters": json.dumps(a["parameters"]),
+        "changes": json.dumps(a["changes"]),
+        "point_shapes": json.dumps(a["point_shapes"]),
+        "point_is_tuple": int(a["point_is_tuple"]),
+    }
+    return xr.Dataset(data, coordinates, attributes)
+
+
+def frame(trajectory: Trajectory) -> pd.DataFrame:
+    """One row per node, one column per named component."""
+    import pandas as pd
+
+    a, o = trajectory.attributes, trajectory.observables
+    columns: dict[str, np.ndarray] = dict(zip(a["point_names"], trajectory.g_vector.T, strict=True))
+    columns |= dict(zip(a["velocity_names"], o["xi"].T, strict=True))
+    for name in ("p_plus", "p_minus"):
+        values = getattr(trajectory, name)
+        columns |= {f"{name}_{v}": values[:, i] for i, v in enumerate(a["velocity_names"])}
+    for key, value in o.items():
+        label = key.removeprefix("integral:")
+        if value.ndim == 1:
+            columns[label] = value
+        elif key not in ("xi", "p"):
+            for index in np.ndindex(value.shape[1:]):
+                columns["_".join((label, *map(str, index)))] = value[:, *index]
+    return pd.DataFrame(columns, index=pd.Index(trajectory.t, name="time"))

@@ -1,0 +1,268 @@
+"""The command line under any words: an exit code and a line, never a traceback; and a user's own system."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import geonh as gn
+from geonh.cli import app
+
+pytestmark = pytest.mark.user_precision
+
+OWN = """
+import jax.numpy as jnp
+import numpy as np
+import geonh as gn
+from geonh.groups import SE2
+from beside import offset
+
+def sleigh(a=offset, m=1.0):
+    metric = [[1 + m * a**2, 0, m * a], [0, m, 0], [m * a, 0, m]]
+    forms = gn.Distribution([[0.0, 0.0, 1.0]])
+    return gn.System(SE2(), metric=metric, distribution=forms, base="point", parameters={"a": a, "m": m}, name="mine")
+
+def metric(x, p):
+    return jnp.diag(p["J"])
+
+ready = gn.System(gn.groups.SO3(), metric=metric, base="point", parameters={"J": np.arange(1.0, 4.0)}, name="body")
+broken = lambda: undefined
+number = 5
+xi0 = [0.8, -0.5, 0.0]
+dt, n_steps, method = 0.02, 30, "gni"
+"""
+
+
+def geonh(*words):
+    said = CliRunner().invoke(app, list(words))
+    assert said.exception is None or isinstance(said.exception, SystemExit), said.exception
+    return said
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "beside.py").write_text("offset = 0.2\n")
+    (tmp_path / "own.py").write_text(OWN)
+    yield str(tmp_path / "own.py")
+    sys.modules.pop("beside", None)
+
+
+def test_bare_geonh_prints_help_and_no_error():
+    said = geonh()
+    assert said.exit_code == 0
+    assert "error" not in said.output
+    for command in ("list", "show", "run", "resume", "info", "methods"):
+        assert command in said.output
+
+
+def test_a_users_own_system_runs_as_one_of_the_catalogue(own, tmp_path):
+    said = geonh("run", f"{own}:sleigh", "--set", "a=0.3", "--out", str(tmp_path))
+    assert said.exit_code == 0, said.output
+    for word in ("mine on SE(2)", "a = 0.3, m = 1", "30 steps", "method: gni", "energy at p⁻", "constraint residual"):
+        assert word in said.output
+    assert (tmp_path / "sleigh.png").exists()
+    run = gn.Trajectory.load(tmp_path / "sleigh.nc")
+    from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
+
+    same = gn.solve(chaplygin_sleigh(a=0.3), gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.02, n_steps=30)
+    np.testing.assert_allclose(run.g, same.g, atol=1e-12)
+
+
+def test_a_system_that_is_ready_takes_its_parameters_and_a_start_by_options(own, tmp_path):
+    words = ["--set", "J=3,2,1", "--xi0=1,0.1,0", "--g0=0,-1,0,1,0,0,0,0,1", "--method", "projected", "--no-figure"]
+    said = geonh("run", f"{own}:ready", *words, "--out", str(tmp_path))
+    assert said.exit_code == 0, said.output
+    run = gn.Trajectory.load(tmp_path / "ready.nc")
+    assert run.attributes["parameters"]["J"] == [3.0, 2.0, 1.0]
+    np.testing.assert_array_equal(run.g[0], [[0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    np.testing.assert_allclose(run.xi[0], [1, 0.1, 0])
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (":slegh", "slegh is not there; did you mean sleigh?"),
+        ("", "which system of"),
+        (":number", "number is neither a System nor a function"),
+        (":broken", "line 17: NameError: name 'undefined' is not defined"),
+        (":sleigh --set b=1", "sleigh has no parameter 'b'"),
+        (":sleigh --set a=1,2", "a takes 1 number, got 2"),
+        (":ready --set J=1,2", "J takes 3 numbers, got 2"),
+        (":sleigh --g0=1,2", "--g0 (theta, x, y) takes 3 numbers, got 2"),
+        (":ready --g0=1,0,0,0,1,0,0,0,1.01", "the nearest point that does: --g0="),
+        (":sleigh --xi0=1,2,3", "the nearest velocity that does: --xi0="),
+    ],
+)
+def test_a_wrong_word_about_an_own_system_is_told_in_a_line(own, tmp_path, words, answer):
+    said = geonh("run", *(own + words).split(), "--out", str(tmp_path))
+    assert said.exit_code == 2
+    assert answer in " ".join(said.output.split())
+    assert not list(tmp_path.glob("*.nc"))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("import nothing_of_that_name\n", "line 1: ModuleNotFoundError"),
+        ("x = 1\nx +\n", "line 2: SyntaxError"),
+        ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
+        ("import geonh as gn\nbody = gn.System(gn.groups.SO3())\n", "line 2: TypeError: System takes either metric="),
+        ("def body():\n    return 5\n", "body() returned int, not a System"),
+        ("def body(a):\n    return 5\n", "missing 1 required positional argument"),
+        ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n", "has no start: give --xi0"),
+        ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\ndt = 'a'\n", "dt must be a number"),
+    ],
+)
+def test_what_is_wrong_in_a_users_file_is_told_with_its_line(tmp_path, text, answer):
+    (tmp_path / "own.py").write_text(text)
+    said = geonh("run", f"{tmp_path}/own.py:body", "--out", str(tmp_path / "out"))
+    assert said.exit_code == 2
+    assert answer in " ".join(said.output.split())
+
+
+def test_a_matrix_by_rows(tmp_path):
+    J = "1,0.1,0;0.1,2,0;0,0,2.5"
+    for text in (J, "[[1,0.1,0],[0.1,2,0],[0,0,2.5]]"):
+        words = ["--set", f"J={text}", "--steps", "5", "--no-figure", "--out", str(tmp_path)]
+        said = geonh("run", "chaplygin-sphere", *words)
+        assert said.exit_code == 0, said.output
+        run = gn.Trajectory.load(tmp_path / "chaplygin-sphere.nc")
+        assert run.attributes["parameters"]["J"] == [[1, 0.1, 0], [0.1, 2, 0], [0, 0, 2.5]]
+    for text, answer in (("1,0;0", "rows of a matrix are of one length"), ("1,0;0,1", "J must be 3 principal moments")):
+        said = geonh("run", "chaplygin-sphere", "--set", f"J={text}", "--out", str(tmp_path))
+        assert said.exit_code == 2
+        assert answer in " ".join(said.output.split())
+
+
+def test_resume_goes_on_to_the_same_bits_and_info_tells(tmp_path):
+    words = ("--set", "J=0.4,0.6,0.9", "--no-figure")
+    whole, part = str(tmp_path / "whole.nc"), str(tmp_path / "part.nc")
+    assert geonh("run", "chaplygin-sphere", "--steps", "60", *words, "--out", whole).exit_code == 0
+    assert geonh("run", "chaplygin-sphere", "--steps", "40", *words, "--out", part, "--checkpoint").exit_code == 0
+    said = geonh("resume", part, "--steps", "20", "--no-figure")
+    assert said.exit_code == 0, said.output
+    a, b = gn.Trajectory.load(whole), gn.Trajectory.load(part)
+    np.testing.assert_array_equal(a.g_vector, b.g_vector)
+    np.testing.assert_array_equal(a.energy, b.energy)
+    said = geonh("info", part)
+    for word in (
+        "chaplygin-sphere on R² × SO(3)",
+        "J = 0.4,0.6,0.9",
+        "60 steps",
+        "GNI(",
+        "success",
+        "resume",
+    ):
+        assert word in said.output
+    said = geonh("resume", part, "--steps", "5", "--set", "m=2", "--no-figure")
+    assert said.exit_code == 2
+    assert "parameters: m = 1.0 there, 2.0 here" in said.output
+
+
+def test_resume_of_an_own_system_says_where_it_must_be_named(own, tmp_path):
+    file = str(tmp_path / "sleigh.nc")
+    assert geonh("run", f"{own}:sleigh", "--set", "a=0.3", "--no-figure", "--out", file).exit_code == 0
+    said = geonh("resume", file, "--steps", "5")
+    assert said.exit_code == 2
+    assert "say where it is, --system FILE.py:NAME" in " ".join(said.output.split())
+    said = geonh("resume", file, "--steps", "5", "--system", f"{own}:sleigh", "--no-figure")
+    assert said.exit_code == 0, said.output
+    assert len(gn.Trajectory.load(file)) == 36
+
+
+WORDS = ["list", "show", "run", "resume", "info", "methods", "suslov", "--steps", "--dt", "--out", "--set", "--xi0"]
+ODD = [
+    "a\0b",
+    "~nouser",
+    "~nouser/x.nc",
+    str(10**30),
+    "1" * 5000,
+    "-1",
+    "nan",
+    "1e999",
+    "",
+    " ",
+    "\ud800",
+    "x" * 5000,
+    "J=nan,1,1",
+    "J=1e999,1,1",
+    "J=;;",
+    "=",
+    "[",
+    "/dev/null",
+    "/proc/x.nc",
+    "http://host/a.nc",
+    "a.csv",
+    "x.py:y",
+    ".py:",
+    "a\0.py:b",
+    "~nouser/x.py:b",
+    "\ud800.py:x",
+    "[red]",
+    "[/]",
+]
+
+
+def any_words(words, tmp_path):
+    if words[:1] in (["run"], ["resume"]):
+        words = [*words, "--no-figure"]
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        said = geonh(*words)
+    finally:
+        os.chdir(here)
+    assert said.exit_code in (0, 1, 2)
+    assert "Traceback" not in said.output
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.sampled_from([*WORDS, *ODD]), max_size=5))
+@example(["run", "suslov", "--out", "a\0b"])
+@example(["run", "suslov", "--out", "~nouser"])
+@example(["run", "suslov", "--steps", str(10**30)])
+@example(["run", "suslov", "--steps", "1" * 5000])
+@example(["run", "suslov", "--steps", "5", "--save-every", str(10**30)])
+@example(["run", "suslov", "--steps", str(10**25), "--save-every", str(10**20)])
+@example(["run", "suslov", "--out", "\ud800"])
+@example(["run", "suslov", "--out", "a.csv"])
+@example(["run", "suslov", "--g0", "[[1", "--steps", "5"])
+@example(["run", "\ud800"])
+@example(["show", "\ud800[/]"])
+@example(["info", "a\0b"])
+@example(["info", "~nouser/x.nc"])
+@example(["info", "http://host/a.nc"])
+@example(["info", "/dev/null"])
+@example(["resume", "missing.nc", "--steps", "5"])
+@example(["run", "a\0.py:b"])
+@example(["run", "~nouser/x.py:b"])
+def test_no_word_makes_a_traceback(tmp_path, words):
+    any_words(words, tmp_path)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    command=st.sampled_from(["show", "run suslov --steps 3", "run chaplygin-sphere --steps 3", "resume", "info"]),
+    words=st.lists(st.sampled_from([*WORDS, *ODD]) | st.text(max_size=8), max_size=4),
+)
+def test_no_words_at_all_make_a_traceback(tmp_path, command, words):
+    any_words([*command.split(), *words], tmp_path)
+
+
+@pytest.mark.slow
+def test_a_signal_in_the_first_moments_ends_it_with_its_code():
+    import time
+
+    for seconds in (2.5, 3.0, 3.5, 4.0):
+        command = [sys.executable, "-c", "from geonh.cli import app; print('x', flush=True); app()", "run", "suslov"]
+        process = subprocess.Popen([*command, "--steps", "100000000000", "--save-every", "10000", "--out", "/tmp/out"])
+        time.sleep(seconds)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) in (143, -15)
