@@ -126,16 +126,14 @@ class Trajectory:
     def extended(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
         """Trajectory with further rows (k, g, p⁺, p⁻)."""
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
-
-        def joined(old: np.ndarray, start: int, stop: int) -> np.ndarray:
-            return np.concatenate([old, *(block[:, start:stop] for block in rows)])
-
+        before = np.concatenate([self.k[:, None], self.g_vector, self.p_plus, self.p_minus], axis=1, dtype=np.float64)
+        k, g_vector, p_plus, p_minus = np.split(np.concatenate([before, *rows]), [1, 1 + n_g, 1 + n_g + n], axis=1)
         return replace(
             self,
-            k=np.concatenate([self.k, *(block[:, 0].astype(np.int64) for block in rows)]),
-            g_vector=joined(self.g_vector, 1, 1 + n_g),
-            p_plus=joined(self.p_plus, 1 + n_g, 1 + n_g + n),
-            p_minus=joined(self.p_minus, 1 + n_g + n, 1 + n_g + 2 * n),
+            k=k[:, 0].astype(np.int64),
+            g_vector=g_vector,
+            p_plus=p_plus,
+            p_minus=p_minus,
             state=state,
             status=status,
             known=None,

@@ -342,3 +342,23 @@ def test_what_the_native_engine_has_no_code_for_runs_by_xla():
     assert run.attributes["engine"] == "XLA"
     plain = gn.System(Translations(3), metric=np.eye(3), potential=lambda x: x @ x / 2)
     np.testing.assert_allclose(run.g, gn.solve(plain, xi0=[0.1, 0.2, 0.3], g0=[1.0, 0.0, 0.5], dt=0.01, n_steps=100).g)
+
+
+def test_an_alternating_part_is_seen_where_the_metric_changes_along_the_run():
+    """A rod whose mass grows along the way: at node 0 the part that alternates looks small beside its momentum."""
+    J, a = np.array([[2.0, 0.3, 0.4], [0.3, 1.5, -0.2], [0.4, -0.2, 1.0]]), [0.3, -0.5, 1.0]
+
+    def metric(x):
+        heavy = jnp.zeros((4, 4)).at[:3, :3].set(J).at[3, 3].set(1.0)
+        return heavy.at[2, 2].add(1e7 * jnp.exp(-2.0 * x[1][0]))
+
+    system = gn.System(
+        gn.groups.Product((gn.groups.SO3(), gn.groups.Translations(1))),
+        metric=metric,
+        distribution=gn.Distribution([[*a, 0.0]]),
+    )
+    xi0 = system.project(None, [1.2, -2.0, 0.0, 1.0])
+    with pytest.warns(gn.trajectory.AlternationWarning):
+        run = gn.solve(system, gn.GNI(), xi0=xi0, dt=0.02, n_steps=1500, throw=False)
+    assert run.spoiled_from is not None
+    assert run.alternation.max() > 0.01
