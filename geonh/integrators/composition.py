@@ -37,6 +37,7 @@ from geonh.integrators.base import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import as_count, as_float64
 
 _CUBE_ROOT = 2.0 ** (1 / 3)
 _Y = (0.78451361047755726382, 0.23557321335935813368, -1.17767998417887100695)
@@ -260,10 +261,12 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
 
     Raises
     ------
-    ValueError
-        For an unknown name, or fractions that do not sum to one or vanish.
+    ValueError, TypeError
+        For an unknown name, or fractions that do not sum to one or vanish, or what is no method.
     """
     _require_one_step(method)
+    if order is not None:
+        order = as_count(order, "order")
     if isinstance(coefficients, str):
         if coefficients not in COEFFICIENTS:
             raise ValueError(f"coefficients must be one of {list(COEFFICIENTS)} or numbers, got {coefficients!r}")
@@ -271,7 +274,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])
     else:
-        fractions = tuple(float(c) for c in coefficients)
+        fractions = tuple(map(float, as_float64(coefficients, "coefficients").ravel()))
     if not abs(sum(fractions) - 1) <= 1e-12 or any(c == 0 for c in fractions):
         raise ValueError(f"coefficients must sum to one and none may vanish, got {fractions}")
     if order is None:
@@ -280,6 +283,8 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
 
 
 def _require_one_step(method: Integrator) -> None:
+    if not isinstance(method, Integrator):
+        raise TypeError(f"only methods such as Gauss(1) can be composed, got {method!r}")
     if method.holds is NextStep:
         name = type(method).__name__
         raise ValueError(f"{name} holds the next step at a node: it cannot be composed and has no general adjoint")
