@@ -101,7 +101,8 @@ def _test(eqn: Any, given: list) -> None:
                 f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types are "
                 "enabled: write its numbers as NumPy arrays or Python floats, or pass parameters=",
             )
-    name, array = eqn.primitive.name, eqn.invars[0].aval if eqn.invars else None
+    name = eqn.primitive.name
+    array: Any = eqn.invars[0].aval if eqn.invars else None
     if name == "dynamic_slice":
         _compare(array.shape, range(array.ndim), given[1:], eqn.params["slice_sizes"])
     elif name == "dynamic_update_slice":
@@ -109,7 +110,8 @@ def _test(eqn: Any, given: list) -> None:
     elif (name == "gather" or name.startswith("scatter")) and given[1] is not None:
         numbers = eqn.params["dimension_numbers"]
         axes = getattr(numbers, "start_index_map", None) or numbers.scatter_dims_to_operand_dims
-        _compare(array.shape, axes, np.moveaxis(np.asarray(given[1]), -1, 0), [1] * array.ndim)
+        sizes = eqn.params.get("slice_sizes", [1] * array.ndim)
+        _compare(array.shape, axes, np.moveaxis(np.asarray(given[1]), -1, 0), sizes)
 
 
 def _compare(shape: tuple[int, ...], axes: Any, starts: Any, sizes: Any) -> None:
