@@ -20,7 +20,7 @@ from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import Clock, Result, State
 from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
@@ -84,22 +84,23 @@ def integrate(
         For input that does not fit.
     """
     require_float64("integrate")
-    start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-    refuse_unsound(system, method, start)
-    clock = jax.tree.map(jnp.asarray, start.clock)
-    first = method.first_node(system, clock, jax.tree.map(jnp.asarray, start.g), jnp.asarray(start.xi))
-    attempt = attempted(lambda state: method.next_node(system, clock, state), first, lambda new: new.status == 0)
+    with float64():
+        start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+        refuse_unsound(system, method, start)
+        clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
+        first = method.first_node(system, clock, jax.tree.map(jnp.asarray, start.g), jnp.asarray(start.xi))
+        attempt = attempted(lambda state: method.next_node(system, clock, state), first, lambda new: new.status == 0)
 
-    def advance(state: State, _: None) -> tuple[State, State]:
-        new = attempt(state)
-        going = state.status == 0
-        failed = jnp.where(going, new.status, state.status)
-        state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
-        return state, state
+        def advance(state: State, _: None) -> tuple[State, State]:
+            new = attempt(state)
+            going = state.status == 0
+            failed = jnp.where(going, new.status, state.status)
+            state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
+            return state, state
 
-    _, rest = lax.scan(advance, first, None, length=n_steps)
-    path = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rest)
-    return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
+        _, rest = lax.scan(advance, first, None, length=n_steps)
+        path = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rest)
+        return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
 
 
 def solve(

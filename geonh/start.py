@@ -47,7 +47,8 @@ def made_start(
     if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
         raise ValueError(f"dt must not be zero, got {step:g} s")
     if not is_traced(step, begin):
-        end = begin + float(n_steps) * step
+        with np.errstate(over="ignore"):
+            end = begin + float(n_steps) * step
         span = f"with t0 = {begin:g}, dt = {step:g}, n_steps = {n_steps}"
         if not np.isfinite(end):
             raise ValueError(f"time overflows: t0 + n_steps·dt is not a number of float64 {span}")

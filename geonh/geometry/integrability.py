@@ -245,6 +245,8 @@ _BERNOULLI = (1.0, 1 / 2, 1 / 6, 0.0, -1 / 30, 0.0, 1 / 42, 0.0)
 
 def _independent(fields: list[np.ndarray], tol: float) -> list[np.ndarray]:
     """As many of the fields as are linearly independent, each of size one; sizes below ``tol`` are rounding."""
+    if not fields:
+        return []
     matrix = np.stack([field.ravel() for field in fields], axis=1)
     _, upper, order = qr(matrix, mode="economic", pivoting=True)
     rank = int(np.sum(np.abs(np.diag(upper)) > tol))

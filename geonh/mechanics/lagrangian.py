@@ -208,7 +208,7 @@ class LagrangianSystem(Precise):
                 raise ValueError(fault)
         return self.projected_velocity(x, xi)
 
-    def point(self, g: Any, *, on_group: bool = True) -> Point:
+    def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
         """A group element from what a user writes: a point, nested lists, or None for the identity.
 
         Raises
@@ -224,14 +224,14 @@ class LagrangianSystem(Precise):
         expected = " × ".join(str(list(s)) for s in shapes)
         entries = list(g) if isinstance(identity, tuple) else [g]
         if len(entries) != len(shapes):
-            raise ValueError(f"g0 must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
-        leaves = [as_float64(e, "g0", tuple(s)) for e, s in zip(entries, shapes, strict=True)]
+            raise ValueError(f"{name} must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
+        leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
             with float64(), jax.ensure_compile_time_eval():
                 gap = float(self.group_defect(point))
             if not gap <= OFF_GROUP:
-                raise ValueError(group_fault(self, point, gap))
+                raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:

@@ -61,14 +61,14 @@ def start_fault(system: Any, g: Any, xi: np.ndarray, dt: float, found: Facts) ->
     return ""
 
 
-def group_fault(system: Any, g: Any, gap: float) -> str:
+def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
     """What is said of a point that far off the group."""
     if not np.isfinite(gap):
-        return f"g0 does not lie on {system.group}, and is near no point of it"
+        return f"{name} does not lie on {system.group}, and is near no point of it"
     told = single_precision_note(g) if gap < SINGLE else ""
     return (
-        f"g0 does not lie on {system.group}: it is {gap:.2g} away{told}; system.group.project(g0) gives the nearest "
-        "point that does"
+        f"{name} does not lie on {system.group}: it is {gap:.2g} away{told}; system.group.project({name}) gives the "
+        "nearest point that does"
     )
 
 

@@ -120,7 +120,7 @@ class System(LagrangianSystem):
         return space
 
     def check(self, **options: Any) -> Report:
-        """Test the system at random points; see ``geonh.mechanics.check.check_system``."""
+        """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
         return check_system(self, **options)
 
     def _is_quadratic(self) -> bool:
@@ -142,7 +142,8 @@ class System(LagrangianSystem):
                     closed = jax.make_jaxpr(function)(*args)
                 except (TypeError, ValueError) as error:
                     absent = "; with base='point' x is ()" if x == () else ""
-                    raise type(error)(f"{error}{absent}") from error.__cause__
+                    kind = TypeError if isinstance(error, TypeError) else ValueError
+                    raise kind(f"{error}{absent}") from error.__cause__
             inspected(name, closed)
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):

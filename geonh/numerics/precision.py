@@ -11,8 +11,8 @@ import decimal
 import functools
 import inspect
 import numbers
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
@@ -24,9 +24,24 @@ Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
 
-def float64() -> AbstractContextManager:
-    """Context in which JAX computes in double precision; thread-local, and undone on exit."""
-    return jax.enable_x64(True)
+@contextmanager
+def float64() -> Iterator[None]:
+    """Context in which JAX computes in double precision, and numbers of all types mix as they do in NumPy.
+
+    Thread-local, and undone on exit.
+    """
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def _is_float64() -> bool:
+    """Whether JAX is configured as ``float64`` configures it."""
+    config: Any = jax.config
+    return (
+        config.jax_enable_x64
+        and config.jax_numpy_dtype_promotion == "standard"
+        and config.jax_numpy_rank_promotion == "allow"
+    )
 
 
 def is_traced(*trees: Any) -> bool:
@@ -212,7 +227,8 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
         if is_traced(args, kwargs):
             require_float64(function.__qualname__)
-            return function(*args, **kwargs)
+            with float64():
+                return function(*args, **kwargs)
         return _inside_and_out(function, args, kwargs)
 
     return wrapper
@@ -233,12 +249,24 @@ class Precise(eqx.Module):
                 setattr(cls, name, _guarded(method))
 
 
+def _listed(value: Any) -> Any:
+    """An array in place of a list of real numbers; any other list is for the method to judge."""
+    if not isinstance(value, list):
+        return value
+    if is_traced(value):
+        return jnp.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return value
+    return jnp.asarray(array, dtype=float) if array.dtype.kind in "fiu" else value
+
+
 def _guarded(method: Callable) -> Callable:
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-            arrays = (jnp.asarray(a, dtype=float) if isinstance(a, list) else a for a in args)
-            return method(self, *arrays, **kwargs)
+        if _is_float64():
+            return method(self, *map(_listed, args), **kwargs)
         if is_traced(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)
