@@ -101,7 +101,8 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     if not whole or not least <= value < 2**53:
         kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
         known = "; under jit it must be static" if is_traced(value) else ""
-        raise ValueError(f"{name} must be {kind} below 2^53, got {_shortly(value)}{known}")
+        bound = " below 2^53" if whole and value >= 2**53 else ""
+        raise ValueError(f"{name} must be {kind}{bound}, got {_shortly(value)}{known}")
     return int(value)
 
 
