@@ -301,7 +301,7 @@ def test_random_junk(name, junk):
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [run, integrated])
 @pytest.mark.parametrize("name", ["xi0", "g0", "dt", "t0", "n_steps", "controls"])
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(JUNK.filter(lambda junk: not (isinstance(junk, int) and 100 < junk < 2**53)))
 def test_random_junk_at_length(call, name, junk):
     attack(call, name, junk)
