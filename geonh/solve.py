@@ -13,21 +13,20 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
 from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
-from geonh.mechanics.lagrangian import OFF_GROUP
 from geonh.mechanics.system import System
 from geonh.netcdf import check_destination
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, float64, is_traced, require_float64
+from geonh.numerics.attempt import attempted
+from geonh.numerics.precision import as_count, float64, is_traced, require_float64
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import IntegrationError, advance
+from geonh.start import first_node, made_controls, made_start, refuse_unsound
 from geonh.trajectory import Trajectory
 
 __all__ = ["IntegrationError", "Nodes", "integrate", "resume", "solve"]
@@ -60,34 +59,38 @@ def integrate(
 ) -> Nodes:
     """The pure core of ``solve``: traceable, differentiable in both modes, and made for ``vmap``.
 
-    Parameters are those of ``solve``. The start is taken as it is: its consistency cannot be checked in a trace.
+    Parameters are those of ``solve``, and are tested as there; of what is traced, the shapes only.
 
     Returns
     -------
     Nodes
-        JAX arrays.
+        JAX arrays. Where a step fails no derivative flows through it, so those of the nodes before are right.
 
     Raises
     ------
     RuntimeError
         When traced in single precision.
+    ValueError, TypeError
+        For input that does not fit.
     """
     require_float64("integrate")
-    refuse(method, system)
-    clock = Clock(jnp.asarray(t0, float), jnp.asarray(dt, float), controls)
-    g = jax.tree.map(lambda a: jnp.asarray(a, float), system.group.identity() if g0 is None else g0)
-    first = method.first_node(system, clock, g, jnp.asarray(xi0, float))
+    with float64():
+        start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+        refuse_unsound(system, method, start)
+        clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
+        first = method.first_node(system, clock, jax.tree.map(jnp.asarray, start.g), jnp.asarray(start.xi))
+        attempt = attempted(lambda state: method.next_node(system, clock, state), first, lambda new: new.status == 0)
 
-    def advance(state: State, _: None) -> tuple[State, State]:
-        new = method.next_node(system, clock, state)
-        going = state.status == 0
-        failed = jnp.where(going, new.status, state.status)
-        state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
-        return state, state
+        def advance(state: State, _: None) -> tuple[State, State]:
+            new = attempt(state)
+            going = state.status == 0
+            failed = jnp.where(going, new.status, state.status)
+            state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
+            return state, state
 
-    _, rest = lax.scan(advance, first, None, length=n_steps)
-    path = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rest)
-    return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
+        _, rest = lax.scan(advance, first, None, length=n_steps)
+        path = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rest)
+        return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
 
 
 @interrupted_at_once
@@ -149,29 +152,16 @@ def solve(
     """
     if method is None or isinstance(method, str):
         method = SymmetricProjection() if method is None else method_of(method)
-    if is_traced(xi0, g0, dt, t0, system):
+    if is_traced(xi0, g0, dt, t0, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
-    _check_counts(n_steps, save_every)
+    as_count(save_every, "save_every")
+    _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint)
-    refuse(method, system)
-    step = float(as_float64(dt, "dt", ()))
-    if step == 0:
-        raise ValueError("dt must not be zero")
-    start = as_float64(t0, "t0", ())
-    xi = as_float64(xi0, "xi0", (system.group.dim,))
-    controls = _controls(controls, n_steps)
-    if start + step == start:
-        raise ValueError(f"time stands still: t0 + dt = t0 in float64 with t0 = {start:g} and dt = {step:g}")
-    clock = Clock(start, np.float64(step), controls)
-    g = system.point(g0, on_group=False)
+    start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+    node = first_node(system, method, start)
     with float64():
-        method.refuse_start(system, step, g, jnp.asarray(xi))
-    node = jax.tree.map(lambda a: np.asarray(a)[None], (g, xi))
-    found = jax.tree.map(lambda a: a[0], mapped(_first, (system, method, clock), node))
-    _check_start(system, xi, step, found[1])
-    with float64():
-        trajectory = Trajectory.begin(system, method, clock, found[0], save_every)
+        trajectory = Trajectory.begin(system, method, start.clock, node, save_every)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
@@ -220,12 +210,13 @@ def resume(
         check_destination(checkpoint)
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(trajectory)
-    _check_counts(n_steps, trajectory.save_every)
-    if trajectory.state is not None:
-        total = int(trajectory.state.k) + n_steps
-        _check_counts(total, trajectory.save_every)
+    as_count(n_steps, "n_steps")
+    _check_options(throw, progress)
+    own = trajectory.system if system is None else system
+    if trajectory.state is not None and isinstance(own, System):
+        total = as_count(int(trajectory.state.k) + n_steps, "n_steps")
         kept = trajectory.clock.controls if trajectory.clock is not None else None
-        controls = _controls(kept if controls is None else controls, total)
+        controls = made_controls(own, kept if controls is None else controls, total + 1)
     with float64():
         trajectory = trajectory.bind(
             system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
@@ -233,76 +224,11 @@ def resume(
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
-def _controls(controls: Any, n_steps: int) -> Any:
-    """Controls as a function, or as the float64 values at all nodes of the run, or ValueError."""
-    if controls is None or callable(controls):
-        return controls
-    values = as_float64(controls, "controls")
-    if values.ndim == 0 or values.shape[0] < n_steps + 1:
-        got = f"{values.shape[0]}" if values.ndim else "a number"
-        raise ValueError(
-            f"controls must have n_steps + 1 = {n_steps + 1} rows, one for each node from the first on, got {got}"
-        )
-    return values
-
-
-def _check_counts(n_steps: int, save_every: int) -> None:
-    for name, value in (("n_steps", n_steps), ("save_every", save_every)):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or not 1 <= value < 2**53:
-            raise ValueError(f"{name} must be a positive integer below 2^53, got {str(value)[:40]}")
-
-
-class Facts(NamedTuple):
-    """What a start is judged by: distance off the group, mass matrix, constraint rows and residual, turn in a step."""
-
-    gap: Array
-    M: Array
-    rows: Array
-    residual: Array
-    turn: Array
-
-
-def _first(tree: tuple, node: tuple) -> tuple[State, Facts]:
-    """Node 0, and the facts of the start."""
-    (system, method, clock), (g, xi) = tree, node
-    x = system.action.at(g)
-    facts = Facts(
-        system.group_defect(g),
-        system.mass_matrix(x, xi),
-        system.rows(x),
-        system.constraint_residual(x, xi),
-        jnp.asarray(system.group.turn(clock.dt * xi), float),
-    )
-    return method.first_node(system, clock, g, xi), facts
-
-
-def _check_start(system: System, xi: np.ndarray, dt: float, facts: Facts) -> None:
-    """Raise unless the metric is one and the start satisfies the constraints and the chart, in words."""
-    M, rows, residual = facts.M, facts.rows, facts.residual
-    if not facts.gap <= OFF_GROUP:
-        raise ValueError(system.off_group(float(facts.gap)))
-    kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
-    if not np.allclose(M, M.T, rtol=1e-10, atol=1e-12 * np.abs(M).max()):
-        raise ValueError(f"the {kind} of {system.name} at g0 is not symmetric:\n{M}")
-    smallest = np.linalg.eigvalsh(M)[0] if np.all(np.isfinite(M)) else np.nan
-    if not smallest > 0:
-        raise ValueError(
-            f"the {kind} of {system.name} at g0 is not positive definite: its least eigenvalue is {smallest:.3g}"
-        )
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    if len(rows) and not (np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > 1e-9):
-        raise ValueError(f"the constraints of {system.name} are dependent at g0; their rows there are\n{rows}")
-    scale = 1.0 + np.abs(xi).max()
-    if residual.size and not np.abs(residual).max() <= 1e-9 * scale:
-        raise ValueError(
-            f"xi0 does not satisfy the constraints of {system.name} at g0: residual {residual}; "
-            "system.project(g0, xi0) gives the nearest velocity that does"
-        )
-    if facts.turn >= np.pi:
-        raise ValueError(
-            f"xi0 turns the body by {facts.turn:.2f} rad in one step of dt = {dt}: past half a turn; lower dt"
-        )
+def _check_options(throw: bool, progress: Any) -> None:
+    if not isinstance(throw, bool):
+        raise TypeError(f"throw must be True or False, got {throw!r}")
+    if not isinstance(progress, bool) and not callable(progress):
+        raise TypeError(f"progress must be True, False or a function of (steps_done, n_steps), got {progress!r}")
 
 
 def _choose(condition: Array, first: Any, second: Any) -> Any:

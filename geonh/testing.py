@@ -17,6 +17,7 @@ from jax import Array
 
 from geonh.groups.base import LieGroup, Point
 from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import float64
 
 __all__ = ["check_group"]
 
@@ -54,7 +55,7 @@ def check_group(
     if n_samples < 2:
         raise ValueError(f"n_samples must be at least 2, got {n_samples}")
     rng = np.random.default_rng(seed)
-    with jax.enable_x64(True):
+    with float64():
         check = _Check(group, 0.5 * rng.normal(size=(6, n_samples, group.dim)), tol)
         check.shapes()
         check.group_law()

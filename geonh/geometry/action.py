@@ -194,8 +194,8 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
 
     Raises
     ------
-    ValueError
-        For any other word.
+    ValueError, TypeError
+        For any other word, or what is none.
     """
     if isinstance(base, Action):
         return base
@@ -207,4 +207,6 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
         if base == "shape":
             return ShapeBase(group)
         raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
+    if not isinstance(base, Sequence):
+        raise TypeError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
     return ShapeBase(group, tuple(base))

@@ -165,7 +165,7 @@ def _rows(value: Any, name: str) -> Field:
     field = Field(value, name)
     if field.is_constant and isinstance(field.constant, np.ndarray):
         rows = np.atleast_2d(field.constant)
-        if rows.ndim != 2:
+        if rows.ndim != 2 or not rows.size:
             raise ValueError(f"{name} must be of shape [k, n], one row each, got {field.constant.shape}")
         if np.linalg.matrix_rank(rows) < rows.shape[0]:
             raise ValueError(f"{name} must be linearly independent; these {rows.shape[0]} rows are not:\n{rows}")

@@ -13,34 +13,37 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.numerics.precision import Precise, as_float64
 from geonh.numerics.tracing import called
 
 
-def takes_parameters(function: Callable, n_arguments: int, name: str) -> bool:
-    """Whether a user's function takes the system's parameters after its ``n_arguments`` own arguments.
+def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
+    """Whether a user's function takes the system's parameters after its ``arguments``, such as "x" or "t, x, xi, u".
 
     Raises
     ------
     TypeError
-        If it takes neither ``n_arguments`` nor one more positional argument.
+        If it takes neither these nor one more positional argument, or names the time where it gets none.
     """
+    own = arguments.split(", ")
+    wanted = f"{name} takes ({arguments}) or ({arguments}, parameters)"
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return False
+    first = next(iter(signature.parameters), "")
     for extra in (0, 1):
         try:
-            signature.bind(*[None] * (n_arguments + extra))
+            signature.bind(*[None] * (len(own) + extra))
         except TypeError:
             continue
+        if extra and own[0] != "t" and first in ("t", "time"):
+            raise TypeError(f"{wanted}, not the time; yours takes {signature}: forces= may depend on the time")
         return bool(extra)
-    raise TypeError(
-        f"{name} must be a function of {n_arguments} argument(s), or of {n_arguments + 1} with the parameters last; "
-        f"its signature is {signature}"
-    )
+    raise TypeError(f"{wanted}; yours takes {signature}")
 
 
 class Field(Precise):
@@ -67,7 +70,7 @@ class Field(Precise):
         self.name = name
         if callable(value):
             self.constant, self.function = None, value
-            self.with_parameters = takes_parameters(value, 1, name)
+            self.with_parameters = takes_parameters(value, "x", name)
         else:
             self.constant, self.function = as_float64(value, name), None
             self.with_parameters = False
@@ -91,6 +94,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
     ------
     TypeError
         If it uses NumPy where it must use ``jax.numpy``, or returns nothing, or what is not real.
+    ValueError
+        If it fails otherwise; the original error is the cause.
     """
     try:
         value = called(function, *args)
@@ -102,14 +107,54 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(
             f"{name} asks for the number in a traced value (if, while, float, int): use jnp.where or jax.lax.cond"
         ) from error
+    except Exception as error:
+        given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
+        raise ValueError(f"{name} could not be evaluated, given {given}: {_said(error)}") from error
     return _as_array(value, name)
+
+
+def _names(function: Callable, n: int) -> list[str]:
+    """What the author of a function calls its first n arguments."""
+    try:
+        named = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        named = []
+    return (named + [f"argument {i + 1}" for i in range(len(named), n)])[:n]
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error's text, with its kind where the text alone says little."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if isinstance(error, LookupError | ZeroDivisionError) or not text else text
+
+
+def _described(arg: Any) -> str:
+    """An argument as its author thinks of it: its shape, or the names in it."""
+    if arg is None:
+        return "None"
+    if isinstance(arg, dict):
+        return f"parameters {list(arg)}" if arg else "no parameters"
+    if isinstance(arg, tuple | list):
+        return f"a tuple of arrays of shapes {', '.join(str(jnp.shape(a)) for a in arg)}" if arg else "()"
+    shape = getattr(arg, "shape", ())
+    return f"an array of shape {shape}" if shape else "a number"
 
 
 def _as_array(value: Any, name: str) -> Array:
     if value is None:
         raise TypeError(f"{name} returned None; it must return its value")
     if isinstance(value, list | tuple):
-        return jnp.stack([_as_array(entry, name) for entry in value])
-    if jnp.iscomplexobj(value):
-        raise TypeError(f"{name} returned complex numbers; it must be real")
+        entries = [_as_array(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
+        shapes = [entry.shape for entry in entries]
+        if not entries or len(set(shapes)) > 1:
+            raise ValueError(f"{name} returned a list of entries of different shapes {shapes}")
+        return jnp.stack(entries)
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} returned a masked array; fill the masked entries first")
+    kind = np.dtype(value.dtype).kind if hasattr(value, "dtype") else np.asarray(value).dtype.kind
+    if kind not in "fiu":
+        what = {"c": "complex numbers", "b": "truth values", "U": "text"}.get(kind, f"a {type(value).__name__}")
+        raise TypeError(f"{name} returned {what}; it must return real numbers, in jax.numpy arrays or lists")
+    if kind == "f" and getattr(value, "dtype", np.dtype(float)).itemsize < 8:
+        raise TypeError(f"{name} returned {value.dtype.name}; it must compute in float64")
     return jnp.asarray(value, dtype=float)

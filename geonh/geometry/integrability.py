@@ -1,71 +1,257 @@
-"""Iterated brackets of a distribution: the growth vector, and the integrability test of Frobenius."""
+r"""Iterated brackets of a distribution: the growth vector, and the integrability test of Frobenius.
+
+Around a group element g₀ the sections of D are vector fields on G, in the coordinates g₀·exp(η)
+
+    F_a(η) = ψ(ad_η) X_a(g₀·exp(η)),   ψ(z) = z/(1 − e⁻ᶻ),
+
+and the algebroid's bracket is that of vector fields. To bracket k times at η = 0 one needs their Taylor polynomials of
+degree k and nothing else. Those of the forms or of the frame come from derivatives along lines (Taylor arithmetic on
+the user's functions, in machine code); the rest is arithmetic of polynomials, so nothing is nested.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from math import comb, factorial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.experimental.jet import jet
+from scipy.linalg import qr
 
-from geonh.geometry.action import Action
-from geonh.geometry.distribution import Distribution
-from geonh.numerics.precision import in_float64
+from geonh.numerics.compiled import mapped
+from geonh.numerics.polynomials import Polynomials, polynomials
+from geonh.numerics.precision import float64
 
-Section = Callable[[Any], Array]
-
-
-def local_frame(distribution: Distribution, x: Any, dim: int, parameters: Any = None) -> list[Section]:
-    """Sections of D that are a basis of it at x: constant vectors projected onto D."""
-    identity = jnp.eye(dim)
-    at_x = np.asarray(distribution.P(identity, x, parameters))
-    rank = round(float(np.trace(at_x)))
-    basis = np.linalg.svd(at_x)[0][:, :rank].T
-
-    def section(row: np.ndarray) -> Section:
-        return lambda y: distribution.P(identity, y, parameters) @ row
-
-    return [section(row) for row in basis]
+DEGREES = (2, 4, 7)
+"""Degrees of the Taylor polynomials that are tried in turn: up to 3, 5 and 8 steps."""
+LARGEST = 2000
+"""Monomials of one degree, at most."""
+NEARBY = 0.1
+"""How far away the point is, in canonical coordinates, that tells whether a point is singular."""
 
 
-@in_float64
+class GrowthVector(tuple[int, ...]):
+    """Dimensions of D ⊂ D + [D, D] ⊂ …, a tuple that says how it was found.
+
+    Attributes
+    ----------
+    point : point of the group
+        Where.
+    tolerance : float
+        Relative size below which a part of a bracket counted as zero.
+    complete : bool
+        Whether the sequence has ended; if not, it was followed no further, and points nearby have a greater rank.
+    """
+
+    point: Any
+    tolerance: float
+    complete: bool
+
+    def __str__(self) -> str:
+        end = "" if self.complete else f", and was followed no further than {len(self)} steps"
+        return (
+            f"({', '.join(map(str, self))}) at g0 = {_written(self.point)}, to a tolerance of {self.tolerance:g}{end}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Integrability:
+    """Whether a distribution is integrable at a point; true or false as it is, and says how it was found.
+
+    Attributes
+    ----------
+    holds : bool
+    point : point of the group
+    tolerance : float
+    largest : float
+        The largest part of a bracket [X, Y] outside D, relative to the size of X and Y around there.
+    """
+
+    holds: bool
+    point: Any
+    tolerance: float
+    largest: float
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        said = "integrable" if self.holds else "not integrable"
+        return (
+            f"{said} at g0 = {_written(self.point)}: brackets leave D by {self.largest:.2g}, and "
+            f"{self.tolerance:g} counts as zero"
+        )
+
+    __repr__ = __str__
+
+
 def growth_vector(
-    distribution: Distribution, action: Action, x: Any, parameters: Any = None, *, tol: float = 1e-9
-) -> tuple[int, ...]:
-    """Dimensions of D ⊂ D + [D, D] ⊂ … at x, until they stop growing.
+    system: Any,
+    g0: Any = None,
+    *,
+    tol: float = 1e-9,
+    progress: Callable[[int, int], None] | None = None,
+) -> GrowthVector:
+    """Dimensions of D ⊂ D + [D, D] ⊂ D + [D, D] + [D, [D, D]] ⊂ … at a point, until they stop growing.
 
     Parameters
     ----------
-    distribution : Distribution
-        D; of an affine distribution, the linear one it is modelled on.
-    action : Action
-        The action groupoid whose algebroid bracket is iterated.
-    x : base point
-        Where.
+    system : System
+        With constraints; of an affine distribution the linear one is taken that it is modelled on.
+    g0 : point of the group, optional
+        Where; the identity when left out.
     tol : float
-        Singular values below ``tol`` times the largest count as zero.
+        What counts as zero, relative to the size of the fields around the point.
+    progress : callable, optional
+        ``progress(steps, dimension)`` as far as it is known, where it takes long.
 
     Returns
     -------
-    tuple of int
-        For instance (2, 3) for a contact distribution; of length one if D is integrable.
+    GrowthVector
+        For instance (2, 3) for a contact distribution; of length one if D is integrable. At a singular point a
+        dimension may repeat.
+
+    Raises
+    ------
+    TypeError
+        If ``system`` is no system, or has no constraints.
+
+    Notes
+    -----
+    The sequence has ended when it reaches the dimension at which it stops at a point nearby.
     """
-    frame = local_frame(distribution, x, action.group.dim, parameters)
-    sections, newest = list(frame), list(frame)
-    growth = [len(frame)]
-    while growth[-1] < action.group.dim:
-        newest = [action.bracket(X, Y) for X in frame for Y in newest]
-        sections += newest
-        values = np.stack([np.asarray(X(x)) for X in sections])
-        singular = np.linalg.svd(values, compute_uv=False)
-        rank = int(np.sum(singular > tol * singular[0]))
-        if rank == growth[-1]:
+    group, point = system_parts(system, g0)
+    rng = np.random.default_rng(1)
+    with float64():
+        nearby = group.compose(point, group.exp(jnp.asarray(NEARBY * rng.normal(size=group.dim))))
+    found, complete = [0], False
+    for degree in DEGREES:
+        if comb(group.dim + degree - 1, degree) > LARGEST:
             break
-        growth.append(rank)
-    return tuple(growth)
+        found = filtration(system, point, degree, tol)[0]
+        around = filtration(system, nearby, degree, tol)[0]
+        if progress is not None:
+            progress(len(found), found[-1])
+        stops = next((b for a, b in pairwise(around) if a == b), None)
+        final = group.dim if group.dim in around else stops
+        complete = final is not None and found[-1] == final
+        if complete:
+            break
+    growth = GrowthVector(found[: found.index(found[-1]) + 1])
+    growth.point, growth.tolerance, growth.complete = point, tol, complete
+    return growth
 
 
-def is_integrable(distribution: Distribution, action: Action, x: Any, parameters: Any = None) -> bool:
-    """Whether [D, D] ⊂ D at x (Frobenius): whether the constraints are, there, holonomic."""
-    return len(growth_vector(distribution, action, x, parameters)) == 1
+def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrability:
+    """Whether [D, D] ⊂ D at a point (Frobenius): whether the constraints are, there, holonomic.
+
+    Parameters
+    ----------
+    system, g0, tol
+        As for ``growth_vector``.
+
+    Returns
+    -------
+    Integrability
+        True or false, with the point and the tolerance; printing it says them.
+    """
+    _, point = system_parts(system, g0)
+    ranks, largest = filtration(system, point, 1, tol)
+    return Integrability(ranks[0] == ranks[-1], point, tol, largest)
+
+
+def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
+    """Group and point, or TypeError."""
+    if not (hasattr(system, "distribution") and hasattr(system, "action")):
+        raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
+    if system.distribution is None:
+        raise TypeError(f"{system.name} has no constraints: its distribution is everything")
+    return system.group, system.point(g0)
+
+
+def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[int], float]:
+    """Dimensions at a point after 1, …, degree + 1 steps; and the largest part of a first bracket that leaves D."""
+    algebra = polynomials(system.group.dim, degree)
+    frame = [field / np.abs(field).max() for field in _fields(system, point, algebra)]
+    basis = np.linalg.qr(np.stack([field[:, 0] for field in frame]).T)[0]
+    ranks, newest, largest = [basis.shape[1]], frame, 0.0
+    for step in range(degree):
+        newest = _independent([algebra.bracket(X, Y, degree - 1 - step) for X in frame for Y in newest], tol)
+        values = np.stack([field[:, 0] for field in newest]) if newest else np.zeros((0, len(basis)))
+        outside = values - values @ basis @ basis.T
+        _, sizes, directions = np.linalg.svd(outside, full_matrices=False)
+        largest = max(largest, sizes.max(initial=0.0)) if step == 0 else largest
+        basis = np.linalg.qr(np.concatenate([basis, directions[sizes > tol].T], axis=1))[0]
+        ranks.append(basis.shape[1])
+        if ranks[-1] == system.group.dim:
+            break
+    return ranks, float(largest)
+
+
+def _fields(system: Any, point: Any, algebra: Polynomials) -> np.ndarray:
+    """A frame of D around a point as polynomial vector fields, shape=[r, n, N]."""
+    degree = int(algebra.degrees[-1])
+    with float64():
+        x = jax.tree.map(np.asarray, system.action.at(point))
+    rows = algebra.fitted(lambda lines: mapped(_along, (system, x, degree), lines))
+    if system.distribution.forms is None:
+        sections = rows
+    else:
+        m = len(rows)
+        vectors = np.linalg.svd(rows[..., 0])[2]  # first the rows' span at the point, then what they annihilate
+        across, along = (np.einsum("ijn,kj->ikn", rows, part) for part in (vectors[:m], vectors[m:]))
+        Z = algebra.solve(across, along)
+        sections = -np.einsum("man,mj->ajn", Z, vectors[:m])
+        sections[..., 0] += vectors[m:]
+    return algebra.matrix_product(sections, np.swapaxes(_psi(system.group, algebra, degree), 0, 1))
+
+
+def _along(tree: tuple, line: Array) -> Array:
+    """Derivatives of orders 0, …, degree of the forms or of the frame along x·exp(t·line), shape=[degree + 1, k, n]."""
+    system, x, degree = tree
+    distribution, action = system.distribution, system.action
+    field = distribution.frame if distribution.forms is None else distribution.forms
+
+    def rows(t: Array) -> Array:
+        return field(action.act(x, system.group.exp(t * line)), system.parameters)
+
+    value, higher = jet(rows, (jnp.zeros(()),), ([jnp.ones(())] + [jnp.zeros(())] * (degree - 1),))
+    return jnp.stack([value, *higher])
+
+
+def _psi(group: Any, algebra: Polynomials, degree: int) -> np.ndarray:
+    """ψ(ad_η) = Σ B_k (ad_η)ᵏ/k! with B₁ = ½, shape=[n, n, N]: the velocity of η is ψ(ad_η)ξ."""
+    n = group.dim
+    ad = np.zeros((n, n, len(algebra.degrees)))
+    for i in range(n):
+        ad[:, :, 1 + i] = group.structure_constants[:, i, :]
+    total, power = np.zeros_like(ad), np.zeros_like(ad)
+    power[..., 0] = total[..., 0] = np.eye(n)
+    numbers = _BERNOULLI[: degree + 1]
+    for k in range(1, degree + 1):
+        power = algebra.matrix_product(ad, power)
+        total = total + numbers[k] / factorial(k) * power
+    return total
+
+
+_BERNOULLI = (1.0, 1 / 2, 1 / 6, 0.0, -1 / 30, 0.0, 1 / 42, 0.0)
+
+
+def _independent(fields: list[np.ndarray], tol: float) -> list[np.ndarray]:
+    """As many of the fields as are linearly independent, each of size one; sizes below ``tol`` are rounding."""
+    if not fields:
+        return []
+    matrix = np.stack([field.ravel() for field in fields], axis=1)
+    _, upper, order = qr(matrix, mode="economic", pivoting=True)
+    rank = int(np.sum(np.abs(np.diag(upper)) > tol))
+    return [fields[i] / np.abs(fields[i]).max() for i in order[:rank]]
+
+
+def _written(point: Any) -> str:
+    return ", ".join(np.array2string(np.asarray(leaf), precision=6, separator=", ") for leaf in jax.tree.leaves(point))

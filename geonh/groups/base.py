@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.precision import Precise
+from geonh.numerics.precision import Precise, float64
 
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
@@ -235,7 +235,7 @@ class LieGroup(Precise):
 
 
 def _structure_constants(group: LieGroup) -> np.ndarray:
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), float64():
         if type(group).ad is not LieGroup.ad:
             return np.transpose(np.asarray(group.ad(jnp.eye(group.dim))), (1, 0, 2))
         adjoint = lambda xi: LieGroup.Ad(group, group.exp(xi))  # noqa: E731

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import LieGroup
+from geonh.numerics.precision import as_count
 
 
 class _Additive(LieGroup):
@@ -58,8 +59,7 @@ class _Additive(LieGroup):
 
 
 def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, ...]:
-    if dim < 1:
-        raise ValueError(f"dim must be a positive integer, got {dim}")
+    as_count(dim, "dim")
     if names is None:
         return (default,) if dim == 1 else tuple(f"{default}{i + 1}" for i in range(dim))
     if len(names) != dim:
@@ -83,7 +83,7 @@ class Translations(_Additive):
     """
 
     def __init__(self, dim: int, names: tuple[str, ...] | None = None):
-        if names is None and dim in (1, 2, 3):
+        if names is None and as_count(dim, "dim") <= 3:
             names = ("x", "y", "z")[:dim]
         self.dim = dim
         self.point_names = _names(names, dim, "x")

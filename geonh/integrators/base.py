@@ -89,6 +89,11 @@ class Integrator(Precise):
     holds_constants: ClassVar[bool] = False
     """Whether that is the same at all nodes of a run, as the energy at the start."""
 
+    def __check_init__(self) -> None:
+        newton = getattr(self, "newton", None)
+        if newton is not None and not isinstance(newton, Newton):
+            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {newton!r}")
+
     @property
     @abstractmethod
     def guarantees(self) -> Guarantees:
@@ -160,10 +165,6 @@ class ImplicitIntegrator(Integrator):
     """
 
     newton: eqx.AbstractVar[Newton]
-
-    def __check_init__(self) -> None:
-        if not isinstance(self.newton, Newton):
-            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {self.newton!r}")
 
     @abstractmethod
     def equations(self, system: System, clock: Clock, state: State) -> Equations:

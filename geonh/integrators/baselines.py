@@ -21,6 +21,7 @@ from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64, one_of
 
 SCHEMES = {"rk4": (RK4, 4), "dormand-prince": (DORMAND_PRINCE, 5)}
 PROJECTIONS = ("none", "constraint", "energy")
@@ -53,11 +54,9 @@ class RungeKutta(Integrator):
     holds_constants = True
 
     def __init__(self, scheme: str = "rk4", project: str = "none", baumgarte: float = 0.0):
-        if scheme not in SCHEMES:
-            raise ValueError(f"scheme must be one of {list(SCHEMES)}, got {scheme!r}")
-        if project not in PROJECTIONS:
-            raise ValueError(f"project must be one of {list(PROJECTIONS)}, got {project!r}")
-        if not 0 <= baumgarte < float("inf"):
+        one_of(scheme, "scheme", SCHEMES)
+        one_of(project, "project", PROJECTIONS)
+        if not 0 <= as_float64(baumgarte, "baumgarte", ()) < float("inf"):
             raise ValueError(f"baumgarte must be a rate ≥ 0 in 1/s, got {baumgarte}")
         self.scheme, self.project, self.baumgarte = scheme, project, float(baumgarte)
 

@@ -37,6 +37,7 @@ from geonh.integrators.base import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import as_count, as_float64
 
 _CUBE_ROOT = 2.0 ** (1 / 3)
 _Y = (0.78451361047755726382, 0.23557321335935813368, -1.17767998417887100695)
@@ -260,12 +261,14 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
 
     Raises
     ------
-    ValueError
-        For an unknown name, or fractions that do not sum to one or vanish.
+    ValueError, TypeError
+        For an unknown name, or fractions that do not sum to one or vanish, or what is no method.
     """
     _require_method(method)
     if method.holds is NextStep:
         raise ValueError(f"{type(method).__name__} holds the next step at a node: it cannot be composed")
+    if order is not None:
+        order = as_count(order, "order")
     if isinstance(coefficients, str):
         if coefficients not in COEFFICIENTS:
             raise ValueError(f"coefficients must be one of {list(COEFFICIENTS)} or numbers, got {coefficients!r}")
@@ -273,7 +276,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])
     else:
-        fractions = tuple(float(c) for c in coefficients)
+        fractions = tuple(map(float, as_float64(coefficients, "coefficients").ravel()))
     if not abs(sum(fractions) - 1) <= 1e-12 or any(c == 0 for c in fractions):
         raise ValueError(f"coefficients must sum to one and none may vanish, got {fractions}")
     if order is None:

@@ -66,6 +66,7 @@ from geonh.mechanics.quasi_velocities import (
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import one_of
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
@@ -112,8 +113,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     def __init__(
         self, gradient: str = "gonzalez", retraction: str | Retraction = "auto", *, newton: Newton | None = None
     ):
-        if gradient not in GRADIENTS:
-            raise ValueError(f"gradient must be one of {list(GRADIENTS)}, got {gradient!r}")
+        one_of(gradient, "gradient", GRADIENTS)
         self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), newton or Newton()
 
     @property

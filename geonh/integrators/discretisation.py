@@ -140,7 +140,7 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         self.symmetric = symmetric
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        extra = (system.parameters,) if takes_parameters(self.function, 3, "discrete Lagrangian") else ()
+        extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "the discrete Lagrangian") else ()
         value = evaluated("discrete Lagrangian", self.function, x, tau(system.group, zeta), h, *extra)
         if value.shape != ():
             raise ValueError(f"the discrete Lagrangian l_d(x, W, h) must give a number, got shape {value.shape}")

@@ -49,7 +49,7 @@ from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
-from geonh.numerics.precision import Precise
+from geonh.numerics.precision import Precise, as_float64
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
 """Where along the step the constraint is imposed, as fractions of ζ; the mean over them."""
@@ -78,7 +78,7 @@ class DiscreteConstraint(Precise):
             raise ValueError(
                 f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {at!r}"
             )
-        self.fractions = POINTS[at] if isinstance(at, str) else (float(at),)
+        self.fractions = POINTS[at] if isinstance(at, str) else (float(as_float64(at, "constraint", ())),)
         if not all(0 <= f <= 1 for f in self.fractions):
             raise ValueError(f"constraint must lie in the step, at a fraction in [0, 1], got {at}")
         self.function, self.symmetric = None, sum(self.fractions) == 0.5 * len(self.fractions)
@@ -99,7 +99,7 @@ class DiscreteConstraint(Precise):
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
         """φ(x, ζ), shape=[m]."""
         if self.function is not None:
-            extra = (system.parameters,) if takes_parameters(self.function, 3, "discrete constraint") else ()
+            extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "constraint") else ()
             return jnp.asarray(self.function(x, tau(system.group, zeta), h, *extra))
         points = [x if f == 0 else system.action.act(x, tau(system.group, f * zeta)) for f in self.fractions]
         values = [system.constraint_residual(point, zeta * (1 / h)) for point in points]

@@ -38,6 +38,7 @@ from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import orthonormal_forms, saddle
+from geonh.numerics.precision import as_float64
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -76,9 +77,11 @@ class Feedback(Integrator):
     ) -> None:
         if isinstance(solver, str) and solver not in SOLVERS:
             raise ValueError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {solver!r}")
-        chosen = dict.fromkeys(BUILT_IN, gains) if isinstance(gains, int | float) else dict(gains)
+        if not isinstance(solver, str) and not hasattr(solver, "step"):
+            raise TypeError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {solver!r}")
+        chosen = dict(gains) if isinstance(gains, Mapping) else dict.fromkeys(BUILT_IN, gains)
         for name, gain in chosen.items():
-            if not (np.ndim(gain) == 0 and np.isfinite(gain) and gain >= 0):
+            if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
                 raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {gain!r}")
         self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
         self.solver, self.orthonormal = solver, orthonormal

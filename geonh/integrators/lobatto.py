@@ -51,6 +51,7 @@ from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normal
 from geonh.mechanics.system import System
 from geonh.numerics.linear import Saddle, saddle_inverses
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import one_of
 
 _S5 = 5.0**0.5
 IIIA = {
@@ -113,8 +114,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     newton: Newton
 
     def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
-        if not isinstance(stages, int) or stages not in IIIA:
-            raise ValueError(f"stages must be one of {list(IIIA)}, got {stages!r}")
+        one_of(stages, "stages", IIIA)
         self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
 
     @property

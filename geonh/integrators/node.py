@@ -28,6 +28,9 @@ RANK_COSINE = 1e-6
 this: it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the
 cosine between the Plücker vectors)."""
 
+ASYMMETRY = 1e-10
+"""A metric further from its transpose than this, relative to its size, is none."""
+
 
 class Result(IntEnum):
     """How a run ended, or why it stopped."""
@@ -53,7 +56,7 @@ class Result(IntEnum):
             ),
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
             Result.INTERRUPTED: "interrupted",
-            Result.METRIC: "the metric is not positive definite here",
+            Result.METRIC: "the metric is not symmetric and positive definite here",
             Result.ACROSS: (
                 "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
                 "or take Gauss(2)"
@@ -147,7 +150,7 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_indefinite(system, made.g), Result.METRIC),
+        (_improper(system, made.g), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -157,11 +160,16 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
 
 
-def _indefinite(system: System, g: Point) -> Array | bool:
-    """Whether a metric that depends on the point has a pivot that is not positive; the step eliminates it anyway."""
-    if system.metric is None or system.metric.field.is_constant:
+def _improper(system: System, g: Point) -> Array | bool:
+    """Whether a metric that depends on the point is not symmetric there, or has a pivot that is not positive.
+
+    The step has that matrix, and eliminates it, anyway.
+    """
+    if not system.is_quadratic or (system.metric is not None and system.metric.field.is_constant):
         return False
-    return jnp.any(pivots(system.mass_matrix(system.action.at(g))) <= 0)
+    M = system.mass_matrix(system.action.at(g))
+    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
+    return jnp.any(pivots(M) <= 0) | asymmetric
 
 
 def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:

@@ -54,6 +54,7 @@ from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import one_of
 
 TABLEAUX = {4: RK4, 6: BUTCHER6}
 
@@ -73,8 +74,7 @@ class RKMK(RetractingIntegrator):
     retraction: Retraction | None
 
     def __init__(self, order: int = 4, retraction: str | Retraction = "auto"):
-        if order not in TABLEAUX:
-            raise ValueError(f"order must be one of {list(TABLEAUX)}, got {order!r}")
+        one_of(order, "order", TABLEAUX)
         self.stages_order, self.retraction = order, make_retraction(retraction)
 
     @property
@@ -145,8 +145,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     newton: Newton
 
     def __init__(self, stages: int = 2, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
-        if not isinstance(stages, int) or stages not in GAUSS:
-            raise ValueError(f"stages must be one of {list(GAUSS)}, got {stages!r}")
+        one_of(stages, "stages", GAUSS)
         self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
 
     @property

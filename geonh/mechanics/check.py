@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.geometry.field import evaluated
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
-from geonh.numerics.precision import float64
+from geonh.mechanics.soundness import metric_fault, rank_fault
+from geonh.numerics.precision import as_count, as_float64, float64
 
 
 @dataclass(frozen=True)
@@ -38,57 +41,136 @@ class Report:
     __repr__ = __str__
 
 
-def check_system(system: LagrangianSystem, *, n_samples: int = 20, seed: int = 0, scale: float = 1.0) -> Report:
-    """Test a system at random group elements and velocities.
+def check_system(
+    system: LagrangianSystem,
+    *,
+    at: Any = None,
+    controls: Any = None,
+    n_samples: int = 20,
+    seed: int = 0,
+    scale: float = 1.0,
+) -> Report:
+    """Test a system at points and velocities.
 
     Checks that the mass matrix is symmetric and positive definite, that the constraints are independent, that all
-    values and their first and second derivatives are finite (at the identity and at rest too), and that the first
-    integrals are constant along the equations of motion.
+    values, forces and controls among them, and their first and second derivatives are finite (at rest too), and that
+    the first integrals are constant along the equations of motion.
 
     Parameters
     ----------
     system : LagrangianSystem
         The system.
+    at : point of the group, or list of them, optional
+        Where: at these points (at rest too), and at random ones around them within ``scale``. What is wrong at a point
+        that is named is a problem. When left out, around the identity; a value that is not finite there is then a
+        point outside the problem, and noted.
+    controls : callable or array, optional
+        As in ``solve``: u at times between 0 and 1 s, or at the first nodes.
     n_samples : int
-        Number of random points.
+        Number of random points; 0 for the named ones alone.
     seed : int
         Of the random points.
     scale : float
-        Size of the random algebra elements whose exponentials are the points.
+        Size of the random algebra elements whose exponentials lead there: of the region.
 
     Returns
     -------
     Report
         ``report.ok``, ``report.problems``; printing it says everything.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a point in ``at`` is none of the group, or options are none.
     """
-    rng = np.random.default_rng(seed)
-    n, group = system.group.dim, system.group
-    problems: list[str] = []
+    n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
+    samples = _samples(system, at, n_samples, seed, float(as_float64(scale, "scale", ())))
+    force, note = _force_of(system, controls)
     with float64():
-        etas = np.concatenate([np.zeros((1, n)), scale * rng.normal(size=(n_samples, n))])
-        velocities = np.concatenate([np.zeros((1, n)), rng.normal(size=(n_samples, n))])
-        points = [jax.tree.map(np.asarray, group.exp(jnp.asarray(eta))) for eta in etas]
-        evaluate = jax.jit(lambda g, v: _evaluate(system, g, v))
-        found = [jax.tree.map(np.asarray, evaluate(g, v)) for g, v in zip(points, velocities, strict=True)]
-
-        def report(text: str, index: int) -> None:
-            where = "the identity, at rest" if index == 0 else f"random point {index} of {n_samples} (seed {seed})"
-            problems.append(f"{text} (at {where})")
-
-        for test in (_test_mass, _test_rank, _test_finite, _test_integrals):
-            for i, values in enumerate(found):
-                text = test(values)
-                if text:
-                    report(text, i)
-                    break
+        evaluate = jax.jit(lambda t, g, v: _evaluate(system, force, t, g, v))
+        found = [jax.tree.map(np.asarray, evaluate(s.t, s.g, s.v)) for s in samples]
+    given = at is not None
+    inside = [i for i, values in enumerate(found) if given or _is_inside(values)]
+    problems = []
+    for test in (_test_mass, _test_rank, _test_finite, _test_integrals):
+        problems += [text for i in inside if (text := test(system, found[i], f"at {samples[i].where}"))][:1]
     m = found[0]["mu"].shape[0]
-    notes = (f"{group}, dimension {n}, {m} constraint(s), rank of D {n - m}",)
-    return Report(system.name, tuple(problems), notes)
+    n = system.group.dim
+    notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {n - m}"]
+    if len(inside) < len(found):
+        outside = next(s.where for i, s in enumerate(samples) if i not in inside)
+        notes.append(
+            f"not finite, so taken as outside the problem: {len(found) - len(inside)} of {len(found)} points, first "
+            f"{outside}; at= says where to look"
+        )
+    if not inside:
+        problems.append("no point was found where all is finite; pass at= a point of the problem")
+    return Report(system.name, tuple(problems), (*notes, *note))
 
 
-def _evaluate(system: LagrangianSystem, g: Any, v: Any) -> dict[str, Any]:
+class _Sample(NamedTuple):
+    """Time, group element, velocity; and how to name the place."""
+
+    t: Any
+    g: Any
+    v: Any
+    where: str
+
+
+def _samples(system: LagrangianSystem, at: Any, n_samples: int, seed: int, scale: float) -> list[_Sample]:
+    """The named points, at rest and not, and random ones around them."""
+    group, rng = system.group, np.random.default_rng(seed)
+    centres = [system.point(at)] if at is None else _points(system, at)
+    names = ["the identity"] if at is None else ["the point of at="]
+    if len(centres) > 1:
+        names = [f"point {i} of at=" for i in range(len(centres))]
+    zero = np.zeros(group.dim)
+    samples = [_Sample(0.0, g, zero, f"{name}, at rest") for g, name in zip(centres, names, strict=True)]
+    if at is not None:
+        samples += [_Sample(0.0, g, rng.normal(size=group.dim), n) for g, n in zip(centres, names, strict=True)]
+    with float64():
+        for i in range(n_samples):
+            eta, v = scale * rng.normal(size=group.dim), rng.normal(size=group.dim)
+            moved = group.compose(centres[i % len(centres)], group.exp(jnp.asarray(eta)))
+            where = f"random point {i + 1} of {n_samples} (seed {seed})"
+            samples.append(_Sample(rng.uniform(), jax.tree.map(np.asarray, moved), v, where))
+    return samples
+
+
+def _points(system: LagrangianSystem, at: Any) -> list:
+    """One point, or each of a list of them: of tuples on a product, elsewhere an array with an axis more."""
+    shapes = system.group.point_shapes
+    if isinstance(system.group.identity(), tuple):
+        several = isinstance(at, list) and bool(at) and isinstance(at[0], tuple)
+    else:
+        several = isinstance(at, list | tuple | np.ndarray) and len(at) > 0 and np.ndim(at[0]) == len(shapes[0])
+    return [system.point(g, name=f"at[{i}]") for i, g in enumerate(at)] if several else [system.point(at, name="at")]
+
+
+def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[str, ...]]:
+    """f(t, x, ξ), zero where it needs controls and none are given; then a note."""
+    if controls is not None and not callable(controls):
+        rows = as_float64(controls, "controls")
+        controls = lambda t: jnp.asarray(rows)[(t * (len(rows) - 1)).astype(int)]  # noqa: E731
+
+    def force(t: Any, x: Any, xi: Any) -> Any:
+        return system.force(t, x, xi, None if controls is None else evaluated("controls", controls, t))
+
+    with float64():
+        g = system.group.identity()
+        try:
+            jax.eval_shape(lambda: force(jnp.zeros(()), system.action.at(g), jnp.zeros(system.group.dim)))
+        except (TypeError, ValueError) as error:
+            if controls is not None or "no controls" not in str(error):
+                raise
+            note = "forces were not tested: they use u; pass controls="
+            return lambda t, x, xi: jnp.zeros(system.group.dim), (note,)
+    return force, ()
+
+
+def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any) -> dict[str, Any]:
     """Everything the tests look at, at one point."""
-    x, zero_time = system.action.at(g), jnp.zeros(())
+    x = system.action.at(g)
     xi = system.projected_velocity(x, v)
     p = system.momentum(x, xi)
 
@@ -97,17 +179,16 @@ def _evaluate(system: LagrangianSystem, g: Any, v: Any) -> dict[str, Any]:
         return system.lagrangian(moved, xi)
 
     out = {
-        "M": system.mass_matrix(x, xi),
-        "lagrangian": lagrangian(jnp.zeros_like(v), xi),
+        "M": system.mass_matrix(x, v),
+        "lagrangian": lagrangian(jnp.zeros_like(v), v),
+        "forces": force(t, x, v),
         "first derivatives": jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
         "second derivatives": jax.hessian(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
     }
     out["mu"], out["rows"] = system.annihilator(x), system.rows(x)
-    xi_dot, lam = (
-        accelerations(system, zero_time, g, xi) if system.forces is None else (jnp.zeros_like(v), jnp.zeros(0))
-    )
-    out["accelerations"], out["multipliers"] = xi_dot, lam
     if system.forces is None:
+        xi_dot, out["multipliers"] = accelerations(system, t, g, xi)
+        out["accelerations"] = xi_dot
         g_dot = system.group.left_tangent(g, xi)
         for name, integral in system.first_integrals.items():
 
@@ -120,34 +201,31 @@ def _evaluate(system: LagrangianSystem, g: Any, v: Any) -> dict[str, Any]:
     return out
 
 
-def _test_mass(values: dict[str, Any]) -> str:
-    M = values["M"]
-    if not np.allclose(M, M.T, atol=1e-10 * (1 + np.abs(M).max())):
-        return "the mass matrix is not symmetric"
-    smallest = np.linalg.eigvalsh(M)[0] if np.all(np.isfinite(M)) else np.nan
-    return (
-        "" if smallest > 0 else f"the mass matrix is not positive definite: its smallest eigenvalue is {smallest:.3g}"
-    )
+def _is_inside(values: dict[str, Any]) -> bool:
+    """Whether what the user's functions give is finite."""
+    return all(np.all(np.isfinite(values[name])) for name in ("M", "lagrangian", "forces", "rows"))
 
 
-def _test_rank(values: dict[str, Any]) -> str:
-    if not values["rows"].size or not np.all(np.isfinite(values["rows"])):
-        return ""
-    rows = values["rows"]
-    rank = np.linalg.matrix_rank(rows, tol=1e-9 * max(1.0, np.abs(rows).max()))
-    return "" if rank == rows.shape[0] else f"the constraints are dependent: {rows.shape[0]} rows of rank {rank}"
+def _test_mass(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+    return metric_fault(system, values["M"], where)
 
 
-def _test_finite(values: dict[str, Any]) -> str:
-    for name, value in values.items():
-        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(value)):
-            return f"{'the forms' if name == 'mu' else name}: not finite"
+def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+    return rank_fault(system, values["rows"], where)
+
+
+def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+    if metric_fault(system, values["M"], where) or rank_fault(system, values["rows"], where):
+        return ""  # which is said already
+    for name in sorted(values, key=lambda name: name not in ("lagrangian", "forces")):  # causes before consequences
+        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(values[name])):
+            return f"{'the forms' if name == 'mu' else name}: not finite {where}"
     return ""
 
 
-def _test_integrals(values: dict[str, Any]) -> str:
+def _test_integrals(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
     for name, rate in values.items():
         if name.startswith("integral:") and not np.max(np.abs(rate)) < 1e-9:
             label, size = name.removeprefix("integral:"), np.max(np.abs(rate))
-            return f"first integral {label!r} changes along the motion, at rate {size:.2g}"
+            return f"first integral {label!r} changes along the motion, at rate {size:.2g} {where}"
     return ""

@@ -24,6 +24,7 @@ from geonh.geometry.field import Field, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
 from geonh.groups.base import Point
+from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault, rank_fault
 from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, solve_spd
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
@@ -45,10 +46,6 @@ class FirstIntegral(eqx.Module):
     function: Callable
     note: str = eqx.field(static=True, default="")
     momentum: str = eqx.field(static=True, default="average")
-
-
-OFF_GROUP = 1e-9
-"""A point further off its group than this is refused."""
 
 
 class LagrangianSystem(Precise):
@@ -141,9 +138,9 @@ class LagrangianSystem(Precise):
         extra = (self.parameters,) if self.forces_take_parameters else ()
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
-        except (TypeError, AttributeError) as error:
-            if u is None and "None" in str(error):
-                raise TypeError(f"forces uses u, but there are no controls: pass controls= ({error})") from error
+        except (TypeError, ValueError) as error:
+            if u is None and "None" in str(error) and not str(error).startswith("forces returned None"):
+                raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
             raise
         if value.shape != (n,):
             raise ValueError(f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}")
@@ -200,11 +197,22 @@ class LagrangianSystem(Precise):
         -------
         array, shape=[n]
             P ξ0 + QY.
+
+        Raises
+        ------
+        ValueError
+            If there is none: dependent constraints, or a metric that is not positive definite there.
         """
         x = self.action.at(self.point(g0))
-        return self.projected_velocity(x, jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,))))
+        xi = jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,)))
+        M, rows = self.mass_matrix(x, xi), self.rows(x)
+        if not is_traced(M, rows):
+            fault = metric_fault(self, np.asarray(M), "at g0") or rank_fault(self, np.asarray(rows), "at g0")
+            if fault:
+                raise ValueError(fault)
+        return self.projected_velocity(x, xi)
 
-    def point(self, g: Any, *, on_group: bool = True) -> Point:
+    def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
         """A group element from what a user writes: a point, nested lists, or None for the identity.
 
         Raises
@@ -220,21 +228,17 @@ class LagrangianSystem(Precise):
         expected = " × ".join(str(list(s)) for s in shapes)
         entries = list(g) if isinstance(identity, tuple) else [g]
         if len(entries) != len(shapes):
-            raise ValueError(f"g0 must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
-        leaves = [as_float64(e, "g0", tuple(s)) for e, s in zip(entries, shapes, strict=True)]
+            raise ValueError(f"{name} must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
+        leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            with float64():
+            with float64(), jax.ensure_compile_time_eval():
                 gap = float(self.group_defect(point))
             if not gap <= OFF_GROUP:
-                raise ValueError(self.off_group(gap))
+                raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
         apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), self.group.project(point), point)
         return jnp.max(jnp.stack(jax.tree.leaves(apart)))
-
-    def off_group(self, gap: float) -> str:
-        """What is said of a point that far off the group."""
-        return f"g0 does not lie on {self.group}: it is {gap:.2g} away; pass a point of the group"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,13 +11,13 @@ import numpy as np
 
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, takes_parameters
+from geonh.geometry.field import Field, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import depends
-from geonh.numerics.indices import out_of_range
+from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
 
 
@@ -78,9 +79,14 @@ class System(LagrangianSystem):
             raise TypeError("System takes either metric= (with potential=) or lagrangian=")
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
-        for argument, value in (("forces", forces), ("lagrangian", lagrangian)):
+        for argument, value, takes in (("forces", forces, "t, x, xi, u"), ("lagrangian", lagrangian, "x, xi")):
             if value is not None and not callable(value):
-                raise TypeError(f"{argument} must be a function, got {value!r}")
+                raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
+        for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
+            if mapping is not None and not isinstance(mapping, Mapping):
+                raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {mapping!r}")
+        if not isinstance(name, str):
+            raise TypeError(f"name must be text, got {name!r}")
         if distribution is not None and not isinstance(distribution, Distribution):
             raise TypeError(
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
@@ -89,10 +95,12 @@ class System(LagrangianSystem):
         self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
         self.potential = None if potential is None else Field(potential, "potential")
         self.lagrangian_function = lagrangian
-        self.lagrangian_takes_parameters = lagrangian is not None and takes_parameters(lagrangian, 2, "lagrangian")
+        self.lagrangian_takes_parameters = lagrangian is not None and takes_parameters(
+            lagrangian, "x, xi", "lagrangian"
+        )
         self.distribution = distribution
         self.forces = forces
-        self.forces_take_parameters = forces is not None and takes_parameters(forces, 4, "forces")
+        self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
         self.name = name
@@ -112,7 +120,7 @@ class System(LagrangianSystem):
         return space
 
     def check(self, **options: Any) -> Report:
-        """Test the system at random points; see ``geonh.mechanics.check.check_system``."""
+        """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
         return check_system(self, **options)
 
     def _is_quadratic(self) -> bool:
@@ -132,18 +140,18 @@ class System(LagrangianSystem):
             with float64():
                 try:
                     closed = jax.make_jaxpr(function)(*args)
-                except Exception as error:
-                    raise ValueError(
-                        f"{name} could not be evaluated at the identity of {self.group}: {error}"
-                    ) from error
-            outside = out_of_range(closed)
-            if outside:
-                raise ValueError(f"{name} asks for {outside}, on {self.group}: JAX would read another entry in silence")
+                except (TypeError, ValueError) as error:
+                    absent = "; with base='point' x is ()" if x == () else ""
+                    kind = TypeError if isinstance(error, TypeError) else ValueError
+                    raise kind(f"{error}{absent}") from error.__cause__
+            inspected(name, closed)
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
-                wanted = " or ".join(str(tuple("k" if b is None else b for b in s)) for s in shapes)
-                raise ValueError(f"{name} must give shape {wanted} on {self.group} (dimension {n}), got {got}")
-            _refuse_float32(name, closed)
+                wanted = " or ".join(str(["k" if b is None else b for b in s]).replace("'", "") for s in shapes)
+                rows = "; one row each: [[…], …]" if shapes[0] == (None, n) else ""
+                raise ValueError(
+                    f"{name} must give shape {wanted} on {self.group} (dimension {n}), got {list(got)}{rows}"
+                )
             return got
 
         with float64():
@@ -157,14 +165,32 @@ class System(LagrangianSystem):
             expect("lagrangian", self.lagrangian, (x, vector), ())
         if self.distribution is not None:
             self._check_distribution(expect, x, n)
+        self._check_integrals()
+
+    def _check_integrals(self) -> None:
+        """Say which first integral is none, or cannot be evaluated at the identity."""
+        vector = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
+        for key, integral in self.first_integrals.items():
+            name = f"first integral {key!r}"
+            if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
+                raise TypeError(f"first_integrals must map names to FirstIntegral(function), got {key!r}: {integral!r}")
+            if integral.momentum not in ("average", "minus"):
+                raise ValueError(f"momentum of {name} must be 'average' or 'minus', got {integral.momentum!r}")
+            function = partial(evaluated, name, integral.function)
+            with float64():
+                g = jax.tree.map(np.asarray, self.group.identity())
+                inspected(name, jax.make_jaxpr(function)(g, vector, vector, self.parameters))
 
     def _check_distribution(self, expect: Callable, x: Any, n: int) -> None:
         D = self.distribution
         assert D is not None
         name = "forms" if D.forms is not None else "frame"
         m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
-        if m > n or (m == n and name == "forms"):
-            raise ValueError(f"{name} has {m} rows on a group of dimension {n}; nothing would be left to move")
+        if m >= n or m == 0:
+            left = (
+                "nothing would be left to move" if name == "forms" and m else "leave out a distribution of everything"
+            )
+            raise ValueError(f"{name} has {m} rows on a group of dimension {n}; {left}")
         if getattr(D, "rhs", None) is not None:
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:
@@ -178,14 +204,3 @@ def _float64_leaves(parameters: Any) -> Any:
         return leaf if callable(leaf) else as_float64(leaf, "parameters")
 
     return jax.tree.map(convert, dict(parameters))
-
-
-def _refuse_float32(name: str, closed: Any) -> None:
-    """Raise if a traced function carries single-precision data."""
-    for variable in [*closed.jaxpr.constvars, *(v for eqn in closed.jaxpr.eqns for v in eqn.outvars)]:
-        dtype = getattr(variable.aval, "dtype", None)
-        if dtype is not None and np.issubdtype(dtype, np.floating) and np.dtype(dtype).itemsize < 8:
-            raise TypeError(
-                f"{name} computes with {np.dtype(dtype).name} data; a JAX array made outside geonh is float32 unless "
-                "64-bit types are enabled: write its numbers as NumPy arrays or Python floats, or pass parameters="
-            )

@@ -26,6 +26,7 @@ from jax import Array, lax
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
+from geonh.numerics.precision import as_count, as_float64
 from geonh.numerics.tracing import is_forward_only, once
 
 KEEP = 6
@@ -55,13 +56,11 @@ class Newton(eqx.Module):
     """
 
     tol: float = eqx.field(static=True, default=1e-9)
-    max_iterations: int = eqx.field(static=True, default=30)
+    max_iterations: int = eqx.field(static=True, default=30, converter=lambda bound: as_count(bound, "max_iterations"))
 
     def __check_init__(self) -> None:
-        if not 0 < self.tol < 1e-3:
+        if not 0 < as_float64(self.tol, "tol", ()) < 1e-3:
             raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
-        if not isinstance(self.max_iterations, int) or self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be a whole number, at least 1, got {self.max_iterations!r}")
 
     def solve(
         self, residual: Callable[[Array], Array], guess: Array, floor: float | Array = 1e-14

@@ -6,10 +6,13 @@ user's own ``jit``, ``grad`` or ``vmap`` needs a trace in double precision, and 
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import functools
 import inspect
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import numbers
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
@@ -21,9 +24,24 @@ Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
 
-def float64() -> AbstractContextManager:
-    """Context in which JAX computes in double precision; thread-local, and undone on exit."""
-    return jax.enable_x64(True)
+@contextmanager
+def float64() -> Iterator[None]:
+    """Context in which JAX computes in double precision, and numbers of all types mix as they do in NumPy.
+
+    Thread-local, and undone on exit.
+    """
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def _is_float64() -> bool:
+    """Whether JAX is configured as ``float64`` configures it."""
+    config: Any = jax.config
+    return (
+        config.jax_enable_x64
+        and config.jax_numpy_dtype_promotion == "standard"
+        and config.jax_numpy_rank_promotion == "allow"
+    )
 
 
 def is_traced(*trees: Any) -> bool:
@@ -47,57 +65,146 @@ def require_float64(name: str) -> None:
 
 
 def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
-    """Convert input to float64, leaving traced values as they are.
+    """Convert input to float64; traced values stay traced.
 
     Raises
     ------
     TypeError
-        If the value is in single precision already, or not numeric.
+        If the value is in single precision already, or not of real numbers: nothing is cast in silence.
     ValueError
         If it has not the given shape, or is not finite.
     """
+    for leaf in jax.tree.leaves(value):
+        _refuse_single(leaf, name)
     if is_traced(value):
         require_float64(name)
-        array = value
+        array = _traced(value, name)
     else:
-        _refuse_single(value, name)
-        _refuse_other_kinds(value, name)
-        try:
-            array = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(f"{name} must be numeric, got {_shortly(value)}") from error
+        array = _converted(value, name)
         if not np.all(np.isfinite(array)):
-            raise ValueError(f"{name} has entries that are not finite: {array}")
+            what = f"has entries that are not finite: {_shortly(array.tolist())}"
+            raise ValueError(f"{name} {what if array.ndim else f'must be finite, got {array}'}")
     if shape is not None and tuple(array.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
     return array
 
 
-def _refuse_other_kinds(value: Any, name: str) -> None:
-    """Raise TypeError for what NumPy would turn into floats in silence: complex numbers, dates, text, masks."""
-    if isinstance(value, np.ma.MaskedArray):
+def as_count(value: Any, name: str, least: int = 1) -> int:
+    """A whole number of at least ``least``, as an int.
+
+    Raises
+    ------
+    ValueError
+        If it is none (a truth value is none), or not below 2^53.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value < 2**53:
+        kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
+        known = "; under jit it must be static" if is_traced(value) else ""
+        bound = " below 2^53" if whole and value >= 2**53 else ""
+        raise ValueError(f"{name} must be {kind}{bound}, got {_shortly(value)}{known}")
+    return int(value)
+
+
+def one_of(value: Any, name: str, choices: Iterable) -> Any:
+    """The value, if it is one of the choices.
+
+    Raises
+    ------
+    ValueError
+        If it is none; a truth value is no number.
+    """
+    known = list(choices)
+    if isinstance(value, bool) or not isinstance(value, int | str) or value not in known:
+        raise ValueError(f"{name} must be one of {known}, got {_shortly(value)}")
+    return value
+
+
+def single_precision_note(*values: Any) -> str:
+    """What to say of numbers that are slightly wrong, if all of them are exact in float32: "" if not."""
+    arrays = [np.asarray(leaf, float) for leaf in jax.tree.leaves(values)]
+    if not all(np.array_equal(a, a.astype(np.float32)) for a in arrays):
+        return ""
+    return (
+        "; all its numbers are exact in float32, so it seems computed in single precision: compute it inside "
+        "`with geonh.float64():`, or in NumPy"
+    )
+
+
+_KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "b": "truth values"}
+
+
+def _converted(value: Any, name: str) -> np.ndarray:
+    """A float64 array of what is not traced."""
+    leaves = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
+    if any(isinstance(leaf, np.ma.MaskedArray) for leaf in leaves):
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
     try:
-        kind = np.asarray(value).dtype.kind
+        array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{name} is a nested list of unequal lengths: {_shortly(value)}") from error
-    kinds = {"c": "complex", "M": "a date", "m": "a duration", "U": "text", "S": "text"}
-    if kind in kinds:
-        raise TypeError(f"{name} must be real numbers, got {kinds[kind]}: {_shortly(value)}")
+    kind = str(array.dtype.kind)
+    if kind == "O":
+        kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
+    if kind in _KINDS:
+        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {_shortly(value)}")
+    try:
+        if kind == "V":
+            raise TypeError("records")
+        converted = np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be numeric, got {_shortly(value)}") from error
+    with np.errstate(invalid="ignore"):
+        if kind in ("i", "u") and not np.array_equal(converted.astype(array.dtype), array):
+            raise TypeError(f"{name} has integers beyond 2^53 that float64 does not hold: {_shortly(value)}")
+    return converted
+
+
+def _kind(entry: Any) -> str:
+    """The letter of NumPy for what an entry of an array of objects is, "V" if it is no number; "" for real numbers."""
+    if isinstance(entry, bool | np.bool_):
+        return "b"
+    if isinstance(entry, numbers.Real | decimal.Decimal) or getattr(entry, "shape", None) == ():
+        return ""
+    return {
+        str: "U",
+        bytes: "S",
+        complex: "c",
+        datetime.datetime: "M",
+        datetime.date: "M",
+        datetime.timedelta: "m",
+    }.get(type(entry), "V")
+
+
+def _traced(value: Any, name: str) -> Any:
+    """A float64 array of what is traced, wholly or in part."""
+    array = jnp.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be real numbers, got {_KINDS.get(array.dtype.kind, array.dtype.name)}")
+    return array.astype(float)
 
 
 def _shortly(value: Any) -> str:
-    text = repr(value)
+    text = str(value)[:40] if isinstance(value, int) else repr(value)
     return text if len(text) < 80 else f"{text[:77]}…"
 
 
 def _refuse_single(value: Any, name: str) -> None:
     dtype = getattr(value, "dtype", None)
-    if dtype is not None and np.issubdtype(dtype, np.inexact) and np.dtype(dtype).itemsize < 8:
+    if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
         raise TypeError(
-            f"{name} is {np.dtype(dtype).name}, its digits are lost already; pass Python floats or NumPy float64 "
+            f"{name} is {dtype.name}, its digits are lost already; pass Python floats or NumPy float64 "
             "arrays (JAX makes float32 arrays unless 64-bit types are enabled)"
         )
+
+
+def _refuse_kinds(value: Any, name: str) -> None:
+    """Raise TypeError for an array that is masked, or of other than numbers and truth values."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind in _KINDS and kind != "b":
+        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {_shortly(value)}")
 
 
 def _outside(leaf: Any) -> Any:
@@ -109,6 +216,7 @@ def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
     """Call in double precision with NumPy arrays out, single-precision arguments refused."""
     for leaf in jax.tree.leaves((args, kwargs)):
         _refuse_single(leaf, f"an argument of {function.__qualname__}")
+        _refuse_kinds(leaf, f"an argument of {function.__qualname__}")
     with float64():
         return jax.tree.map(_outside, function(*args, **kwargs))
 
@@ -120,7 +228,8 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
         if is_traced(args, kwargs):
             require_float64(function.__qualname__)
-            return function(*args, **kwargs)
+            with float64():
+                return function(*args, **kwargs)
         return _inside_and_out(function, args, kwargs)
 
     return wrapper
@@ -141,12 +250,24 @@ class Precise(eqx.Module):
                 setattr(cls, name, _guarded(method))
 
 
+def _listed(value: Any) -> Any:
+    """An array in place of a list of real numbers; any other list is for the method to judge."""
+    if not isinstance(value, list):
+        return value
+    if is_traced(value):
+        return jnp.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return value
+    return jnp.asarray(array, dtype=float) if array.dtype.kind in "fiu" else value
+
+
 def _guarded(method: Callable) -> Callable:
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-            arrays = (jnp.asarray(a, dtype=float) if isinstance(a, list) else a for a in args)
-            return method(self, *arrays, **kwargs)
+        if _is_float64():
+            return method(self, *map(_listed, args), **kwargs)
         if is_traced(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)

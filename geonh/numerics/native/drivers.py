@@ -19,6 +19,7 @@ from geonh.numerics.native import machine
 from geonh.numerics.native.emitter import Emitter
 from geonh.numerics.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.numerics.native.values import NotLowered
+from geonh.numerics.precision import float64
 from geonh.numerics.tracing import forward_only
 
 CALL = 0.02
@@ -74,7 +75,7 @@ def trace(function: Callable, *arguments: Arguments) -> tuple[Any, Any]:
         left = iter(leaves)
         return function(*(a.tree([next(left) for _ in a.types]) for a in arguments))
 
-    with jax.enable_x64(True), forward_only():
+    with float64(), forward_only():
         closed, shape = jax.make_jaxpr(flat, return_shape=True)(*(t for a in arguments for t in a.types))
     jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return closed.replace(jaxpr=jaxpr), shape

@@ -1,0 +1,108 @@
+"""What is wrong with a metric, with constraints, with a start at a point, in words; "" if nothing is.
+
+One place says it: ``solve`` and ``integrate`` of a start, ``project`` of a point, ``check`` of many.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.numerics.precision import single_precision_note
+
+OFF_GROUP = 1e-9
+"""A point further off its group than this is refused."""
+DEPENDENT = 1e-9
+"""Rows of length one whose least singular value is not above this are dependent."""
+OFF_CONSTRAINT = 1e-9
+"""A residual above this, relative to 1 + |ξ|, is refused."""
+SINGLE = 1e-5
+"""A gap below this may be the rounding of float32."""
+
+
+class Facts(NamedTuple):
+    """What a start is judged by: distance off the group, mass matrix, constraint rows and residual, turn in a step."""
+
+    gap: Array
+    M: Array
+    rows: Array
+    residual: Array
+    turn: Array
+
+
+def facts(system: Any, g: Any, xi: Array, dt: Any) -> Facts:
+    """The facts of a start."""
+    x = system.action.at(g)
+    turn = jnp.asarray(system.group.turn(dt * xi), float)
+    return Facts(
+        system.group_defect(g), system.mass_matrix(x, xi), system.rows(x), system.constraint_residual(x, xi), turn
+    )
+
+
+def start_fault(system: Any, g: Any, xi: np.ndarray, dt: float, found: Facts) -> str:
+    """What is wrong with a start."""
+    if not found.gap <= OFF_GROUP:
+        return group_fault(system, g, float(found.gap))
+    fault = metric_fault(system, found.M, "at g0") or rank_fault(system, found.rows, "at g0")
+    if fault:
+        return fault
+    worst, scale = np.abs(found.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
+    if not worst <= OFF_CONSTRAINT * scale:
+        told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""
+        return (
+            f"xi0 does not satisfy the constraints of {system.name} at g0: residual {found.residual}{told}; "
+            "system.project(g0, xi0) gives the nearest velocity that does"
+        )
+    if found.turn >= np.pi:
+        return f"xi0 turns the body by {found.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"
+    return ""
+
+
+def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
+    """What is said of a point that far off the group."""
+    if not np.isfinite(gap):
+        return f"{name} does not lie on {system.group}, and is near no point of it"
+    told = single_precision_note(g) if gap < SINGLE else ""
+    return (
+        f"{name} does not lie on {system.group}: it is {gap:.2g} away{told}; system.group.project({name}) gives the "
+        "nearest point that does"
+    )
+
+
+def metric_fault(system: Any, M: Any, where: str) -> str:
+    """Whether a mass matrix, shape=[n, n], is none."""
+    kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
+    named = f"the {kind} of {system.name} {where}"
+    if not np.all(np.isfinite(M)):
+        return f"{named} is not finite: {M.tolist()}"
+    gaps = np.abs(M - M.T)
+    if gaps.max(initial=0.0) > 1e-10 * np.abs(M).max(initial=0.0):
+        i, j = np.unravel_index(np.argmax(gaps), gaps.shape)
+        return f"{named} is not symmetric: entry [{i}, {j}] is {M[i, j]:.6g}, entry [{j}, {i}] is {M[j, i]:.6g}"
+    values = np.linalg.eigvalsh(M)
+    if values[0] > 0:
+        return ""
+    if -values[0] <= 1e-12 * values[-1]:
+        return (
+            f"{named} is degenerate, with eigenvalues {values}: some velocity has no inertia, so the momentum does not "
+            "determine it; leave that coordinate out, or give it an inertia"
+        )
+    return f"{named} is not positive definite: its least eigenvalue is {values[0]:.3g}"
+
+
+def rank_fault(system: Any, rows: Any, where: str) -> str:
+    """Whether the rows of constraints, of forms or of a frame, are dependent."""
+    if not len(rows):
+        return ""
+    if not np.all(np.isfinite(rows)):
+        return f"the constraints of {system.name} {where} are not finite: rows {rows.tolist()}"
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
+        return ""
+    return (
+        f"the constraints of {system.name} {where} are dependent: rows {rows.tolist()}; start elsewhere, or leave out "
+        "what follows from the others"
+    )

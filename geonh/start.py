@@ -1,0 +1,167 @@
+"""What a run begins with: a user's numbers made float64, and judged before the first step, for all who make runs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.field import evaluated
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.node import Clock, State
+from geonh.mechanics.soundness import Facts, facts, start_fault
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import inspected
+from geonh.numerics.precision import as_count, as_float64, float64, is_traced
+
+
+class Start(NamedTuple):
+    """A start of a run, in float64: clock, group element, velocity of shape=[n]."""
+
+    clock: Clock
+    g: Point
+    xi: Array
+
+
+def made_start(
+    system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
+) -> Start:
+    """The start of a run from what a user wrote; what is traced is tested as far as its shape goes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what does not fit, naming the argument.
+    """
+    refuse(method, system)
+    as_count(n_steps, "n_steps")
+    step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
+    xi = as_float64(xi0, "xi0", (system.group.dim,))
+    controls = made_controls(system, controls, n_steps + 1)
+    if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
+        raise ValueError(f"dt must not be zero, got {step:g} s")
+    if not is_traced(step, begin):
+        with np.errstate(over="ignore"):
+            end = begin + float(n_steps) * step
+        span = f"with t0 = {begin:g}, dt = {step:g}, n_steps = {n_steps}"
+        if not np.isfinite(end):
+            raise ValueError(f"time overflows: t0 + n_steps·dt is not a number of float64 {span}")
+        if begin + step == begin or end - step == end:
+            raise ValueError(f"time stands still: t + dt = t in float64 {span}")
+    with float64():
+        return Start(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
+
+
+def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
+    """Controls as a function of the time, or their values at the nodes, at least ``n_nodes`` of them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are neither, too few, or of no use to the system.
+    """
+    if controls is None:
+        return None
+    if callable(controls):
+        try:
+            inspect.signature(controls).bind(None)
+        except TypeError as error:
+            raise TypeError(f"controls takes (t); yours takes {inspect.signature(controls)}") from error
+        except ValueError:  # a builtin without a signature
+            pass
+        return _used(system, controls)
+    controls = as_float64(controls, "controls")
+    if controls.ndim == 0:
+        raise ValueError(f"controls must be a function of t, or its values at the nodes, got one number {controls}")
+    if controls.shape[0] < n_nodes:
+        raise ValueError(
+            f"controls must have n_steps + 1 = {n_nodes} rows, one for each node, got {controls.shape[0]} "
+            f"(shape {list(controls.shape)})"
+        )
+    return _used(system, controls)
+
+
+def _used(system: System, controls: Any) -> Any:
+    if system.forces is None:
+        raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
+    return controls
+
+
+def first_node(system: System, method: Integrator, start: Start) -> State:
+    """Node 0 of a start that is sound.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a start that is not, in words.
+    """
+    state, found = _computed(_first, (system, method, start.clock), (start.g, start.xi))
+    _refuse_fault(system, method, start, found)
+    return state
+
+
+def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
+    """Raise as ``first_node`` does, as far as the start is not traced."""
+    inspect_forces(system, start.clock, start.g, start.xi)
+    if not is_traced(start.g):
+        system.point(start.g)
+    if not is_traced(system, start.clock, start.g, start.xi):
+        with jax.ensure_compile_time_eval():
+            found = _computed(_facts, (system, start.clock), (start.g, start.xi))
+        _refuse_fault(system, method, start, found)
+
+
+def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
+    """Trace forces and controls once and raise for what does not fit: shape, precision, indices, missing controls."""
+    if system.forces is None:
+        return
+    with float64():
+        if callable(clock.controls):
+            inspected("controls", jax.make_jaxpr(lambda t: evaluated("controls", clock.controls, t))(0.0))
+
+        def force(t: Array, g: Point, xi: Array) -> Array:
+            u = clock.between(t) if clock.controls is None or callable(clock.controls) else clock.control(0)
+            return system.force(t, system.action.at(g), xi, u)
+
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), (g, xi))
+        inspected("forces", jax.make_jaxpr(force)(0.0, *shapes))
+
+
+def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts) -> None:
+    fault = start_fault(system, start.g, np.asarray(start.xi), float(start.clock.dt), found)
+    if fault:
+        raise ValueError(fault)
+    with float64(), jax.ensure_compile_time_eval():
+        method.refuse_start(system, float(start.clock.dt), start.g, jnp.asarray(start.xi))
+
+
+def _computed(function: Any, tree: Any, node: Any) -> Any:
+    """``function(tree, node)``, compiled, in NumPy."""
+    nodes = jax.tree.map(lambda a: np.asarray(a)[None], node)
+    try:
+        return jax.tree.map(lambda a: a[0], mapped(function, tree, nodes))
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+        raise ValueError(
+            "a function of the system has a loop of unknown length (while_loop, or fori_loop with traced bounds), "
+            "which cannot be differentiated: use scan, or fori_loop with bounds that are numbers"
+        ) from error
+
+
+def _first(tree: tuple, node: tuple) -> tuple[State, Facts]:
+    """Node 0, and the facts of the start."""
+    (system, method, clock), (g, xi) = tree, node
+    inspect_forces(system, clock, g, xi)  # here, because it is traced once for many starts
+    return method.first_node(system, clock, g, xi), _facts((system, clock), node)
+
+
+def _facts(tree: tuple, node: tuple) -> Facts:
+    (system, clock), (g, xi) = tree, node
+    return facts(system, g, xi, clock.dt)
