@@ -133,14 +133,17 @@ class Clock(NamedTuple):
 
     def between(self, t: ArrayLike) -> Any:
         """u(t) at any time, for methods with stages; controls must be a function then."""
-        if self.controls is None or callable(self.controls):
-            return None if self.controls is None else evaluated("controls", self.controls, t)
-        raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
+        controls = self._function()
+        return None if controls is None else evaluated("controls", controls, t)
 
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0."""
-        controls = None if self.controls is None else self.between
-        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, controls)
+        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())
+
+    def _function(self) -> Any:
+        if self.controls is None or callable(self.controls):
+            return self.controls
+        raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
 def judge(system: System, before: State | None, made: Outcome) -> State:
