@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -17,9 +16,6 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle, solve_spd
-
-LONGEST = 80
-"""Bytes of the name of a first integral."""
 
 
 def observe(
@@ -55,31 +51,6 @@ def observe(
         velocity = system.velocity(x, p_minus) if outgoing else xi
         found[f"integral:{name}"] = jnp.asarray(integral.function(g, velocity, momentum, system.parameters))
     return found
-
-
-def check_integrals(system: System) -> None:
-    """Raise ValueError, before a run, for a first integral that could not be read from it afterwards, or not be saved.
-
-    Raises
-    ------
-    ValueError
-        Naming the integral.
-    """
-    n = system.group.dim
-    for name, integral in system.first_integrals.items():
-        label = str(name)
-        if len(label.encode(errors="replace")) > LONGEST:
-            raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {label[:40]!r}…")
-        try:
-            found = jax.eval_shape(
-                lambda f=integral.function: jnp.asarray(
-                    f(system.group.identity(), jnp.zeros(n), jnp.zeros(n), system.parameters)
-                )
-            )
-        except Exception as error:
-            raise ValueError(f"first integral {label!r} could not be evaluated at the identity: {error}") from error
-        if jnp.issubdtype(found.dtype, jnp.complexfloating):
-            raise ValueError(f"first integral {label!r} is complex; give its real and its imaginary part as two")
 
 
 def _impulse(

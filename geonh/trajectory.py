@@ -29,7 +29,7 @@ from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
-from geonh.observables import check_integrals, observe
+from geonh.observables import observe
 from geonh.systems import catalogue
 from geonh.version import __version__
 
@@ -94,7 +94,6 @@ class Trajectory:
     def begin(cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int) -> Trajectory:
         """Trajectory of one node."""
         group = system.group
-        check_integrals(system)
         attributes = {
             **_facts(system, clock),
             "method": describe(method),

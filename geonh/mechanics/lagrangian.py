@@ -66,6 +66,17 @@ class LagrangianSystem(Precise):
     """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
 
+    def __repr__(self) -> str:
+        energy = "a metric" if self.metric is not None else "a Lagrangian"
+        said = [
+            energy if self.potential is None else f"{energy} and a potential",
+            ("affine" if self.is_affine else "linear") + " constraints" if self.is_constrained else "no constraints",
+            *(["forces"] if self.forces is not None else []),
+            *([f"parameters {', '.join(map(str, self.parameters))}"] if self.parameters else []),
+            *([f"first integrals {', '.join(self.first_integrals)}"] if self.first_integrals else []),
+        ]
+        return f"System {self.name!r} on {self.group}: {'; '.join(said)}"
+
     @property
     def is_affine(self) -> bool:
         """Whether the constraints are affine, μξ = b."""

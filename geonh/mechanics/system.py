@@ -20,6 +20,9 @@ from geonh.numerics.dependence import depends
 from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
 
+LONGEST = 80
+"""Bytes of the name of a first integral."""
+
 
 class System(LagrangianSystem):
     """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
@@ -174,6 +177,8 @@ class System(LagrangianSystem):
             name = f"first integral {key!r}"
             if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
                 raise TypeError(f"first_integrals must map names to FirstIntegral(function), got {key!r}: {integral!r}")
+            if len(key.encode(errors="replace")) > LONGEST:  # it names a variable of a file
+                raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             if integral.momentum not in ("average", "minus"):
                 raise ValueError(f"momentum of {name} must be 'average' or 'minus', got {integral.momentum!r}")
             function = partial(evaluated, name, integral.function)

@@ -69,3 +69,9 @@ def test_a_quadratic_lagrangian_is_inverted_exactly(gyroscopic):
     )  # no work by the linear part
     program = str(jax.make_jaxpr(system.velocity)(R, p))
     assert "while" not in program
+
+
+def test_a_system_is_printed_in_a_line():
+    text = repr(gn.systems.chaplygin_sphere())
+    assert text.startswith("System 'chaplygin-sphere' on R² × SO(3): a metric; affine constraints; parameters J, m, r")
+    assert "\n" not in text

@@ -241,7 +241,7 @@ OPTIONS = {
     "newton of shake": (lambda: SHAKE(newton=5), TypeError, "newton must be a Newton"),
     "coefficients": (lambda: gn.compose(Gauss(1), [np.nan] * 3), ValueError, "coefficients has entries that are not"),
     "order": (lambda: gn.compose(Gauss(1), "yoshida4", order=-3), ValueError, "order must be a positive integer"),
-    "no method": (lambda: gn.compose("gni", "yoshida4"), TypeError, "only methods such as Gauss"),
+    "no method": (lambda: gn.compose("gni", "yoshida4"), TypeError, "a method must be an integrator such as"),
     "stages": (lambda: Gauss(10**400), ValueError, "stages must be one of"),
     "true stages": (lambda: Gauss(True), ValueError, "stages must be one of"),
     "constraint": (lambda: DLA(constraint=None), TypeError, "constraint must be numeric"),
