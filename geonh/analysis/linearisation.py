@@ -1,0 +1,269 @@
+r"""Linear equations about a steady motion, without reduction by hand (mathematics.md §14).
+
+With the notation of ``equations``, perturbations (η, δ) of g = g₀exp(η), ξ = ξ₀ + δ obey
+
+    η̇ = δ − ad_{ξ₀−σ}η,   δ̇ = D_g a·η + (D_ξa + ad_σ)δ,   D_g r·η + μδ = 0,
+
+a matrix 𝒜 that maps the tangent space T of {r = 0} into itself. Two invariant subspaces of T are taken away: the
+directions of symmetry (η, 0), in which nothing changes, and what is left at the eigenvalue 0, the neighbouring steady
+motions (another speed, another spin). What remains are the linear equations that a book derives by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from geonh.analysis.equations import Derivatives, checked, derivatives, generators, material_symmetries, names, stacked
+from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+from geonh.numerics.precision import float64
+
+INVARIANT = 1e-7
+"""How far from invariant, relative to the equations, a tangent space or a symmetry may be."""
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """Linear equations ż = Az of a system about a steady motion.
+
+    Attributes
+    ----------
+    A : ndarray, shape=[d, d]
+        The matrix, 1/s (and in the units of the states).
+    states : tuple of str
+        Names of the d entries of z: displacements, named as the coordinate where it is an angle or a place that adds
+        (``delta``), else ``eta_`` with the velocity's name, the component of log(g₀⁻¹g); and changes of ξ, named as
+        velocities.
+    eigenvalues : ndarray, shape=[d]
+        Of A, complex, by decreasing real part; 1/s.
+    modes : ndarray, shape=[2n, d]
+        For each eigenvalue the perturbation (η, δ) that grows with it, largest entry 1, coordinates of symmetry and all.
+    coordinates : tuple of str
+        Names of the 2n rows of ``modes``.
+    symmetries : ndarray, shape=[2n, s]
+        Orthonormal perturbations in which nothing changes.
+    family : tuple of int
+        Numbers (k₁, k₂, …) of Jordan blocks at zero with length ≥ i that were taken out: k₁ directions in which
+        neighbouring motions are steady too. Empty where they were kept.
+    full : ndarray, shape=[2n, 2n]
+        𝒜 on all (η, δ); it means something on the columns of ``tangent``.
+    tangent : ndarray, shape=[2n, q]
+        Orthonormal perturbations that satisfy the linear constraints.
+    embedding : ndarray, shape=[2n, d]
+        The perturbation (η, δ) that a state z stands for, up to symmetries and family: ``embedding @ z``.
+    g, xi, sigma : point, ndarray of shape=[n], ndarray of shape=[n]
+        The motion g(t) = s(t) g₀ e^{σt}.
+    """
+
+    A: np.ndarray
+    states: tuple[str, ...]
+    eigenvalues: np.ndarray
+    modes: np.ndarray
+    coordinates: tuple[str, ...]
+    symmetries: np.ndarray
+    family: tuple[int, ...]
+    full: np.ndarray
+    tangent: np.ndarray
+    embedding: np.ndarray
+    g: Point
+    xi: np.ndarray
+    sigma: np.ndarray
+
+    def __str__(self) -> str:
+        roots = ", ".join(f"{v.real:.6g}{v.imag:+.6g}i" if v.imag else f"{v.real:.6g}" for v in self.eigenvalues)
+        return f"z = ({', '.join(self.states)}), eigenvalues {roots} 1/s"
+
+    __repr__ = __str__
+
+
+def linearise(
+    system: System,
+    g: Any,
+    xi: Any,
+    *,
+    t: float = 0.0,
+    controls: Any = None,
+    spins: Any = None,
+    symmetries: Any = None,
+    states: Sequence[str] | None = None,
+    keep_family: bool = False,
+    tol: float = 1e-8,
+) -> Linearisation:
+    """Linear equations of a system about an equilibrium or a steady motion.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point of the group, or None for the identity
+        Where the motion is.
+    xi : array_like, shape=[n]
+        Its velocity, which satisfies the constraints.
+    t : float
+        Time in seconds, for forces that depend on it; on a steady motion they must not.
+    controls : array_like, optional
+        Value of the controls along the motion.
+    spins : array_like, shape=[k, n], optional
+        Generators of the material symmetries that the motion may turn about; found when left out.
+    symmetries : array_like, shape=[s, n], optional
+        Displacements η that do not matter; found when left out. None are ignored with ``np.zeros((0, n))``.
+    states : sequence of str, optional
+        Names of the states; chosen among ``coordinates`` when left out, displacements first.
+    keep_family : bool
+        Keep the zero eigenvalues of neighbouring steady motions in A.
+    tol : float
+        How steady the motion must be: what is left of the equations relative to their linear part.
+
+    Returns
+    -------
+    Linearisation
+
+    Raises
+    ------
+    ValueError
+        If the start is off the constraint, the motion is not steady, the equations depend on time, given symmetries are
+        none, or given states cannot be the states.
+
+    Notes
+    -----
+    Derivatives are exact (automatic). See mathematics.md §14; the linearisation of constrained systems by hand is in
+    Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
+    """
+    g, xi, u = checked(system, g, xi, controls)
+    found = derivatives(system, [system.parameters], t, stacked([g]), xi[None], u)
+    one = Derivatives(*(a[0] for a in found))
+    given = generators(system, spins)
+    if given is None and standing(system, one, xi, np.zeros_like(xi))[0] > tol:
+        given = material_symmetries(system, t, g, u)
+    return reduced(system, one, g, xi, given, symmetries, states, keep_family, tol)
+
+
+def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
+    """How far from steady, relative to the linear equations, and what is worst, in words."""
+    n = system.group.dim
+    with float64():
+        ad = np.asarray(system.group.ad(sigma))
+    slope = found.by_g @ (xi - sigma)
+    rate, drift = found.value[:n] + ad @ xi, slope[:n]
+    size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
+    scale = size * (1.0 + float(np.linalg.norm(xi)))
+    i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
+    said = system.group.velocity_names
+    if abs(rate[i]) / scale >= np.abs(slope).max(initial=0.0) / (scale * size):
+        return abs(rate[i]) / scale, f"{said[i]} changes by {rate[i]:.3g} per second"
+    gap = float(np.abs(slope).max())
+    worst = f"the rate of {said[j]}" if abs(drift[j]) == gap else "a constraint"
+    return gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second"
+
+
+def _turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
+    """σ by least squares over the generators, shape=[n]."""
+    n = system.group.dim
+    if spins is None or not len(spins):
+        return np.zeros(n)
+    with float64():
+        turn = -np.asarray(system.group.ad(xi))  # ad_σξ = −ad_ξσ
+    rows = np.concatenate([turn, -found.by_g]) @ spins.T
+    right = -np.concatenate([found.value[:n], found.by_g @ xi])
+    return spins.T @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]
+
+
+def reduced(
+    system: System,
+    found: Derivatives,
+    g: Point,
+    xi: np.ndarray,
+    spins: np.ndarray | None,
+    symmetries: Any,
+    states: Sequence[str] | None,
+    keep_family: bool,
+    tol: float,
+) -> Linearisation:
+    """The linear equations from the derivatives, by linear algebra alone; arguments and errors as of ``linearise``."""
+    n = system.group.dim
+    said = system.group.velocity_names
+    if not all(np.all(np.isfinite(part)) for part in found):
+        raise ValueError(f"the equations of {system.name} or their derivatives are not finite at this motion")
+    by_g, by_xi, residual = found.by_g, found.by_xi, found.value[n:]
+    if np.abs(residual).max(initial=0.0) > tol * (1.0 + float(np.linalg.norm(by_xi[n:]) * np.linalg.norm(xi))):
+        raise ValueError(
+            f"xi is off the constraints of {system.name}: residual {residual}; system.project(g, xi) gives one on them"
+        )
+    sigma = _turning(system, found, xi, spins)
+    gap, worst = standing(system, found, xi, sigma)
+    if gap > tol:
+        raise ValueError(f"this is no steady motion of {system.name}: {worst}; steady_motion finds one near it")
+    if np.abs(found.by_t).max() > tol * (1.0 + np.abs(found.value).max()):
+        raise ValueError(f"the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s")
+    with float64():
+        ad_sigma, ad_rest = np.asarray(system.group.ad(sigma)), np.asarray(system.group.ad(xi - sigma))
+    full = np.block([[-ad_rest, np.eye(n)], [by_g[:n], by_xi[:n] + ad_sigma]])
+    size = float(np.linalg.norm(full, 2) + np.linalg.norm(by_g[n:]) + np.linalg.norm(by_xi[n:]))
+    T = kernel(np.concatenate([by_g[n:], by_xi[n:]], axis=1), size)
+    _invariant(full, T, size, f"the constraints of {system.name} do not carry their tangent space along")
+    if symmetries is None:
+        S = invariant_kernel(by_g, ad_rest, size)
+    else:
+        S = span(np.asarray(symmetries, dtype=np.float64).reshape(-1, n).T)
+    S = np.concatenate([S, np.zeros_like(S)])
+    if spins is not None and len(spins) and symmetries is None:
+        with float64():
+            turned = np.asarray(system.group.ad(xi)) @ spins.T  # −ad_σξ
+        S = span(np.concatenate([S, np.concatenate([spins.T, turned])], axis=1))
+    inside = float(np.linalg.norm(S - T @ (T.T @ S))) if S.size else 0.0
+    if inside > INVARIANT:
+        raise ValueError(f"the given symmetries leave the constraints of {system.name}: by {inside:.2g}")
+    _invariant(full, S, size, f"the given symmetries are not symmetries of {system.name} at this motion")
+
+    W = complement(T, S)
+    dims, basis = peeled(W.T @ full @ W)
+    family = W @ basis
+    if keep_family:
+        dims, family = (), np.zeros((2 * n, 0))
+    removed = np.concatenate([S, family], axis=1)
+    etas, deltas = range(n), range(n, 2 * n)
+    fixed = leading(S, etas, deltas)
+    beside = removed @ kernel(removed[fixed], 1.0) if fixed else removed
+    fixed += leading(beside, deltas, etas)
+    gauged = T @ kernel(T[fixed], 1.0) if fixed else T
+    displacements, _ = names(system)
+    coordinates = (*displacements, *said)
+    kept = leading(gauged, etas, deltas) if states is None else _places(states, coordinates, gauged)
+    L = gauged @ np.linalg.inv(gauged[kept])
+    both = np.linalg.lstsq(np.concatenate([L, removed], axis=1), full @ np.concatenate([L, removed], axis=1), rcond=None)
+    d = len(kept)
+    A, coupling, inner = both[0][:d, :d], both[0][d:, :d], both[0][d:, d:]
+    values, vectors = np.linalg.eig(A)
+    order = np.lexsort((-values.imag, -values.real))
+    values, vectors = values[order].astype(complex), vectors[:, order]
+    modes = L @ vectors.astype(complex)
+    for i, value in enumerate(values):
+        beside_it = np.linalg.lstsq(value * np.eye(len(inner)) - inner, coupling @ vectors[:, i], rcond=1e-10)[0]
+        modes[:, i] += removed @ beside_it
+        modes[:, i] /= modes[np.argmax(np.abs(modes[:, i])), i]
+    named = tuple(coordinates[i] for i in kept)
+    return Linearisation(A, named, values, modes, coordinates, S, dims, full, T, L, g, xi, sigma)
+
+
+def _invariant(full: np.ndarray, space: np.ndarray, size: float, otherwise: str) -> None:
+    moved = full @ space
+    gap = float(np.linalg.norm(moved - space @ (space.T @ moved))) if space.size else 0.0
+    if gap > INVARIANT * size:
+        raise ValueError(f"{otherwise}: they differ by {gap:.2g} of {size:.2g}")
+
+
+def _places(states: Sequence[str], coordinates: tuple[str, ...], gauged: np.ndarray) -> list[int]:
+    """Rows of the states a user names."""
+    unknown = [name for name in states if name not in coordinates]
+    if unknown:
+        raise ValueError(f"states: {unknown} are not among {list(coordinates)}")
+    places, d = [coordinates.index(name) for name in states], gauged.shape[1]
+    if len(places) != d or np.linalg.matrix_rank(gauged[places], tol=1e-6) < d:
+        usual = [coordinates[i] for i in leading(gauged, range(len(gauged) // 2), range(len(gauged) // 2, len(gauged)))]
+        raise ValueError(f"states must be {d} independent coordinates, such as {usual}; got {list(states)}")
+    return places

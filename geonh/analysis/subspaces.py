@@ -1,0 +1,89 @@
+r"""Invariant subspaces of a linear system: what the symmetries and the families of steady motions take away.
+
+Bases are orthonormal columns. A quotient by an invariant subspace is the matrix on an orthonormal complement. Zeros are
+peeled by kernels, never counted among eigenvalues: a Jordan block of length j splits to ε^{1/j} (mathematics.md §14).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+TOLERANCE = 1e-8
+"""Singular values below this, relative to the matrix's own size, are zero."""
+
+
+def kernel(A: np.ndarray, size: float) -> np.ndarray:
+    """Orthonormal basis of {z: Az = 0}, shape=[n, k], where A's entries are known to rounding relative to ``size``."""
+    if not len(A):
+        return np.eye(A.shape[1])
+    _, values, rows = np.linalg.svd(A)
+    return rows[int(np.sum(values > TOLERANCE * size)) :].T
+
+
+def span(columns: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of the span of columns, shape=[n, k]."""
+    if not columns.shape[1]:
+        return columns
+    left, values, _ = np.linalg.svd(columns, full_matrices=False)
+    return left[:, values > TOLERANCE * max(1.0, values[0])]
+
+
+def complement(space: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of what of ``space``, shape=[n, q], is orthogonal to ``part`` in it, shape=[n, s]."""
+    return space @ kernel(part.T @ space, 1.0)
+
+
+def invariant_kernel(O: np.ndarray, F: np.ndarray, size: float) -> np.ndarray:  # noqa: E741
+    """Largest subspace of {z: Oz = 0} that F maps into itself, shape=[n, k]: the unobservable one."""
+    space = kernel(O, size)
+    while space.shape[1]:
+        moved = F @ space
+        stays = kernel(moved - space @ (space.T @ moved), size)
+        if stays.shape[1] == space.shape[1]:
+            break
+        space = space @ stays
+    return space
+
+
+def peeled(J: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+    """The staircase at zero: dimensions of the kernels of J, of its quotient, …, and a basis of all of them.
+
+    Parameters
+    ----------
+    J : ndarray, shape=[q, q]
+
+    Returns
+    -------
+    dims : tuple of int
+        (k₁, k₂, …): Jordan blocks at 0 of a length ≥ i there are kᵢ.
+    basis : ndarray, shape=[q, k₁ + k₂ + …]
+        Orthonormal basis of the generalised kernel.
+    """
+    size, rest, found, dims = float(np.linalg.norm(J, 2)) if J.size else 0.0, np.eye(len(J)), [], []
+    while rest.shape[1]:
+        part = rest @ kernel(rest.T @ J @ rest, size)
+        if not part.shape[1]:
+            break
+        dims.append(part.shape[1])
+        found.append(part)
+        rest = complement(np.eye(len(J)), np.concatenate(found, axis=1))
+    return tuple(dims), np.concatenate(found, axis=1) if found else np.zeros((len(J), 0))
+
+
+def leading(columns: np.ndarray, *blocks: range) -> list[int]:
+    """Rows, as many as there are columns, on which the columns are independent; from the first blocks if they can be.
+
+    Rows are chosen by pivoted elimination, so that the columns are well conditioned on them.
+    """
+    chosen: list[int] = []
+    rest = columns
+    for block in blocks:
+        if not rest.shape[1]:
+            break
+        _, R, order = scipy.linalg.qr(rest[block.start : block.stop].T, mode="economic", pivoting=True)
+        new = [block.start + int(i) for i in order[: int(np.sum(np.abs(np.diag(R)) > 1e-6))]]
+        if new:
+            rest = rest @ kernel(rest[new], 1.0)
+        chosen += new
+    return sorted(chosen)
