@@ -21,6 +21,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
+from geonh.mechanics.lagrangian import OFF_GROUP
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import is_array, mapped
 from geonh.numerics.precision import as_float64, float64
@@ -32,12 +33,21 @@ REACH = 0.3
 
 
 class Derivatives(NamedTuple):
-    """(a, r) at N motions, shape=[N, n + m], and derivatives by t, by η in g₀exp(η), and by ξ."""
+    """(a, r) at N motions, shape=[N, n + m], and derivatives by t, by η in g₀exp(η), and by ξ; the bracket of g."""
 
     value: np.ndarray
     by_t: np.ndarray
     by_g: np.ndarray
     by_xi: np.ndarray
+    bracket: np.ndarray
+
+    def at(self, i: int) -> Derivatives:
+        """Those of one motion."""
+        return Derivatives(self.value[i], self.by_t[i], self.by_g[i], self.by_xi[i], self.bracket)
+
+    def ad(self, xi: np.ndarray) -> np.ndarray:
+        """The matrix of ad_ξ, shape=[..., n, n]."""
+        return np.einsum("kij,...i->...kj", self.bracket, xi)
 
 
 def stacked(points: list) -> Any:
@@ -74,7 +84,8 @@ def derivatives(system: System, parameters: list, t: float, g: Any, xi: np.ndarr
     value, slope = mapped(_directional, system, nodes)
     value, slope = (np.asarray(a).reshape(N, many, -1) for a in (value, slope))
     slopes = np.moveaxis(slope, 1, 2)
-    return Derivatives(value[:, 0], slopes[..., 0], slopes[..., 1 : n + 1], slopes[..., n + 1 :])
+    bracket = np.asarray(system.group.structure_constants)
+    return Derivatives(value[:, 0], slopes[..., 0], slopes[..., 1 : n + 1], slopes[..., n + 1 :], bracket)
 
 
 def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
@@ -85,17 +96,17 @@ def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
     return jnp.concatenate([a, system.constraint_residual(system.action.at(g), xi)])
 
 
-def with_parameters(system: System, arrays: Any) -> System:
-    """The system with other arrays among its parameters."""
-    rest = eqx.partition(system.parameters, is_array)[1]
-    if not jax.tree.leaves(arrays):
+def with_parameters(system: System, changes: dict) -> System:
+    """The system with other values among its parameters."""
+    if not changes:
         return system
-    return eqx.tree_at(lambda s: s.parameters, system, eqx.combine(arrays, rest))
+    return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
 
 
 def _directional(system: System, node: tuple) -> tuple[Array, Array]:
     arrays, g, xi, t, u, direction = node
-    system, n = with_parameters(system, arrays), system.group.dim
+    rest = eqx.partition(system.parameters, is_array)[1]
+    system, n = with_parameters(system, eqx.combine(arrays, rest)), system.group.dim
     moved = system.group.left_tangent(g, direction[1 : n + 1])
     return jax.jvp(
         lambda t, g, xi: equations(system, t, g, xi, u), (t, g, xi), (direction[0], moved, direction[n + 1 :])
@@ -114,15 +125,13 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
     The conditions D_g a·σ − D_ξa·ad_σξ + ad_σa = 0 and D_g r·σ − D_ξr·ad_σξ = 0 are linear in σ; they are solved at
     random states on the constraint about g.
     """
-    group, n = system.group, system.group.dim
+    n = system.group.dim
     draws = np.random.default_rng(0).normal(size=(2, SAMPLES, n))
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], SAMPLES, axis=0), g)
     points, xi = mapped(_onto, system, (near, REACH * draws[0], draws[1]))
     found = derivatives(system, [system.parameters] * SAMPLES, t, points, xi, u)
-    with float64():
-        turn, turn_a = np.asarray(group.ad(xi)), np.asarray(group.ad(found.value[:, :n]))
-    rows = found.by_g + found.by_xi @ turn  # −ad_σξ = ad_ξσ
-    rows[:, :n] -= turn_a
+    rows = found.by_g + found.by_xi @ found.ad(xi)  # −ad_σξ = ad_ξσ
+    rows[:, :n] -= found.ad(found.value[:, :n])
     if not np.all(np.isfinite(rows)):
         return np.zeros((0, n))
     rows /= np.maximum(1.0, np.linalg.norm(rows, axis=(1, 2), keepdims=True))
@@ -130,12 +139,23 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
     return basis[int(np.sum(values > 1e-10)) :]
 
 
-def checked(system: System, g: Any, xi: Any, controls: Any) -> tuple[Point, np.ndarray, Any]:
-    """A motion as the user gives it, tested for shape."""
-    u = None if controls is None else jax.tree.map(lambda a: as_float64(a, "controls"), controls)
+def checked(system: System, motions: list, controls: Any) -> tuple[Point, np.ndarray, Any]:
+    """Motions (g, ξ) as the user gives them, tested and with a first axis, and the value of the controls."""
     if callable(controls):
         raise TypeError("controls must be the value that they have on the motion, not a function of time")
-    return system.point(g), as_float64(xi, "xi", (system.group.dim,)), u
+    u = None if controls is None else jax.tree.map(lambda a: as_float64(a, "controls"), controls)
+    xi = np.stack([as_float64(xi, "xi", (system.group.dim,)) for _, xi in motions])
+    g = stacked([system.point(g, on_group=False) for g, _ in motions])
+    with float64():
+        gap = float(system.group_defect(g))
+    if not gap <= OFF_GROUP:
+        raise ValueError(system.off_group(gap))
+    return g, xi, u
+
+
+def single(points: Any, i: int = 0) -> Any:
+    """One of points with a first axis."""
+    return jax.tree.map(lambda a: np.asarray(a)[i], points)
 
 
 def generators(system: System, spins: Any) -> np.ndarray | None:
@@ -150,3 +170,29 @@ def names(system: System) -> tuple[tuple[str, ...], tuple[str, ...]]:
     velocities = system.group.velocity_names
     own = {velocity: name for name, (_, velocity) in _additive_coordinates(system.group).items()}
     return tuple(own.get(i, f"eta_{name}") for i, name in enumerate(velocities)), velocities
+
+
+def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
+    """How far from steady, relative to the linear equations, and what is worst, in words."""
+    n = system.group.dim
+    slope = found.by_g @ (xi - sigma)
+    rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]
+    size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
+    scale = size * (1.0 + float(np.linalg.norm(xi)))
+    i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
+    said = system.group.velocity_names
+    if abs(rate[i]) / scale >= np.abs(slope).max(initial=0.0) / (scale * size):
+        return abs(rate[i]) / scale, f"{said[i]} changes by {rate[i]:.3g} per second"
+    gap = float(np.abs(slope).max())
+    worst = f"the rate of {said[j]}" if abs(drift[j]) == gap else "a constraint"
+    return gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second"
+
+
+def turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
+    """σ by least squares over the generators, shape=[n]."""
+    n = system.group.dim
+    if spins is None or not len(spins):
+        return np.zeros(n)
+    rows = np.concatenate([-found.ad(xi), -found.by_g]) @ spins.T  # ad_σξ = −ad_ξσ
+    right = -np.concatenate([found.value[:n], found.by_g @ xi])
+    return spins.T @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]

@@ -17,11 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from geonh.analysis.equations import Derivatives, checked, derivatives, generators, material_symmetries, names, stacked
+from geonh.analysis.equations import (
+    Derivatives,
+    checked,
+    derivatives,
+    generators,
+    material_symmetries,
+    names,
+    single,
+    standing,
+    turning,
+)
 from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.precision import float64
 
 INVARIANT = 1e-7
 """How far from invariant, relative to the equations, a tangent space or a symmetry may be."""
@@ -42,14 +51,14 @@ class Linearisation:
     eigenvalues : ndarray, shape=[d]
         Of A, complex, by decreasing real part; 1/s.
     modes : ndarray, shape=[2n, d]
-        For each eigenvalue the perturbation (η, δ) that grows with it, largest entry 1, coordinates of symmetry and all.
+        For each eigenvalue the perturbation (η, δ) that grows with it, largest entry 1, symmetric directions and all.
     coordinates : tuple of str
         Names of the 2n rows of ``modes``.
     symmetries : ndarray, shape=[2n, s]
         Orthonormal perturbations in which nothing changes.
     family : tuple of int
         Numbers (k₁, k₂, …) of Jordan blocks at zero with length ≥ i that were taken out: k₁ directions in which
-        neighbouring motions are steady too. Empty where they were kept.
+        neighbouring motions are steady too. Empty where there are none, or they were kept.
     full : ndarray, shape=[2n, 2n]
         𝒜 on all (η, δ); it means something on the columns of ``tangent``.
     tangent : ndarray, shape=[2n, q]
@@ -134,43 +143,12 @@ def linearise(
     Derivatives are exact (automatic). See mathematics.md §14; the linearisation of constrained systems by hand is in
     Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
     """
-    g, xi, u = checked(system, g, xi, controls)
-    found = derivatives(system, [system.parameters], t, stacked([g]), xi[None], u)
-    one = Derivatives(*(a[0] for a in found))
-    given = generators(system, spins)
-    if given is None and standing(system, one, xi, np.zeros_like(xi))[0] > tol:
+    points, velocities, u = checked(system, [(g, xi)], controls)
+    found = derivatives(system, [system.parameters], t, points, velocities, u).at(0)
+    g, xi, given = single(points), velocities[0], generators(system, spins)
+    if given is None and standing(system, found, xi, np.zeros_like(xi))[0] > tol:
         given = material_symmetries(system, t, g, u)
-    return reduced(system, one, g, xi, given, symmetries, states, keep_family, tol)
-
-
-def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
-    """How far from steady, relative to the linear equations, and what is worst, in words."""
-    n = system.group.dim
-    with float64():
-        ad = np.asarray(system.group.ad(sigma))
-    slope = found.by_g @ (xi - sigma)
-    rate, drift = found.value[:n] + ad @ xi, slope[:n]
-    size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
-    scale = size * (1.0 + float(np.linalg.norm(xi)))
-    i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
-    said = system.group.velocity_names
-    if abs(rate[i]) / scale >= np.abs(slope).max(initial=0.0) / (scale * size):
-        return abs(rate[i]) / scale, f"{said[i]} changes by {rate[i]:.3g} per second"
-    gap = float(np.abs(slope).max())
-    worst = f"the rate of {said[j]}" if abs(drift[j]) == gap else "a constraint"
-    return gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second"
-
-
-def _turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
-    """σ by least squares over the generators, shape=[n]."""
-    n = system.group.dim
-    if spins is None or not len(spins):
-        return np.zeros(n)
-    with float64():
-        turn = -np.asarray(system.group.ad(xi))  # ad_σξ = −ad_ξσ
-    rows = np.concatenate([turn, -found.by_g]) @ spins.T
-    right = -np.concatenate([found.value[:n], found.by_g @ xi])
-    return spins.T @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]
+    return reduced(system, found, g, xi, given, symmetries, states, () if keep_family else None, tol)
 
 
 def reduced(
@@ -181,27 +159,29 @@ def reduced(
     spins: np.ndarray | None,
     symmetries: Any,
     states: Sequence[str] | None,
-    keep_family: bool,
+    family: tuple[int, ...] | None,
     tol: float,
 ) -> Linearisation:
-    """The linear equations from the derivatives, by linear algebra alone; arguments and errors as of ``linearise``."""
+    """The linear equations from the derivatives, by linear algebra alone; arguments and errors as of ``linearise``.
+
+    ``family`` says how many zeros to take out, if it is known.
+    """
     n = system.group.dim
     said = system.group.velocity_names
-    if not all(np.all(np.isfinite(part)) for part in found):
+    if not all(np.all(np.isfinite(part)) for part in found[:4]):
         raise ValueError(f"the equations of {system.name} or their derivatives are not finite at this motion")
     by_g, by_xi, residual = found.by_g, found.by_xi, found.value[n:]
     if np.abs(residual).max(initial=0.0) > tol * (1.0 + float(np.linalg.norm(by_xi[n:]) * np.linalg.norm(xi))):
         raise ValueError(
             f"xi is off the constraints of {system.name}: residual {residual}; system.project(g, xi) gives one on them"
         )
-    sigma = _turning(system, found, xi, spins)
+    sigma = turning(system, found, xi, spins)
     gap, worst = standing(system, found, xi, sigma)
     if gap > tol:
         raise ValueError(f"this is no steady motion of {system.name}: {worst}; steady_motion finds one near it")
     if np.abs(found.by_t).max() > tol * (1.0 + np.abs(found.value).max()):
         raise ValueError(f"the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s")
-    with float64():
-        ad_sigma, ad_rest = np.asarray(system.group.ad(sigma)), np.asarray(system.group.ad(xi - sigma))
+    ad_sigma, ad_rest = found.ad(sigma), found.ad(xi - sigma)
     full = np.block([[-ad_rest, np.eye(n)], [by_g[:n], by_xi[:n] + ad_sigma]])
     size = float(np.linalg.norm(full, 2) + np.linalg.norm(by_g[n:]) + np.linalg.norm(by_xi[n:]))
     T = kernel(np.concatenate([by_g[n:], by_xi[n:]], axis=1), size)
@@ -212,20 +192,15 @@ def reduced(
         S = span(np.asarray(symmetries, dtype=np.float64).reshape(-1, n).T)
     S = np.concatenate([S, np.zeros_like(S)])
     if spins is not None and len(spins) and symmetries is None:
-        with float64():
-            turned = np.asarray(system.group.ad(xi)) @ spins.T  # −ad_σξ
-        S = span(np.concatenate([S, np.concatenate([spins.T, turned])], axis=1))
+        S = span(np.concatenate([S, np.concatenate([spins.T, found.ad(xi) @ spins.T])], axis=1))  # (σ, −ad_σξ)
     inside = float(np.linalg.norm(S - T @ (T.T @ S))) if S.size else 0.0
     if inside > INVARIANT:
         raise ValueError(f"the given symmetries leave the constraints of {system.name}: by {inside:.2g}")
     _invariant(full, S, size, f"the given symmetries are not symmetries of {system.name} at this motion")
 
     W = complement(T, S)
-    dims, basis = peeled(W.T @ full @ W)
-    family = W @ basis
-    if keep_family:
-        dims, family = (), np.zeros((2 * n, 0))
-    removed = np.concatenate([S, family], axis=1)
+    dims, basis = peeled(W.T @ full @ W, family)
+    removed = np.concatenate([S, W @ basis], axis=1)
     etas, deltas = range(n), range(n, 2 * n)
     fixed = leading(S, etas, deltas)
     beside = removed @ kernel(removed[fixed], 1.0) if fixed else removed
@@ -235,9 +210,9 @@ def reduced(
     coordinates = (*displacements, *said)
     kept = leading(gauged, etas, deltas) if states is None else _places(states, coordinates, gauged)
     L = gauged @ np.linalg.inv(gauged[kept])
-    both = np.linalg.lstsq(np.concatenate([L, removed], axis=1), full @ np.concatenate([L, removed], axis=1), rcond=None)
-    d = len(kept)
-    A, coupling, inner = both[0][:d, :d], both[0][d:, :d], both[0][d:, d:]
+    d, both = len(kept), np.concatenate([L, removed], axis=1)
+    blocks = np.linalg.lstsq(both, full @ both, rcond=None)[0]
+    A, coupling, inner = blocks[:d, :d], blocks[d:, :d], blocks[d:, d:]
     values, vectors = np.linalg.eig(A)
     order = np.lexsort((-values.imag, -values.real))
     values, vectors = values[order].astype(complex), vectors[:, order]

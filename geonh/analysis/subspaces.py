@@ -46,12 +46,14 @@ def invariant_kernel(O: np.ndarray, F: np.ndarray, size: float) -> np.ndarray:  
     return space
 
 
-def peeled(J: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+def peeled(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], np.ndarray]:
     """The staircase at zero: dimensions of the kernels of J, of its quotient, …, and a basis of all of them.
 
     Parameters
     ----------
     J : ndarray, shape=[q, q]
+    dims : tuple of int, optional
+        The dimensions, where they are known: so many of the directions nearest to the kernels.
 
     Returns
     -------
@@ -60,15 +62,17 @@ def peeled(J: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
     basis : ndarray, shape=[q, k₁ + k₂ + …]
         Orthonormal basis of the generalised kernel.
     """
-    size, rest, found, dims = float(np.linalg.norm(J, 2)) if J.size else 0.0, np.eye(len(J)), [], []
-    while rest.shape[1]:
-        part = rest @ kernel(rest.T @ J @ rest, size)
-        if not part.shape[1]:
+    q, size = len(J), float(np.linalg.norm(J))
+    said: list[int] = []
+    found, rest = np.zeros((q, 0)), np.eye(q)
+    while rest.shape[1] and (dims is None or len(said) < len(dims)):
+        _, values, rows = np.linalg.svd(rest.T @ J @ rest)
+        k = int(np.sum(values <= TOLERANCE * size)) if dims is None else dims[len(said)]
+        if not k:
             break
-        dims.append(part.shape[1])
-        found.append(part)
-        rest = complement(np.eye(len(J)), np.concatenate(found, axis=1))
-    return tuple(dims), np.concatenate(found, axis=1) if found else np.zeros((len(J), 0))
+        said.append(k)
+        found, rest = np.concatenate([found, rest @ rows[-k:].T], axis=1), rest @ rows[:-k].T
+    return tuple(said), found
 
 
 def leading(columns: np.ndarray, *blocks: range) -> list[int]:
