@@ -6,7 +6,8 @@ In ĝ = ge^{−σt}, ξ̂ = Ad_{e^{σt}}ξ, and with a the acceleration and r = 
 
     ĝ̇ = ĝ(ξ̂ − σ),   ξ̂̇ = a(ĝ, ξ̂) + ad_σ ξ̂,   r(ĝ, ξ̂) = 0,
 
-it stands: a + ad_σξ₀ = 0 and D_g(a, r)·(ξ₀ − σ) = 0. Without the second it does so for an instant only.
+it stands: a + ad_σξ₀ = 0 and D_g(a, r)·(ξ₀ − σ) = 0. Without the second it does so for an instant only. And the linear
+equations about it are the same along ĝ = g₀exp(s(ξ₀ − σ)): else these vary in time (a board whose wheels turn).
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.lagrangian import OFF_GROUP
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import is_array, mapped
-from geonh.numerics.precision import as_float64, float64
 
 SAMPLES = 4
 """Points at which material symmetries are tested."""
@@ -55,7 +54,9 @@ def stacked(points: list) -> Any:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *points)
 
 
-def derivatives(system: System, parameters: list, t: float, g: Any, xi: np.ndarray, u: Any) -> Derivatives:
+def derivatives(
+    system: System, parameters: list, t: float, g: Any, xi: np.ndarray, u: Any, apart: np.ndarray | None = None
+) -> Derivatives:
     """(a, r) and its derivatives at many motions, each with its own parameters.
 
     Parameters
@@ -70,6 +71,8 @@ def derivatives(system: System, parameters: list, t: float, g: Any, xi: np.ndarr
     xi : ndarray, shape=[N, n]
     u : array or None
         Controls.
+    apart : ndarray, shape=[N, n], optional
+        The points are g·exp(apart).
     """
     n, N = system.group.dim, len(xi)
     directions = np.eye(2 * n + 1)
@@ -80,7 +83,8 @@ def derivatives(system: System, parameters: list, t: float, g: Any, xi: np.ndarr
         return np.repeat(np.asarray(leaf), many, axis=0)
 
     same = jax.tree.map(lambda a: np.broadcast_to(a, (N * many, *np.shape(a))), (np.float64(t), u))
-    nodes = (*jax.tree.map(spread, (arrays, g, xi)), *same, np.tile(directions, (N, 1)))
+    apart = np.zeros_like(xi) if apart is None else apart
+    nodes = (*jax.tree.map(spread, (arrays, g, apart, xi)), *same, np.tile(directions, (N, 1)))
     value, slope = mapped(_directional, system, nodes)
     value, slope = (np.asarray(a).reshape(N, many, -1) for a in (value, slope))
     slopes = np.moveaxis(slope, 1, 2)
@@ -104,9 +108,10 @@ def with_parameters(system: System, changes: dict) -> System:
 
 
 def _directional(system: System, node: tuple) -> tuple[Array, Array]:
-    arrays, g, xi, t, u, direction = node
+    arrays, g, apart, xi, t, u, direction = node
     rest = eqx.partition(system.parameters, is_array)[1]
     system, n = with_parameters(system, eqx.combine(arrays, rest)), system.group.dim
+    g = system.group.compose(g, system.group.exp(apart))
     moved = system.group.left_tangent(g, direction[1 : n + 1])
     return jax.jvp(
         lambda t, g, xi: equations(system, t, g, xi, u), (t, g, xi), (direction[0], moved, direction[n + 1 :])
@@ -139,30 +144,6 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
     return basis[int(np.sum(values > 1e-10)) :]
 
 
-def checked(system: System, motions: list, controls: Any) -> tuple[Point, np.ndarray, Any]:
-    """Motions (g, ξ) as the user gives them, tested and with a first axis, and the value of the controls."""
-    if callable(controls):
-        raise TypeError("controls must be the value that they have on the motion, not a function of time")
-    u = None if controls is None else jax.tree.map(lambda a: as_float64(a, "controls"), controls)
-    xi = np.stack([as_float64(xi, "xi", (system.group.dim,)) for _, xi in motions])
-    g = stacked([system.point(g, on_group=False) for g, _ in motions])
-    with float64():
-        gap = float(system.group_defect(g))
-    if not gap <= OFF_GROUP:
-        raise ValueError(system.off_group(gap))
-    return g, xi, u
-
-
-def single(points: Any, i: int = 0) -> Any:
-    """One of points with a first axis."""
-    return jax.tree.map(lambda a: np.asarray(a)[i], points)
-
-
-def generators(system: System, spins: Any) -> np.ndarray | None:
-    """Given generators of material symmetries, shape=[k, n]; None where they are to be found."""
-    return None if spins is None else np.atleast_2d(as_float64(spins, "spins")).reshape(-1, system.group.dim)
-
-
 def names(system: System) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the displacements η and of the velocities; those of angles and places that add are their own."""
     from geonh.geometry.action import _additive_coordinates
@@ -170,29 +151,3 @@ def names(system: System) -> tuple[tuple[str, ...], tuple[str, ...]]:
     velocities = system.group.velocity_names
     own = {velocity: name for name, (_, velocity) in _additive_coordinates(system.group).items()}
     return tuple(own.get(i, f"eta_{name}") for i, name in enumerate(velocities)), velocities
-
-
-def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
-    """How far from steady, relative to the linear equations, and what is worst, in words."""
-    n = system.group.dim
-    slope = found.by_g @ (xi - sigma)
-    rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]
-    size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
-    scale = size * (1.0 + float(np.linalg.norm(xi)))
-    i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
-    said = system.group.velocity_names
-    if abs(rate[i]) / scale >= np.abs(slope).max(initial=0.0) / (scale * size):
-        return abs(rate[i]) / scale, f"{said[i]} changes by {rate[i]:.3g} per second"
-    gap = float(np.abs(slope).max())
-    worst = f"the rate of {said[j]}" if abs(drift[j]) == gap else "a constraint"
-    return gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second"
-
-
-def turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
-    """σ by least squares over the generators, shape=[n]."""
-    n = system.group.dim
-    if spins is None or not len(spins):
-        return np.zeros(n)
-    rows = np.concatenate([-found.ad(xi), -found.by_g]) @ spins.T  # ad_σξ = −ad_ξσ
-    right = -np.concatenate([found.value[:n], found.by_g @ xi])
-    return spins.T @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]

@@ -17,17 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from geonh.analysis.equations import (
-    Derivatives,
-    checked,
-    derivatives,
-    generators,
-    material_symmetries,
-    names,
-    single,
-    standing,
-    turning,
-)
+from geonh.analysis.equations import names
+from geonh.analysis.motions import FURTHER, Motion, checked, generators, steady
 from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
@@ -144,48 +135,36 @@ def linearise(
     Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
     """
     points, velocities, u = checked(system, [(g, xi)], controls)
-    found = derivatives(system, [system.parameters], t, points, velocities, u).at(0)
-    g, xi, given = single(points), velocities[0], generators(system, spins)
-    if given is None and standing(system, found, xi, np.zeros_like(xi))[0] > tol:
-        given = material_symmetries(system, t, g, u)
-    return reduced(system, found, g, xi, given, symmetries, states, () if keep_family else None, tol)
+    given = generators(system, spins)
+    motion = steady(system, [system.parameters], t, points, velocities, u, given, tol, [""])[0]
+    return reduced(system, motion, symmetries, states, () if keep_family else None)
 
 
 def reduced(
     system: System,
-    found: Derivatives,
-    g: Point,
-    xi: np.ndarray,
-    spins: np.ndarray | None,
-    symmetries: Any,
-    states: Sequence[str] | None,
-    family: tuple[int, ...] | None,
-    tol: float,
+    motion: Motion,
+    symmetries: Any = None,
+    states: Sequence[str] | None = None,
+    family: tuple[int, ...] | None = None,
+    said: str = "",
 ) -> Linearisation:
     """The linear equations from the derivatives, by linear algebra alone; arguments and errors as of ``linearise``.
 
-    ``family`` says how many zeros to take out, if it is known.
+    ``family`` says how many zeros to take out, if it is known, and ``said`` how error messages begin.
     """
-    n = system.group.dim
-    said = system.group.velocity_names
-    if not all(np.all(np.isfinite(part)) for part in found[:4]):
-        raise ValueError(f"the equations of {system.name} or their derivatives are not finite at this motion")
-    by_g, by_xi, residual = found.by_g, found.by_xi, found.value[n:]
-    if np.abs(residual).max(initial=0.0) > tol * (1.0 + float(np.linalg.norm(by_xi[n:]) * np.linalg.norm(xi))):
-        raise ValueError(
-            f"xi is off the constraints of {system.name}: residual {residual}; system.project(g, xi) gives one on them"
-        )
-    sigma = turning(system, found, xi, spins)
-    gap, worst = standing(system, found, xi, sigma)
-    if gap > tol:
-        raise ValueError(f"this is no steady motion of {system.name}: {worst}; steady_motion finds one near it")
-    if np.abs(found.by_t).max() > tol * (1.0 + np.abs(found.value).max()):
-        raise ValueError(f"the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s")
+    found, further, g, xi, sigma, spins = motion
+    n, by_g, by_xi = system.group.dim, found.by_g, found.by_xi
     ad_sigma, ad_rest = found.ad(sigma), found.ad(xi - sigma)
     full = np.block([[-ad_rest, np.eye(n)], [by_g[:n], by_xi[:n] + ad_sigma]])
     size = float(np.linalg.norm(full, 2) + np.linalg.norm(by_g[n:]) + np.linalg.norm(by_xi[n:]))
     T = kernel(np.concatenate([by_g[n:], by_xi[n:]], axis=1), size)
-    _invariant(full, T, size, f"the constraints of {system.name} do not carry their tangent space along")
+    there = np.concatenate([further.by_g - by_g, further.by_xi - by_xi], axis=1) @ T
+    if np.abs(there).max(initial=0.0) > INVARIANT * size:
+        raise ValueError(
+            f"{said}this is no steady motion of {system.name}: its linear equations change along it, "
+            f"by {np.abs(there).max():.2g} of {size:.2g} within {FURTHER} radians or metres"
+        )
+    _invariant(full, T, size, f"{said}this is no steady motion of {system.name}: its linear equations change along it")
     if symmetries is None:
         S = invariant_kernel(by_g, ad_rest, size)
     else:
@@ -195,8 +174,8 @@ def reduced(
         S = span(np.concatenate([S, np.concatenate([spins.T, found.ad(xi) @ spins.T])], axis=1))  # (σ, −ad_σξ)
     inside = float(np.linalg.norm(S - T @ (T.T @ S))) if S.size else 0.0
     if inside > INVARIANT:
-        raise ValueError(f"the given symmetries leave the constraints of {system.name}: by {inside:.2g}")
-    _invariant(full, S, size, f"the given symmetries are not symmetries of {system.name} at this motion")
+        raise ValueError(f"{said}the given symmetries leave the constraints of {system.name}: by {inside:.2g}")
+    _invariant(full, S, size, f"{said}the given symmetries are not symmetries of {system.name} at this motion")
 
     W = complement(T, S)
     dims, basis = peeled(W.T @ full @ W, family)
@@ -206,8 +185,8 @@ def reduced(
     beside = removed @ kernel(removed[fixed], 1.0) if fixed else removed
     fixed += leading(beside, deltas, etas)
     gauged = T @ kernel(T[fixed], 1.0) if fixed else T
-    displacements, _ = names(system)
-    coordinates = (*displacements, *said)
+    displacements, velocities = names(system)
+    coordinates = (*displacements, *velocities)
     kept = leading(gauged, etas, deltas) if states is None else _places(states, coordinates, gauged)
     L = gauged @ np.linalg.inv(gauged[kept])
     d, both = len(kept), np.concatenate([L, removed], axis=1)
@@ -229,7 +208,7 @@ def _invariant(full: np.ndarray, space: np.ndarray, size: float, otherwise: str)
     moved = full @ space
     gap = float(np.linalg.norm(moved - space @ (space.T @ moved))) if space.size else 0.0
     if gap > INVARIANT * size:
-        raise ValueError(f"{otherwise}: they differ by {gap:.2g} of {size:.2g}")
+        raise ValueError(f"{otherwise}: by {gap:.2g}, of {size:.2g}")
 
 
 def _places(states: Sequence[str], coordinates: tuple[str, ...], gauged: np.ndarray) -> list[int]:

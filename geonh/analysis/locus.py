@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.optimize
 
-from geonh.analysis.equations import (
-    checked,
-    derivatives,
-    generators,
-    material_symmetries,
-    single,
-    standing,
-    with_parameters,
-)
 from geonh.analysis.linearisation import Linearisation, reduced
+from geonh.analysis.motions import checked, generators, steady
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_float64
 
@@ -173,17 +165,10 @@ def root_locus(
         motions = [motion(float(v)) if callable(motion) else motion for v in values]
         changed = [system.parameters if parameter is None else {**system.parameters, parameter: v} for v in values]
         g, xi, u = checked(system, motions, controls)
-        found, lines = derivatives(system, changed, t, g, xi, u), []
-        for i, value in enumerate(values):
-            one, still = found.at(i), np.zeros_like(xi[i])
-            if material is None and standing(system, one, xi[i], still)[0] > tol:
-                there = system if parameter is None else with_parameters(system, {parameter: value})
-                material = material_symmetries(there, t, single(g, i), u)
-            try:
-                lines.append(reduced(system, one, single(g, i), xi[i], material, symmetries, None, family, tol))
-            except ValueError as error:
-                raise ValueError(f"at {parameter or 'value'} = {value:.6g}: {error}") from error
-        return lines
+        said = [f"at {parameter or 'value'} = {v:.6g}: " for v in values]
+        tested = steady(system, changed, t, g, xi, u, material, tol, said)
+        material = tested[-1].spins
+        return [reduced(system, one, symmetries, None, family, say) for one, say in zip(tested, said, strict=True)]
 
     lines = at(points)
     usual = Counter(line.family for line in lines).most_common(1)[0][0]

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.analysis.equations import checked, equations, generators, material_symmetries, names, single
+from geonh.analysis.equations import equations, material_symmetries, names
+from geonh.analysis.motions import checked, generators, single
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped

@@ -170,6 +170,9 @@ def test_what_is_refused():
         linearise(sleigh, None, [0.0, 1.0, 0.1])
     with pytest.raises(ValueError, match="for an instant only"):  # swinging through: ξ̇ = 0, not for long
         linearise(pendulum(), [0.0], [1.0], controls=[0.0])
+    board = gn.systems.snakeboard()  # its wheels turn while it stands: ξ̇ = 0 always, but not its linear equations
+    with pytest.raises(ValueError, match="linear equations change along it"):
+        linearise(board, None, [0.0, 0.0, 0.0, 0.7, 0.1])
     with pytest.raises(TypeError, match="not a function of time"):
         linearise(pendulum(), [0.0], [0.0], controls=lambda t: [0.0])
     shaken = gn.System(gn.groups.Translations(1), metric=[1.0], forces=lambda t, x, xi, u: -xi + 0.0 * x + t)
