@@ -74,6 +74,11 @@ class Linearisation:
     xi: np.ndarray
     sigma: np.ndarray
 
+    @property
+    def growth(self) -> float:
+        """Largest real part of an eigenvalue, 1/s: negative where small disturbances die out; −∞ without states."""
+        return float(self.eigenvalues.real.max(initial=-np.inf))
+
     def __str__(self) -> str:
         roots = ", ".join(f"{v.real:.6g}{v.imag:+.6g}i" if v.imag else f"{v.real:.6g}" for v in self.eigenvalues)
         return f"z = ({', '.join(self.states)}), eigenvalues {roots} 1/s"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from geonh.analysis.linearisation import Linearisation, reduced
 from geonh.analysis.motions import checked, generators, steady

@@ -108,6 +108,11 @@ def steady_motion(
         For a name that is no coordinate.
     RuntimeError
         If none is found: what is left, and where.
+
+    Notes
+    -----
+    A motion that meets the conditions keeps meeting them. Its linear equations may change along it all the same (a
+    snakeboard that stands while its wheels turn); then ``linearise`` refuses it.
     """
     points, velocities, u = checked(system, [(g, xi)], controls)
     g, xi = single(points), velocities[0]

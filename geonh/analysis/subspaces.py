@@ -7,7 +7,7 @@ peeled by kernels, never counted among eigenvalues: a Jordan block of length j s
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 TOLERANCE = 1e-8
 """Singular values below this, relative to the matrix's own size, are zero."""

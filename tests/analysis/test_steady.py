@@ -57,6 +57,17 @@ def test_regular_precession_of_the_top():
     np.testing.assert_allclose(line.eigenvalues.real, 0.0, rtol=0, atol=1e-9)
 
 
+def test_ball_on_a_turning_table():
+    """An affine constraint: about any of its circles' centres the ball turns at 2Ω/7, I = 2mr²/5."""
+    system = gn.systems.rolling_ball(table_rate=1.5)
+    start = gn.systems.catalogue["rolling-ball"].start(system)
+    found = steady_motion(system, start.g0, start.xi0)
+    np.testing.assert_allclose(found.xi[:2], 0.0, rtol=0, atol=1e-14)
+    line = linearise(system, found.g, found.xi)
+    assert line.states == ("x", "y")
+    np.testing.assert_allclose(line.eigenvalues, [3j / 7, -3j / 7], rtol=0, atol=1e-14)
+
+
 def test_disc_finds_its_circle():
     system = disc(0.3048, 0.05, 9.81)
     g = standing(system, 0.1)
