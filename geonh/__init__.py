@@ -2,12 +2,24 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``diagnostics``, ``systems`` and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems`` and
+``plotting``.
 """
 
 from typing import Any
 
-from geonh import diagnostics, geometry, groups, integrators, mechanics, plotting, systems, testing, trajectory
+from geonh import (
+    analysis,
+    diagnostics,
+    geometry,
+    groups,
+    integrators,
+    mechanics,
+    plotting,
+    systems,
+    testing,
+    trajectory,
+)
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
@@ -33,6 +45,7 @@ __all__ = [
     "System",
     "Trajectory",
     "__version__",
+    "analysis",
     "compose",
     "diagnostics",
     "float64",
@@ -53,7 +66,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, diagnostics):
+    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

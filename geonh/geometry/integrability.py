@@ -20,13 +20,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
 from jax.experimental.jet import jet
-from scipy.linalg import qr
 
 from geonh.numerics.compiled import mapped
 from geonh.numerics.polynomials import Polynomials, polynomials
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import as_float64, float64
 
 DEGREES = (2, 4, 7)
 """Degrees of the Taylor polynomials that are tried in turn: up to 3, 5 and 8 steps."""
@@ -127,6 +127,7 @@ def growth_vector(
     The sequence has ended when it reaches the dimension at which it stops at a point nearby.
     """
     group, point = system_parts(system, g0)
+    tol = checked_tolerance(tol)
     rng = np.random.default_rng(1)
     with float64():
         nearby = group.compose(point, group.exp(jnp.asarray(NEARBY * rng.normal(size=group.dim))))
@@ -162,6 +163,7 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
         True or false, with the point and the tolerance; printing it says them.
     """
     _, point = system_parts(system, g0)
+    tol = checked_tolerance(tol)
     ranks, largest = filtration(system, point, 1, tol)
     return Integrability(ranks[0] == ranks[-1], point, tol, largest)
 
@@ -173,6 +175,14 @@ def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
     if system.distribution is None:
         raise TypeError(f"{system.name} has no constraints: its distribution is everything")
     return system.group, system.point(g0)
+
+
+def checked_tolerance(tol: Any) -> float:
+    """The tolerance as a number in (0, 1), or ValueError."""
+    value = float(as_float64(tol, "tol", ()))
+    if not 0 < value < 1:
+        raise ValueError(f"tol must lie in (0, 1), got {tol!r}")
+    return value
 
 
 def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[int], float]:
@@ -248,7 +258,7 @@ def _independent(fields: list[np.ndarray], tol: float) -> list[np.ndarray]:
     if not fields:
         return []
     matrix = np.stack([field.ravel() for field in fields], axis=1)
-    _, upper, order = qr(matrix, mode="economic", pivoting=True)
+    _, upper, order = scipy.linalg.qr(matrix, mode="economic", pivoting=True)
     rank = int(np.sum(np.abs(np.diag(upper)) > tol))
     return [fields[i] / np.abs(fields[i]).max() for i in order[:rank]]
 

@@ -19,11 +19,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
+from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import Precise
 
 
@@ -38,6 +41,9 @@ class DiscreteLagrangian(Precise):
     @abstractmethod
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         """l_d, scalar (joule seconds)."""
+
+    def refuse(self, system: System, tau: Retraction, h: float, x: Any, xi: Array) -> None:
+        """Raise ValueError if l_d is not a discretisation of the system's ℓ; the library's own are."""
 
     def adjoint(self) -> DiscreteLagrangian:
         """l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): that of the adjoint method."""
@@ -138,6 +144,23 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
     def __init__(self, function: Callable, symmetric: bool = False):
         self.function = function
         self.symmetric = symmetric
+
+    def refuse(self, system: System, tau: Retraction, h: float, x: Any, xi: Array) -> None:
+        """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0."""
+        inspected(
+            "the discrete Lagrangian", jax.make_jaxpr(lambda x, z, h: self(system, tau, h, x, z, x))(x, h * xi, h)
+        )
+        xi = xi + 1.0  # at rest nothing would be seen
+        wanted, gaps = system.momentum(x, xi), []
+        for small in (1e-4 * h, 1e-5 * h):
+            found = self.legendre_minus(system, tau, jnp.asarray(small), x, small * xi)
+            gaps.append(float(jnp.max(jnp.abs(found - wanted))))
+        if not gaps[1] <= max(0.5 * gaps[0], 1e-6 * (1.0 + float(jnp.max(jnp.abs(wanted))))):
+            raise ValueError(
+                f"the discrete Lagrangian is not one of {system.name}: as h → 0 its momentum at ξ = {np.asarray(xi)} "
+                f"tends to {np.asarray(found)}, that of the system is {np.asarray(wanted)}; it takes (x, W, h), W the "
+                "increment over the step, and approximates the integral of ℓ over it"
+            )
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "the discrete Lagrangian") else ()

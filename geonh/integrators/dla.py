@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -47,6 +48,7 @@ from geonh.integrators.base import (
 from geonh.integrators.discrete_flow import reflected
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
+from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64
@@ -156,6 +158,13 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
     def adjoint(self) -> Integrator:
         rule, constraint = self.rule.adjoint(), self.constraint.adjoint()
         return eqx.tree_at(lambda m: (m.rule, m.constraint), self, (rule, constraint))
+
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        tau, x = self.tau(system), system.action.at(g0)
+        self.rule.refuse(system, tau, dt, x, xi0)
+        if self.constraint.function is not None:
+            traced = jax.make_jaxpr(lambda x, z, h: self.constraint(system, tau, h, x, z))(x, dt * xi0, dt)
+            inspected("the discrete constraint", traced)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jax import Array
 
+from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Guarantees, Integrator
 from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
@@ -59,6 +60,9 @@ class RuleFlow(DiscreteFlow):
             momentum="horizontal",
             reference="",
         )
+
+    def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
+        self.rule.refuse(system, self.tau(system), dt, system.action.at(g0), xi0)
 
     def adjoint(self) -> Integrator:
         return self if self.guarantees.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())

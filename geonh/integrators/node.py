@@ -19,6 +19,8 @@ from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 from geonh.numerics.linear import det, gram_schmidt, pivots
+from geonh.numerics.precision import is_traced
+from geonh.numerics.tracing import is_forward_only
 
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
@@ -168,7 +170,9 @@ def _improper(system: System, g: Point) -> Array | bool:
 
     The step has that matrix, and eliminates it, anyway.
     """
-    if not system.is_quadratic or (system.metric is not None and system.metric.field.is_constant):
+    field = system.metric.field if system.metric is not None else None
+    judged = field is not None and field.is_constant and (is_forward_only() or not is_traced(field.constant))
+    if not system.is_quadratic or judged:  # solve has judged a constant at the start
         return False
     M = system.mass_matrix(system.action.at(g))
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False

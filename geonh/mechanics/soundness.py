@@ -24,9 +24,11 @@ SINGLE = 1e-5
 
 
 class Facts(NamedTuple):
-    """What a start is judged by: distance off the group, mass matrix, constraint rows and residual, turn in a step."""
+    """What a start is judged by: distance off the group, ℓ, mass matrix, constraint rows, the residual of the forms
+    made unit vectors, turn in a step."""
 
     gap: Array
+    level: Array
     M: Array
     rows: Array
     residual: Array
@@ -36,9 +38,14 @@ class Facts(NamedTuple):
 def facts(system: Any, g: Any, xi: Array, dt: Any) -> Facts:
     """The facts of a start."""
     x = system.action.at(g)
-    turn = jnp.asarray(system.group.turn(dt * xi), float)
+    sizes = jnp.sqrt(jnp.sum(system.annihilator(x) ** 2, axis=1))
     return Facts(
-        system.group_defect(g), system.mass_matrix(x, xi), system.rows(x), system.constraint_residual(x, xi), turn
+        system.group_defect(g),
+        system.lagrangian(x, xi),
+        system.mass_matrix(x, xi),
+        system.rows(x),
+        system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),
+        jnp.asarray(system.group.turn(dt * xi), float),
     )
 
 
@@ -49,6 +56,9 @@ def start_fault(system: Any, g: Any, xi: np.ndarray, dt: float, found: Facts) ->
     fault = metric_fault(system, found.M, "at g0") or rank_fault(system, found.rows, "at g0")
     if fault:
         return fault
+    if not np.isfinite(found.level):
+        what = "potential" if system.potential is not None else "Lagrangian"
+        return f"the {what} of {system.name} is not finite at g0: the Lagrangian there is {found.level:g}"
     worst, scale = np.abs(found.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
     if not worst <= OFF_CONSTRAINT * scale:
         told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""

@@ -1,0 +1,153 @@
+r"""The equations along a motion and their derivatives in one direction, evaluated natively for many at once.
+
+A motion is steady if it is g(t) = s(t)g₀e^{σt}, with s in the group of left symmetries and σ ∈ g a material one: ℓ and
+D do not change under (g, ξ) → (ge^{εσ}, Ad_{e^{−εσ}}ξ) (the axle of a disc, the axis of a top; most have none, σ = 0).
+In ĝ = ge^{−σt}, ξ̂ = Ad_{e^{σt}}ξ, and with a the acceleration and r = μξ − b,
+
+    ĝ̇ = ĝ(ξ̂ − σ),   ξ̂̇ = a(ĝ, ξ̂) + ad_σ ξ̂,   r(ĝ, ξ̂) = 0,
+
+it stands: a + ad_σξ₀ = 0 and D_g(a, r)·(ξ₀ − σ) = 0. Without the second it does so for an instant only. And the linear
+equations about it are the same along ĝ = g₀exp(s(ξ₀ − σ)): else these vary in time (a board whose wheels turn).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.mechanics.equations import accelerations
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import is_array, mapped
+
+SAMPLES = 4
+"""Points at which material symmetries are tested."""
+REACH = 0.3
+"""How far from the motion these points are, in the algebra."""
+
+
+class Derivatives(NamedTuple):
+    """(a, r) at N motions, shape=[N, n + m], and derivatives by t, by η in g₀exp(η), and by ξ; the bracket of g."""
+
+    value: np.ndarray
+    by_t: np.ndarray
+    by_g: np.ndarray
+    by_xi: np.ndarray
+    bracket: np.ndarray
+
+    def at(self, i: int) -> Derivatives:
+        """Those of one motion."""
+        return Derivatives(self.value[i], self.by_t[i], self.by_g[i], self.by_xi[i], self.bracket)
+
+    def ad(self, xi: np.ndarray) -> np.ndarray:
+        """The matrix of ad_ξ, shape=[..., n, n]."""
+        return np.einsum("kij,...i->...kj", self.bracket, xi)
+
+
+def stacked(points: list) -> Any:
+    """Pytrees of the same structure with a first axis."""
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *points)
+
+
+def derivatives(
+    system: System, parameters: list, t: float, g: Any, xi: np.ndarray, u: Any, apart: np.ndarray | None = None
+) -> Derivatives:
+    """(a, r) and its derivatives at many motions, each with its own parameters.
+
+    Parameters
+    ----------
+    system : System
+        The system, for its structure.
+    parameters : list of mapping, length N
+        Of the system's structure.
+    t : float
+        Time, s.
+    g : point with a first axis of length N
+    xi : ndarray, shape=[N, n]
+    u : array or None
+        Controls.
+    apart : ndarray, shape=[N, n], optional
+        The points are g·exp(apart).
+    """
+    n, N = system.group.dim, len(xi)
+    directions = np.eye(2 * n + 1)
+    many = len(directions)
+    arrays = stacked([eqx.partition(p, is_array)[0] for p in parameters])
+
+    def spread(leaf: Any) -> np.ndarray:
+        return np.repeat(np.asarray(leaf), many, axis=0)
+
+    same = jax.tree.map(lambda a: np.broadcast_to(a, (N * many, *np.shape(a))), (np.float64(t), u))
+    apart = np.zeros_like(xi) if apart is None else apart
+    nodes = (*jax.tree.map(spread, (arrays, g, apart, xi)), *same, np.tile(directions, (N, 1)))
+    value, slope = mapped(_directional, system, nodes)
+    value, slope = (np.asarray(a).reshape(N, many, -1) for a in (value, slope))
+    slopes = np.moveaxis(slope, 1, 2)
+    bracket = np.asarray(system.group.structure_constants)
+    return Derivatives(value[:, 0], slopes[..., 0], slopes[..., 1 : n + 1], slopes[..., n + 1 :], bracket)
+
+
+def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
+    """(a, r), shape=[n + m]."""
+    a = accelerations(system, t, g, xi, u)[0]
+    if not system.is_constrained:
+        return a
+    return jnp.concatenate([a, system.constraint_residual(system.action.at(g), xi)])
+
+
+def with_parameters(system: System, changes: dict) -> System:
+    """The system with other values among its parameters."""
+    if not changes:
+        return system
+    return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
+
+
+def _directional(system: System, node: tuple) -> tuple[Array, Array]:
+    arrays, g, apart, xi, t, u, direction = node
+    rest = eqx.partition(system.parameters, is_array)[1]
+    system, n = with_parameters(system, eqx.combine(arrays, rest)), system.group.dim
+    g = system.group.compose(g, system.group.exp(apart))
+    moved = system.group.left_tangent(g, direction[1 : n + 1])
+    return jax.jvp(
+        lambda t, g, xi: equations(system, t, g, xi, u), (t, g, xi), (direction[0], moved, direction[n + 1 :])
+    )
+
+
+def _onto(system: System, node: tuple) -> tuple[Point, Array]:
+    g, eta, xi = node
+    g = system.group.compose(g, system.group.exp(eta))
+    return g, system.projected_velocity(system.action.at(g), xi)
+
+
+def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np.ndarray:
+    """Generators σ of (g, ξ) → (ge^{εσ}, Ad_{e^{−εσ}}ξ) that leave the equations as they are, shape=[k, n].
+
+    The conditions D_g a·σ − D_ξa·ad_σξ + ad_σa = 0 and D_g r·σ − D_ξr·ad_σξ = 0 are linear in σ; they are solved at
+    random states on the constraint about g.
+    """
+    n = system.group.dim
+    draws = np.random.default_rng(0).normal(size=(2, SAMPLES, n))
+    near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], SAMPLES, axis=0), g)
+    points, xi = mapped(_onto, system, (near, REACH * draws[0], draws[1]))
+    found = derivatives(system, [system.parameters] * SAMPLES, t, points, xi, u)
+    rows = found.by_g + found.by_xi @ found.ad(xi)  # −ad_σξ = ad_ξσ
+    rows[:, :n] -= found.ad(found.value[:, :n])
+    if not np.all(np.isfinite(rows)):
+        return np.zeros((0, n))
+    rows /= np.maximum(1.0, np.linalg.norm(rows, axis=(1, 2), keepdims=True))
+    _, values, basis = np.linalg.svd(rows.reshape(-1, n))
+    return basis[int(np.sum(values > 1e-10)) :]
+
+
+def names(system: System) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the displacements η and of the velocities; those of angles and places that add are their own."""
+    from geonh.geometry.action import _additive_coordinates
+
+    velocities = system.group.velocity_names
+    own = {velocity: name for name, (_, velocity) in _additive_coordinates(system.group).items()}
+    return tuple(own.get(i, f"eta_{name}") for i, name in enumerate(velocities)), velocities

@@ -1,0 +1,228 @@
+r"""Linear equations about a steady motion, without reduction by hand (mathematics.md §14).
+
+With the notation of ``equations``, perturbations (η, δ) of g = g₀exp(η), ξ = ξ₀ + δ obey
+
+    η̇ = δ − ad_{ξ₀−σ}η,   δ̇ = D_g a·η + (D_ξa + ad_σ)δ,   D_g r·η + μδ = 0,
+
+a matrix 𝒜 that maps the tangent space T of {r = 0} into itself. Two invariant subspaces of T are taken away: the
+directions of symmetry (η, 0), in which nothing changes, and what is left at the eigenvalue 0, the neighbouring steady
+motions (another speed, another spin). What remains are the linear equations that a book derives by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from geonh.analysis.equations import names
+from geonh.analysis.motions import FURTHER, Motion, checked, generators, steady
+from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+
+INVARIANT = 1e-7
+"""How far from invariant, relative to the equations, a tangent space or a symmetry may be."""
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """Linear equations ż = Az of a system about a steady motion.
+
+    Attributes
+    ----------
+    A : ndarray, shape=[d, d]
+        The matrix, 1/s (and in the units of the states).
+    states : tuple of str
+        Names of the d entries of z: displacements, named as the coordinate where it is an angle or a place that adds
+        (``delta``), else ``eta_`` with the velocity's name, the component of log(g₀⁻¹g); and changes of ξ, named as
+        velocities.
+    eigenvalues : ndarray, shape=[d]
+        Of A, complex, by decreasing real part; 1/s.
+    modes : ndarray, shape=[2n, d]
+        For each eigenvalue the perturbation (η, δ) that grows with it, largest entry 1, symmetric directions and all.
+    coordinates : tuple of str
+        Names of the 2n rows of ``modes``.
+    symmetries : ndarray, shape=[2n, s]
+        Orthonormal perturbations in which nothing changes.
+    family : tuple of int
+        Numbers (k₁, k₂, …) of Jordan blocks at zero with length ≥ i that were taken out: k₁ directions in which
+        neighbouring motions are steady too. Empty where there are none, or they were kept.
+    full : ndarray, shape=[2n, 2n]
+        𝒜 on all (η, δ); it means something on the columns of ``tangent``.
+    tangent : ndarray, shape=[2n, q]
+        Orthonormal perturbations that satisfy the linear constraints.
+    embedding : ndarray, shape=[2n, d]
+        The perturbation (η, δ) that a state z stands for, up to symmetries and family: ``embedding @ z``.
+    g, xi, sigma : point, ndarray of shape=[n], ndarray of shape=[n]
+        The motion g(t) = s(t) g₀ e^{σt}.
+    """
+
+    A: np.ndarray
+    states: tuple[str, ...]
+    eigenvalues: np.ndarray
+    modes: np.ndarray
+    coordinates: tuple[str, ...]
+    symmetries: np.ndarray
+    family: tuple[int, ...]
+    full: np.ndarray
+    tangent: np.ndarray
+    embedding: np.ndarray
+    g: Point
+    xi: np.ndarray
+    sigma: np.ndarray
+
+    @property
+    def growth(self) -> float:
+        """Largest real part of an eigenvalue, 1/s: negative where small disturbances die out; −∞ without states."""
+        return float(self.eigenvalues.real.max(initial=-np.inf))
+
+    def __str__(self) -> str:
+        roots = ", ".join(f"{v.real:.6g}{v.imag:+.6g}i" if v.imag else f"{v.real:.6g}" for v in self.eigenvalues)
+        return f"z = ({', '.join(self.states)}), eigenvalues {roots} 1/s"
+
+    __repr__ = __str__
+
+
+def linearise(
+    system: System,
+    g: Any,
+    xi: Any,
+    *,
+    t: float = 0.0,
+    controls: Any = None,
+    spins: Any = None,
+    symmetries: Any = None,
+    states: Sequence[str] | None = None,
+    keep_family: bool = False,
+    tol: float = 1e-8,
+) -> Linearisation:
+    """Linear equations of a system about an equilibrium or a steady motion.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point of the group, or None for the identity
+        Where the motion is.
+    xi : array_like, shape=[n]
+        Its velocity, which satisfies the constraints.
+    t : float
+        Time in seconds, for forces that depend on it; on a steady motion they must not.
+    controls : array_like, optional
+        Value of the controls along the motion.
+    spins : array_like, shape=[k, n], optional
+        Generators of the material symmetries that the motion may turn about; found when left out.
+    symmetries : array_like, shape=[s, n], optional
+        Displacements η that do not matter; found when left out. None are ignored with ``np.zeros((0, n))``.
+    states : sequence of str, optional
+        Names of the states; chosen among ``coordinates`` when left out, displacements first.
+    keep_family : bool
+        Keep the zero eigenvalues of neighbouring steady motions in A.
+    tol : float
+        How steady the motion must be: what is left of the equations relative to their linear part.
+
+    Returns
+    -------
+    Linearisation
+
+    Raises
+    ------
+    ValueError
+        If the start is off the constraint, the motion is not steady, the equations depend on time, given symmetries are
+        none, or given states cannot be the states.
+
+    Notes
+    -----
+    Derivatives are exact (automatic). See mathematics.md §14; the linearisation of constrained systems by hand is in
+    Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
+    """
+    points, velocities, u = checked(system, [(g, xi)], controls)
+    given = generators(system, spins)
+    motion = steady(system, [system.parameters], t, points, velocities, u, given, tol, [""])[0]
+    return reduced(system, motion, symmetries, states, () if keep_family else None)
+
+
+def reduced(
+    system: System,
+    motion: Motion,
+    symmetries: Any = None,
+    states: Sequence[str] | None = None,
+    family: tuple[int, ...] | None = None,
+    said: str = "",
+) -> Linearisation:
+    """The linear equations from the derivatives, by linear algebra alone; arguments and errors as of ``linearise``.
+
+    ``family`` says how many zeros to take out, if it is known, and ``said`` how error messages begin.
+    """
+    found, further, g, xi, sigma, spins = motion
+    n, by_g, by_xi = system.group.dim, found.by_g, found.by_xi
+    ad_sigma, ad_rest = found.ad(sigma), found.ad(xi - sigma)
+    full = np.block([[-ad_rest, np.eye(n)], [by_g[:n], by_xi[:n] + ad_sigma]])
+    size = float(np.linalg.norm(full, 2) + np.linalg.norm(by_g[n:]) + np.linalg.norm(by_xi[n:]))
+    T = kernel(np.concatenate([by_g[n:], by_xi[n:]], axis=1), size)
+    there = np.concatenate([further.by_g - by_g, further.by_xi - by_xi], axis=1) @ T
+    if np.abs(there).max(initial=0.0) > INVARIANT * size:
+        raise ValueError(
+            f"{said}this is no steady motion of {system.name}: its linear equations change along it, "
+            f"by {np.abs(there).max():.2g} of {size:.2g} within {FURTHER} radians or metres"
+        )
+    _invariant(full, T, size, f"{said}this is no steady motion of {system.name}: its linear equations change along it")
+    if symmetries is None:
+        S = invariant_kernel(by_g, ad_rest, size)
+    else:
+        S = span(np.asarray(symmetries, dtype=np.float64).reshape(-1, n).T)
+    S = np.concatenate([S, np.zeros_like(S)])
+    if spins is not None and len(spins) and symmetries is None:
+        S = span(np.concatenate([S, np.concatenate([spins.T, found.ad(xi) @ spins.T])], axis=1))  # (σ, −ad_σξ)
+    inside = float(np.linalg.norm(S - T @ (T.T @ S))) if S.size else 0.0
+    if inside > INVARIANT:
+        raise ValueError(f"{said}the given symmetries leave the constraints of {system.name}: by {inside:.2g}")
+    _invariant(full, S, size, f"{said}the given symmetries are not symmetries of {system.name} at this motion")
+
+    W = complement(T, S)
+    dims, basis = peeled(W.T @ full @ W, family)
+    removed = np.concatenate([S, W @ basis], axis=1)
+    etas, deltas = range(n), range(n, 2 * n)
+    fixed = leading(S, etas, deltas)
+    beside = removed @ kernel(removed[fixed], 1.0) if fixed else removed
+    fixed += leading(beside, deltas, etas)
+    gauged = T @ kernel(T[fixed], 1.0) if fixed else T
+    displacements, velocities = names(system)
+    coordinates = (*displacements, *velocities)
+    kept = leading(gauged, etas, deltas) if states is None else _places(states, coordinates, gauged)
+    L = gauged @ np.linalg.inv(gauged[kept])
+    d, both = len(kept), np.concatenate([L, removed], axis=1)
+    blocks = np.linalg.lstsq(both, full @ both, rcond=None)[0]
+    A, coupling, inner = blocks[:d, :d], blocks[d:, :d], blocks[d:, d:]
+    values, vectors = np.linalg.eig(A)
+    order = np.lexsort((-values.imag, -values.real))
+    values, vectors = values[order].astype(complex), vectors[:, order]
+    modes = L @ vectors.astype(complex)
+    for i, value in enumerate(values):
+        beside_it = np.linalg.lstsq(value * np.eye(len(inner)) - inner, coupling @ vectors[:, i], rcond=1e-10)[0]
+        modes[:, i] += removed @ beside_it
+        modes[:, i] /= modes[np.argmax(np.abs(modes[:, i])), i]
+    named = tuple(coordinates[i] for i in kept)
+    return Linearisation(A, named, values, modes, coordinates, S, dims, full, T, L, g, xi, sigma)
+
+
+def _invariant(full: np.ndarray, space: np.ndarray, size: float, otherwise: str) -> None:
+    moved = full @ space
+    gap = float(np.linalg.norm(moved - space @ (space.T @ moved))) if space.size else 0.0
+    if gap > INVARIANT * size:
+        raise ValueError(f"{otherwise}: by {gap:.2g}, of {size:.2g}")
+
+
+def _places(states: Sequence[str], coordinates: tuple[str, ...], gauged: np.ndarray) -> list[int]:
+    """Rows of the states a user names."""
+    unknown = [name for name in states if name not in coordinates]
+    if unknown:
+        raise ValueError(f"states: {unknown} are not among {list(coordinates)}")
+    places, d = [coordinates.index(name) for name in states], gauged.shape[1]
+    if len(places) != d or np.linalg.matrix_rank(gauged[places], tol=1e-6) < d:
+        usual = [coordinates[i] for i in leading(gauged, range(len(gauged) // 2), range(len(gauged) // 2, len(gauged)))]
+        raise ValueError(f"states must be {d} independent coordinates, such as {usual}; got {list(states)}")
+    return places

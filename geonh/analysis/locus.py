@@ -1,0 +1,203 @@
+"""Eigenvalues over a parameter, followed along their branches, where they cross, and the figure of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from geonh.analysis.linearisation import Linearisation, reduced
+from geonh.analysis.motions import checked, generators, steady
+from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class RootLocus:
+    """Eigenvalues of linear equations over a parameter.
+
+    Attributes
+    ----------
+    values : ndarray, shape=[N]
+        The parameter.
+    eigenvalues : ndarray, shape=[N, d]
+        Complex, 1/s; a column is a branch, followed from value to value. Where more
+        steady motions are neighbours than at most values, the eigenvalues that are zero for it stand here as 0.
+    states : tuple of str
+        States of the equations.
+    parameter : str
+        What the parameter is called.
+    """
+
+    values: np.ndarray
+    eigenvalues: np.ndarray
+    states: tuple[str, ...]
+    parameter: str
+    _at: Callable[[float], np.ndarray] = field(repr=False)
+
+    @property
+    def growth(self) -> np.ndarray:
+        """Largest real part, shape=[N], 1/s: negative where small disturbances die out."""
+        return self.eigenvalues.real.max(axis=1)
+
+    def crossings(self) -> list[tuple[float, complex]]:
+        """Values at which a real part changes sign, with the eigenvalue there (of a pair the one with Im ≥ 0).
+
+        Refined by Brent's method to rounding. Real parts that run into zero and stay there, as those of systems that
+        lose no energy do, change no sign.
+        """
+        found = []
+        size = 1e-9 * np.abs(self.eigenvalues).max()
+        for branch in self.eigenvalues.T:
+            signs = np.where(np.abs(branch.real) > size, np.sign(branch.real), 0.0)
+            known = np.flatnonzero(signs)
+            for i, j in itertools.pairwise(known):
+                if signs[i] != signs[j]:
+                    root = self._crossing((self.values[i], self.values[j]), (branch[i], branch[j]))
+                    if root[1].imag >= 0:
+                        found.append(root)
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _crossing(self, ends: tuple[float, float], roots: tuple[complex, complex]) -> tuple[float, complex]:
+        def branch(value: float) -> complex:
+            share = (value - ends[0]) / (ends[1] - ends[0])
+            near = (1 - share) * roots[0] + share * roots[1]
+            here = self._at(value)
+            return complex(here[np.argmin(np.abs(here - near))])
+
+        value = scipy.optimize.brentq(lambda value: branch(value).real, *ends, xtol=1e-13, rtol=1e-14)
+        return float(value), branch(value)
+
+    def plot(self, label: str | None = None) -> Figure:
+        """Real parts (solid) and imaginary parts ≥ 0 (dashed) over the parameter, stable ranges shaded.
+
+        Parameters
+        ----------
+        label : str, optional
+            What the axis of the parameter is called; its name when left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            ``figure.savefig(path)`` writes it; no display is needed.
+        """
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        stable = self.growth < 0
+        axes.axhline(0.0, color="0.5", linewidth=0.8)
+        for i, branch in enumerate(self.eigenvalues.T):
+            colour = f"C{i}"
+            axes.plot(self.values, branch.real, color=colour, label="real part" if i == 0 else None)
+            turning = np.where(branch.imag > 0, branch.imag, np.nan)
+            if np.any(np.isfinite(turning)):
+                axes.plot(self.values, turning, "--", color=colour, linewidth=1.2)
+        axes.plot([], [], "--", color="0.3", label="imaginary part")
+        if np.any(stable):
+            low, high = axes.get_ylim()
+            axes.fill_between(
+                self.values, low, high, where=list(stable), color="0.9", zorder=0, label="stable", linewidth=0
+            )
+            axes.set_ylim(low, high)
+        axes.set_xlabel(self.parameter if label is None else label)
+        axes.set_ylabel("eigenvalues, 1/s")
+        axes.legend()
+        return figure
+
+
+def root_locus(
+    system: System,
+    values: Any,
+    motion: Callable[[float], tuple[Any, Any]] | tuple[Any, Any],
+    *,
+    parameter: str | None = None,
+    t: float = 0.0,
+    controls: Any = None,
+    spins: Any = None,
+    symmetries: Any = None,
+    tol: float = 1e-8,
+) -> RootLocus:
+    """Eigenvalues about a steady motion over its speed, or over a parameter of the system.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    values : array_like, shape=[N]
+        Values of the parameter, in the order in which branches are followed.
+    motion : callable or (g, xi)
+        value → (g, ξ), the steady motion there; or one that is the same for all values.
+    parameter : str, optional
+        The entry, a number, of ``system.parameters`` that takes the value; without, only the motion depends on it.
+    t, controls, spins, symmetries, tol :
+        As in ``linearise``; spins are found where they are needed first.
+
+    Returns
+    -------
+    RootLocus
+
+    Raises
+    ------
+    ValueError
+        As ``linearise``, naming the value; or for a parameter that the system does not have.
+    """
+    points = as_float64(values, "values")
+    if points.ndim != 1 or not len(points):
+        raise ValueError(f"values must be of shape [N] with N ≥ 1, got {points.shape}")
+    if parameter is not None and np.shape(system.parameters.get(parameter, [None])) != ():
+        known = [name for name, value in system.parameters.items() if np.shape(value) == ()]
+        raise ValueError(f"parameter {parameter!r} is not a number among the parameters of {system.name}: {known}")
+    if parameter is None and not callable(motion):
+        raise ValueError("nothing depends on the values: give parameter=, or the motion as a function of the value")
+    material = generators(system, spins)
+
+    def at(values: np.ndarray, family: tuple[int, ...] | None = None) -> list[Linearisation]:
+        nonlocal material
+        motions = [motion(float(v)) if callable(motion) else motion for v in values]
+        changed = [system.parameters if parameter is None else {**system.parameters, parameter: v} for v in values]
+        g, xi, u = checked(system, motions, controls)
+        said = [f"at {parameter or 'value'} = {v:.6g}: " for v in values]
+        tested = steady(system, changed, t, g, xi, u, material, tol, said)
+        material = tested[-1].spins
+        return [reduced(system, one, symmetries, None, family, say) for one, say in zip(tested, said, strict=True)]
+
+    lines = at(points)
+    usual = Counter(line.family for line in lines).most_common(1)[0][0]
+    for i, line in enumerate(lines):
+        if line.family != usual and _contains(line.family, usual):  # an eigenvalue of the usual ones is zero here
+            lines[i] = at(points[i : i + 1], usual)[0]
+    d = max(len(line.eigenvalues) for line in lines)
+    roots = np.stack([np.pad(line.eigenvalues, (0, d - len(line.eigenvalues))) for line in lines])
+    widest = next(line for line in lines if len(line.eigenvalues) == d)
+    return RootLocus(
+        points,
+        _branches(points, roots),
+        widest.states,
+        parameter or "value",
+        lambda value: at(np.array([value]), usual)[0].eigenvalues,
+    )
+
+
+def _contains(family: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return len(family) >= len(other) and all(k >= j for k, j in zip(family, other, strict=False))
+
+
+def _branches(values: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """Columns joined to branches: each next root is the nearest to where its branch would go straight on."""
+    found = roots.copy()
+    for i in range(1, len(roots)):
+        ahead = found[i - 1]
+        if i > 1 and values[i - 1] != values[i - 2]:
+            step = (values[i] - values[i - 1]) / (values[i - 1] - values[i - 2])
+            ahead = ahead + step * (found[i - 1] - found[i - 2])
+        found[i] = roots[i][scipy.optimize.linear_sum_assignment(np.abs(ahead[:, None] - roots[i][None]))[1]]
+    return found

@@ -1,0 +1,130 @@
+"""Motions as users give them: tested for steadiness, with what they turn about, many at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
+from geonh.groups.base import Point
+from geonh.mechanics.soundness import OFF_GROUP, group_fault
+from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64, float64
+
+FURTHER = 0.4
+"""How far along a motion, in the algebra, its linear equations are looked at again."""
+
+
+class Motion(NamedTuple):
+    """A steady motion: its derivatives at g₀ and further along, σ, and the generators that σ is made of."""
+
+    found: Derivatives
+    further: Derivatives
+    g: Point
+    xi: np.ndarray
+    sigma: np.ndarray
+    spins: np.ndarray | None
+
+
+def checked(system: System, motions: list, controls: Any) -> tuple[Point, np.ndarray, Any]:
+    """Motions (g, ξ) as the user gives them, tested and with a first axis, and the value of the controls."""
+    if callable(controls):
+        raise TypeError("controls must be the value that they have on the motion, not a function of time")
+    u = None if controls is None else jax.tree.map(lambda a: as_float64(a, "controls"), controls)
+    xi = np.stack([as_float64(xi, "xi", (system.group.dim,)) for _, xi in motions])
+    g = stacked([system.point(g, on_group=False) for g, _ in motions])
+    with float64():
+        gap = float(system.group_defect(g))
+    if not gap <= OFF_GROUP:
+        raise ValueError(group_fault(system, g, gap, "g"))
+    return g, xi, u
+
+
+def single(points: Any, i: int = 0) -> Any:
+    """One of points with a first axis."""
+    return jax.tree.map(lambda a: np.asarray(a)[i], points)
+
+
+def generators(system: System, spins: Any) -> np.ndarray | None:
+    """Given generators of material symmetries, shape=[k, n]; None where they are to be found."""
+    return None if spins is None else np.atleast_2d(as_float64(spins, "spins")).reshape(-1, system.group.dim)
+
+
+def steady(
+    system: System,
+    parameters: list,
+    t: float,
+    g: Any,
+    xi: np.ndarray,
+    u: Any,
+    spins: np.ndarray | None,
+    tol: float,
+    labels: list[str],
+) -> list[Motion]:
+    """The motions, as many as there are parameters, tested; errors begin with their labels.
+
+    Raises
+    ------
+    ValueError
+        If a motion is off the constraint or not steady, its equations depend on time, or are not finite.
+    """
+    found, sigmas, many = derivatives(system, parameters, t, g, xi, u), [], range(len(xi))
+    for i, said in enumerate(labels):
+        one = found.at(i)
+        _on_constraint(system, one, xi[i], tol, said)
+        if spins is None and standing(system, one, xi[i], np.zeros_like(xi[i]))[0] > tol:
+            spins = material_symmetries(with_parameters(system, parameters[i]), t, single(g, i), u)
+        sigmas.append(turning(system, one, xi[i], spins))
+        gap, worst = standing(system, one, xi[i], sigmas[i])
+        if not gap <= tol:
+            raise ValueError(
+                f"{said}this is no steady motion of {system.name}: {worst}; steady_motion finds one near it"
+            )
+    along = xi - np.stack(sigmas)
+    along = FURTHER * along / np.maximum(1.0, np.linalg.norm(along, axis=1, keepdims=True))
+    further = derivatives(system, parameters, t, g, xi, u, along) if np.any(along) else found
+    return [Motion(found.at(i), further.at(i), single(g, i), xi[i], sigmas[i], spins) for i in many]
+
+
+def _on_constraint(system: System, found: Derivatives, xi: np.ndarray, tol: float, said: str) -> None:
+    if not all(np.all(np.isfinite(part)) for part in found[:4]):
+        raise ValueError(f"{said}the equations of {system.name} or their derivatives are not finite at this motion")
+    n = system.group.dim
+    residual, size = found.value[n:], float(np.linalg.norm(found.by_xi[n:]) * np.linalg.norm(xi))
+    if np.abs(residual).max(initial=0.0) > tol * (1.0 + size):
+        raise ValueError(
+            f"{said}xi is off the constraints of {system.name}: residual {residual}; "
+            "system.project(g, xi) gives one on them"
+        )
+    if np.abs(found.by_t).max() > tol * (1.0 + np.abs(found.value).max()):
+        raise ValueError(
+            f"{said}the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s"
+        )
+
+
+def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
+    """How far from steady, relative to the linear equations, and what is worst, in words."""
+    n = system.group.dim
+    slope = found.by_g @ (xi - sigma)
+    rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]
+    size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
+    scale = size * (1.0 + float(np.linalg.norm(xi)))
+    i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
+    said = system.group.velocity_names
+    if abs(rate[i]) / scale >= np.abs(slope).max(initial=0.0) / (scale * size):
+        return abs(rate[i]) / scale, f"{said[i]} changes by {rate[i]:.3g} per second"
+    gap = float(np.abs(slope).max())
+    worst = f"the rate of {said[j]}" if abs(drift[j]) == gap else "a constraint"
+    return gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second"
+
+
+def turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
+    """σ by least squares over the generators, shape=[n]."""
+    n = system.group.dim
+    if spins is None or not len(spins):
+        return np.zeros(n)
+    rows = np.concatenate([-found.ad(xi), -found.by_g]) @ spins.T  # ad_σξ = −ad_ξσ
+    right = -np.concatenate([found.value[:n], found.by_g @ xi])
+    return spins.T @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]

@@ -1,0 +1,198 @@
+r"""Finding steady motions: Gauss and Newton's steps of least length on the conditions of ``equations``.
+
+The unknowns are η in g·exp(η), ξ and the coefficients of σ among the material symmetries. The conditions
+
+    a + ad_σξ = 0,   r = 0,   D_g(a, r)·(ξ − σ) = 0
+
+have families of solutions (other places, speeds, spins), so a step is the shortest that solves the linear conditions:
+the motion found is near the guess in what the conditions leave free.
+
+Where the conditions are quadratic about their solutions (the sleigh's u̇ = aω² about ω = 0) such steps shrink what is
+free as well, down to rest: hold it then, by ``free`` or by conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.analysis.equations import equations, material_symmetries, names
+from geonh.analysis.motions import checked, generators, single
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import float64
+
+SETTLED = 1e-14
+"""A step as short as this, relative to ξ, is the last; at a double root the conditions are met long before."""
+HALVINGS = 12
+"""A step that makes the conditions worse is halved at most so often."""
+
+
+class SteadyMotion(NamedTuple):
+    """A steady motion g(t) = s(t) g₀ e^{σt} with ξ = Ad_{e^{−σt}}ξ₀.
+
+    Attributes
+    ----------
+    g : point
+        g₀.
+    xi : ndarray, shape=[n]
+        ξ₀.
+    sigma : ndarray, shape=[n]
+        σ, the turning about a material symmetry; zero where ξ is constant.
+    residual : float
+        Largest entry of the conditions.
+    iterations : int
+        Newton's steps.
+    """
+
+    g: Point
+    xi: np.ndarray
+    sigma: np.ndarray
+    residual: float
+    iterations: int
+
+
+def steady_motion(
+    system: System,
+    g: Any,
+    xi: Any,
+    *,
+    t: float = 0.0,
+    controls: Any = None,
+    free: Sequence[str] | None = None,
+    conditions: Callable | None = None,
+    spins: Any = None,
+    tol: float = 1e-11,
+    max_iterations: int = 50,
+) -> SteadyMotion:
+    """Find a steady motion near a guess.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point of the group, or None for the identity
+        Guess of the place.
+    xi : array_like, shape=[n]
+        Guess of the velocity; it need not satisfy the constraints.
+    t : float
+        Time in seconds, for forces.
+    controls : array_like, optional
+        Value of the controls along the motion.
+    free : sequence of str, optional
+        The coordinates that may change, named as the ``coordinates`` of a ``Linearisation``; all when left out. The
+        others keep the values of the guess.
+    conditions : callable, optional
+        c(g, ξ, parameters) → array, further conditions c = 0 in ``jax.numpy``: a height, a speed. A function of module
+        level whose numbers are parameters compiles once.
+    spins : array_like, shape=[k, n], optional
+        Generators of the material symmetries that the motion may turn about; found when left out.
+    tol : float
+        Bound on the conditions, relative to their derivatives.
+    max_iterations : int
+        Bound on the steps.
+
+    Returns
+    -------
+    SteadyMotion
+
+    Raises
+    ------
+    ValueError
+        For a name that is no coordinate.
+    RuntimeError
+        If none is found: what is left, and where.
+
+    Notes
+    -----
+    A motion that meets the conditions keeps meeting them. Its linear equations may change along it all the same (a
+    snakeboard that stands while its wheels turn); then ``linearise`` refuses it.
+    """
+    points, velocities, u = checked(system, [(g, xi)], controls)
+    g, xi = single(points), velocities[0]
+    group, n = system.group, system.group.dim
+    coordinates = sum(names(system), ())
+    unknown = [name for name in free or () if name not in coordinates]
+    if unknown:
+        raise ValueError(f"free: {unknown} are not among {list(coordinates)}")
+    moving = [i for i, name in enumerate(coordinates) if free is None or name in free]
+    material = generators(system, spins)
+    if material is None:
+        material = material_symmetries(system, t, g, u)
+    directions = np.eye(2 * n + len(material))[[*moving, *range(2 * n, 2 * n + len(material))]]
+    if not len(directions):
+        raise ValueError("free is empty: nothing may change")
+    turning = np.zeros(len(material))
+
+    def evaluated(g: Point, xi: np.ndarray, turning: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        many = jax.tree.map(
+            lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (np.float64(t), g, xi, turning, u)
+        )
+        value, slope = mapped(_conditions, (system, conditions, material), (*many, directions))
+        return np.asarray(value)[0], np.asarray(slope).T
+
+    def moved(step: np.ndarray) -> tuple[Point, np.ndarray, np.ndarray]:
+        with float64():
+            there = group.project(group.compose(g, group.exp(jnp.asarray(step[:n]))))
+        return jax.tree.map(np.asarray, there), xi + step[n : 2 * n], turning + step[2 * n :]
+
+    value, slope = evaluated(g, xi, turning)
+    iteration = -1
+    while (iteration := iteration + 1) <= max_iterations:
+        if not np.all(np.isfinite(value)) or not np.all(np.isfinite(slope)):
+            raise RuntimeError(f"no steady motion of {system.name} found: the equations are not finite at xi = {xi}")
+        step = np.linalg.lstsq(slope, -value, rcond=1e-11)[0] @ directions
+        solved = float(np.abs(value).max()) <= tol * (1.0 + float(np.linalg.norm(slope)))
+        if solved and np.linalg.norm(step) <= SETTLED * (1.0 + float(np.linalg.norm(xi))):
+            break
+        for halved in range(HALVINGS):
+            trial = moved(0.5**halved * step)
+            new, new_slope = evaluated(*trial)
+            if np.linalg.norm(new) < np.linalg.norm(value):
+                break
+        else:
+            break
+        (g, xi, turning), value, slope = trial, new, new_slope
+    if solved:
+        return SteadyMotion(g, xi, turning @ material, float(np.abs(value).max()), iteration)
+    raise RuntimeError(
+        f"no steady motion of {system.name} found near the guess: {_worst(system, value)} after {iteration} steps, "
+        f"at g = {np.array2string(_vector(system, g), precision=4)}, xi = {np.array2string(xi, precision=4)}"
+        + ("" if free is None else "; more coordinates may have to be free")
+    )
+
+
+def _conditions(tree: tuple, node: tuple) -> tuple[Array, Array]:
+    """The conditions and their derivative in a direction of (η, ξ, coefficients of σ)."""
+    system, conditions, material = tree
+    t, g, xi, turning, u, direction = node
+    group, n = system.group, system.group.dim
+
+    def all_of(g: Point, xi: Array, turning: Array) -> Array:
+        sigma = turning @ material if len(material) else jnp.zeros(n)
+        value, slope = jax.jvp(lambda g: equations(system, t, g, xi, u), (g,), (group.left_tangent(g, xi - sigma),))
+        parts = [value[:n] + group.bracket(sigma, xi), value[n:], slope]
+        if conditions is not None:
+            parts.append(jnp.ravel(jnp.asarray(conditions(g, xi, system.parameters))))
+        return jnp.concatenate([part for part in parts if part.size])
+
+    moved = group.left_tangent(g, direction[:n])
+    return jax.jvp(all_of, (g, xi, turning), (moved, direction[n : 2 * n], direction[2 * n :]))
+
+
+def _worst(system: System, value: np.ndarray) -> str:
+    n, said = system.group.dim, system.group.velocity_names
+    i = int(np.argmax(np.abs(value)))
+    what = f"{said[i]} still changes by" if i < n else "a constraint, or a change of the conditions, is off by"
+    return f"{what} {value[i]:.3g}"
+
+
+def _vector(system: System, g: Point) -> np.ndarray:
+    with float64():
+        return np.asarray(system.group.to_vector(g))

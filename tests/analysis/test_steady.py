@@ -1,0 +1,94 @@
+"""Steady motions found from wrong guesses, against closed forms."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rolling_disc import disc, gap, rolling, standing
+
+import geonh as gn
+from geonh.analysis import linearise, root_locus, steady_motion
+
+
+def test_equilibrium_of_a_pendulum():
+    system = gn.System(
+        gn.groups.Torus(1, ("phi",)),
+        metric=[2.0],
+        potential=lambda x, p: -p["k"] * jnp.cos(x[0]),
+        forces=lambda t, x, xi, u: u,
+        parameters={"k": 30.0},
+        name="pendulum",
+    )
+    found = steady_motion(system, [0.3], [0.2], controls=[12.0])
+    np.testing.assert_allclose(found.g, [np.arcsin(0.4)], rtol=1e-12)
+    np.testing.assert_allclose(found.xi, 0.0, rtol=0, atol=1e-12)
+    assert found.iterations < 10
+    with pytest.raises(RuntimeError, match=r"no steady motion of pendulum found near the guess: phi_dot still changes"):
+        steady_motion(system, [0.3], [0.0], controls=[40.0])
+    with pytest.raises(RuntimeError, match="more coordinates may have to be free"):
+        steady_motion(system, [0.3], [0.0], controls=[12.0], free=["phi_dot"])
+    with pytest.raises(ValueError, match="are not among"):
+        steady_motion(system, [0.3], [0.0], controls=[12.0], free=["theta"])
+
+
+def test_sleigh_goes_straight():
+    sleigh = gn.systems.chaplygin_sleigh()
+    found = steady_motion(sleigh, None, [0.2, 1.0, 0.1], free=["omega", "vy"])
+    np.testing.assert_allclose(found.xi, [0.0, 1.0, 0.0], rtol=0, atol=1e-14)
+    assert linearise(sleigh, found.g, found.xi).family == (1,)
+
+
+def test_regular_precession_of_the_top():
+    """Precession rates are roots of A cos θ Ω² − Cω₃Ω + mgl = 0."""
+    A, C, mgl, nutation = 1.0, 0.5, 1.0, 0.4
+    top = gn.systems.heavy_top(J=(A, A, C), mgl=mgl)
+    c, s = np.cos(nutation), np.sin(nutation)
+    R = np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
+    found = steady_motion(top, R, 0.3 * R[2] + [0.0, 0.0, 5.0], free=["omega1", "omega2", "omega3"])
+    up = R[2]
+    rate = found.xi[1] / up[1]
+    np.testing.assert_allclose(found.xi[0], 0.0, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(A * c * rate**2 - C * found.xi[2] * rate + mgl, 0.0, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.xi - found.sigma, rate * up, rtol=0, atol=1e-9)
+    line = linearise(top, found.g, found.xi)
+    assert line.family == (2,)
+    nodding = np.abs(line.eigenvalues.imag).max() ** 2  # Whittaker, Analytical dynamics, §73, with p = Cω₃
+    wanted = (mgl**2 - 2 * A * c * mgl * rate**2 + A**2 * rate**4) / (A * rate) ** 2
+    np.testing.assert_allclose(nodding, wanted, rtol=1e-8)
+    np.testing.assert_allclose(line.eigenvalues.real, 0.0, rtol=0, atol=1e-9)
+
+
+def test_ball_on_a_turning_table():
+    """An affine constraint: about any of its circles' centres the ball turns at 2Ω/7, I = 2mr²/5."""
+    system = gn.systems.rolling_ball(table_rate=1.5)
+    start = gn.systems.catalogue["rolling-ball"].start(system)
+    found = steady_motion(system, start.g0, start.xi0)
+    np.testing.assert_allclose(found.xi[:2], 0.0, rtol=0, atol=1e-14)
+    line = linearise(system, found.g, found.xi)
+    assert line.states == ("x", "y")
+    np.testing.assert_allclose(line.eigenvalues, [3j / 7, -3j / 7], rtol=0, atol=1e-14)
+
+
+def test_disc_finds_its_circle():
+    system = disc(0.3048, 0.05, 9.81)
+    g = standing(system, 0.1)
+    guess = rolling(system, g, np.array([0.1, 10.0, 0.0]) - 1.0 * g[2, :3])
+    found = steady_motion(system, g, guess, conditions=gap)
+    assert found.residual < 1e-10
+    np.testing.assert_allclose(gap(found.g, found.xi, {"r": 0.05}), 0.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(system.constraint_residual(found.g, found.xi), 0.0, rtol=0, atol=1e-11)
+    line = linearise(system, found.g, found.xi)
+    assert line.states == ("eta_omega1", "omega1")
+    np.testing.assert_allclose(line.sigma, found.sigma, rtol=0, atol=1e-6)
+
+
+def test_spin_of_the_sleeping_top_over_its_parameter():
+    """It is stable where (Cω₃)² > 4A·mgl; a real part runs into zero there and stays."""
+    top = gn.systems.heavy_top(J=(1.0, 1.0, 0.5))
+    locus = root_locus(top, [0.5, 1.0, 1.4, 1.7, 2.5], (np.eye(3), [0.0, 0.0, 5.0]), parameter="mgl")
+    wanted = np.sqrt(np.maximum(locus.values - 1.25**2, 0.0))
+    np.testing.assert_allclose(locus.growth, wanted, rtol=0, atol=1e-12)
+    assert locus.crossings() == []
+    over_spin = root_locus(top, [3.0, 5.0], lambda spin: (np.eye(3), [0.0, 0.0, spin]))
+    np.testing.assert_allclose(over_spin.growth, [np.sqrt(1 - 0.75**2), 0.0], rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"at value = 2: this is no steady motion"):
+        root_locus(top, [2.0], lambda spin: (np.eye(3), [1.0, 0.0, spin]))
