@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import scipy
 
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import as_float64, float64
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,9 +58,11 @@ def drift(t: Any, values: Any) -> Drift:
     ValueError
         If the shapes do not fit.
     """
-    t, values = np.asarray(t, float), np.asarray(values, float)
+    t, values = as_float64(t, "t"), as_float64(values, "values")
     if t.ndim != 1 or t.shape != values.shape or len(t) < 30:
         raise ValueError(f"t and values must have one shape [N] with N ≥ 30, got {t.shape} and {values.shape}")
+    if not np.all(np.diff(t) > 0):
+        raise ValueError("t must increase")
     blocks = np.array_split(np.arange(len(t)), 10)
     times = np.array([t[b].mean() for b in blocks])
     means = np.array([values[b].mean() for b in blocks])

@@ -18,13 +18,14 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import gram_schmidt
-from geonh.numerics.precision import as_float64, in_float64
+from geonh.numerics.precision import as_count, in_float64
+from geonh.start import made_start, refuse_unsound
 
 
 @in_float64
@@ -71,7 +72,7 @@ def reversibility_defect(
     For ℓ even in ξ and without drift the flow is reversible under p ↦ −p; a symmetric method that commutes with it
     retraces its steps.
     """
-    return _run(_retrace, system, method, dt, g0, xi0, n_steps)
+    return _run(_retrace, system, method, dt, g0, xi0, as_count(n_steps, "n_steps"))
 
 
 @in_float64
@@ -87,11 +88,10 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on checked input."""
     for method in methods if isinstance(methods, tuple) else (methods,):
-        refuse(method, system)
-    clock = Clock(np.float64(0.0), np.float64(as_float64(dt, "dt", ())))
-    xi = as_float64(xi0, "xi0", (system.group.dim,))
-    node = jax.tree.map(lambda a: np.asarray(a)[None], (system.point(g0), xi, *rest))
-    return mapped(_on_node, (function, system, methods, clock), node)[0]
+        start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)
+        refuse_unsound(system, method, start)
+    node = jax.tree.map(lambda a: np.asarray(a)[None], (start.g, start.xi, *rest))
+    return mapped(_on_node, (function, system, methods, start.clock), node)[0]
 
 
 def _on_node(tree: tuple, node: tuple) -> Array:

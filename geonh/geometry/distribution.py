@@ -23,6 +23,9 @@ from geonh.geometry.field import Field
 from geonh.numerics.linear import det, gram_schmidt, saddle, saddle_inverses, solve
 from geonh.numerics.precision import Precise
 
+DEPENDENT = 1e-9
+"""Rows of length one whose least singular value is not above this are dependent."""
+
 
 class Distribution(Precise):
     """A linear distribution D ⊂ M × g.
@@ -159,6 +162,21 @@ class AffineDistribution(Distribution):
             return self.Q(M, x, parameters) @ self.drift(x, parameters)
         mu = self.annihilator(x, parameters)
         return saddle(M, mu, jnp.zeros(M.shape[0]), self.right_hand_side(x, parameters))[0]
+
+
+def rank_fault(name: str, rows: Any, where: str) -> str:
+    """What is wrong with the rows of constraints, of forms or of a frame, at a point, in words; "" if nothing is."""
+    if not len(rows):
+        return ""
+    if not np.all(np.isfinite(rows)):
+        return f"the constraints of {name} {where} are not finite: rows {rows.tolist()}"
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
+        return ""
+    return (
+        f"the constraints of {name} {where} are dependent: rows {rows.tolist()}; start elsewhere, or leave out "
+        "what follows from the others"
+    )
 
 
 def _rows(value: Any, name: str) -> Field:

@@ -24,6 +24,7 @@ import scipy
 from jax import Array
 from jax.experimental.jet import jet
 
+from geonh.geometry.distribution import rank_fault
 from geonh.numerics.compiled import mapped
 from geonh.numerics.polynomials import Polynomials, polynomials
 from geonh.numerics.precision import as_float64, float64
@@ -169,12 +170,17 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
 
 
 def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
-    """Group and point, or TypeError."""
+    """Group and point; TypeError for no system, ValueError for dependent constraints."""
     if not (hasattr(system, "distribution") and hasattr(system, "action")):
         raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
     if system.distribution is None:
         raise TypeError(f"{system.name} has no constraints: its distribution is everything")
-    return system.group, system.point(g0)
+    point = system.point(g0)
+    with float64():
+        fault = rank_fault(system.name, np.asarray(system.rows(system.action.at(point))), "at g0")
+    if fault:
+        raise ValueError(fault)
+    return system.group, point
 
 
 def checked_tolerance(tol: Any) -> float:

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import evaluated
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
-from geonh.mechanics.soundness import metric_fault, rank_fault
+from geonh.mechanics.soundness import metric_fault
 from geonh.numerics.precision import as_count, as_float64, float64
 
 
@@ -211,11 +212,11 @@ def _test_mass(system: LagrangianSystem, values: dict[str, Any], where: str) -> 
 
 
 def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
-    return rank_fault(system, values["rows"], where)
+    return rank_fault(system.name, values["rows"], where)
 
 
 def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
-    if metric_fault(system, values["M"], where) or rank_fault(system, values["rows"], where):
+    if metric_fault(system, values["M"], where) or rank_fault(system.name, values["rows"], where):
         return ""  # which is said already
     for name in sorted(values, key=lambda name: name not in ("lagrangian", "forces")):  # causes before consequences
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(values[name])):

@@ -19,12 +19,12 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.action import Action
-from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.distribution import AffineDistribution, Distribution, rank_fault
 from geonh.geometry.field import Field, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
 from geonh.groups.base import Point
-from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault, rank_fault
+from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault
 from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, solve_spd
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
@@ -218,7 +218,7 @@ class LagrangianSystem(Precise):
         xi = jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,)))
         M, rows = self.mass_matrix(x, xi), self.rows(x)
         if not is_traced(M, rows):
-            fault = metric_fault(self, np.asarray(M), "at g0") or rank_fault(self, np.asarray(rows), "at g0")
+            fault = metric_fault(self, np.asarray(M), "at g0") or rank_fault(self.name, np.asarray(rows), "at g0")
             if fault:
                 raise ValueError(fault)
         return self.projected_velocity(x, xi)

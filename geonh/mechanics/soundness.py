@@ -11,12 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.geometry.distribution import rank_fault
 from geonh.numerics.precision import single_precision_note
 
 OFF_GROUP = 1e-9
 """A point further off its group than this is refused."""
-DEPENDENT = 1e-9
-"""Rows of length one whose least singular value is not above this are dependent."""
 OFF_CONSTRAINT = 1e-9
 """A residual above this, relative to 1 + |ξ|, is refused."""
 SINGLE = 1e-5
@@ -53,7 +52,7 @@ def start_fault(system: Any, g: Any, xi: np.ndarray, dt: float, found: Facts) ->
     """What is wrong with a start."""
     if not found.gap <= OFF_GROUP:
         return group_fault(system, g, float(found.gap))
-    fault = metric_fault(system, found.M, "at g0") or rank_fault(system, found.rows, "at g0")
+    fault = metric_fault(system, found.M, "at g0") or rank_fault(system.name, found.rows, "at g0")
     if fault:
         return fault
     if not np.isfinite(found.level):
@@ -101,18 +100,3 @@ def metric_fault(system: Any, M: Any, where: str) -> str:
             "determine it; leave that coordinate out, or give it an inertia"
         )
     return f"{named} is not positive definite: its least eigenvalue is {values[0]:.3g}"
-
-
-def rank_fault(system: Any, rows: Any, where: str) -> str:
-    """Whether the rows of constraints, of forms or of a frame, are dependent."""
-    if not len(rows):
-        return ""
-    if not np.all(np.isfinite(rows)):
-        return f"the constraints of {system.name} {where} are not finite: rows {rows.tolist()}"
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
-        return ""
-    return (
-        f"the constraints of {system.name} {where} are dependent: rows {rows.tolist()}; start elsewhere, or leave out "
-        "what follows from the others"
-    )

@@ -21,7 +21,10 @@ def right(x, W, h):
     [
         (lambda x, W, h: right(x, W, h) + h * x[7], r"discrete Lagrangian .*index"),
         (lambda x, W, h: right(x, W, h) + 0.1 * W[7] ** 2 / h, r"discrete Lagrangian .*index"),
-        (lambda x, W, h: right(x.astype(jnp.float32).astype(float), W, h), r"discrete Lagrangian computes with float32"),
+        (
+            lambda x, W, h: right(x.astype(jnp.float32).astype(float), W, h),
+            r"discrete Lagrangian computes with float32",
+        ),
         (lambda x, W, h: 2 * right(x, W, h), "not one of system"),
         (lambda x, W, h: h * 0.5 * (W / h) @ (W / h) - x @ x, "not one of system"),  # a forgotten h
         (lambda x, W, h: h * (0.5 * W @ W - x @ x), "not one of system"),  # W taken for a velocity
@@ -87,3 +90,27 @@ def test_the_tolerance_of_ranks_is_a_number_between_0_and_1(tol):
     for function in (gn.geometry.growth_vector, gn.geometry.is_integrable):
         with pytest.raises((ValueError, TypeError), match="tol"):
             function(system, tol=tol)
+
+
+def test_growth_at_a_point_where_the_constraints_are_dependent():
+    system = gn.System(Translations(3), metric=np.eye(3), distribution=gn.Distribution(lambda x: [[-x[1], x[0], 0.0]]))
+    for function in (gn.geometry.growth_vector, gn.geometry.is_integrable):
+        with pytest.raises(ValueError, match="constraints of system at g0 are dependent"):
+            function(system)
+
+
+@pytest.mark.parametrize("values", [1j * np.ones(40), np.ma.masked_array(np.ones(40), [1] + [0] * 39), ["1"] * 40])
+def test_drift_takes_real_numbers(values):
+    with pytest.raises((TypeError, ValueError), match="values"):
+        gn.diagnostics.drift(np.arange(40.0), values)
+
+
+def test_diagnostics_take_sound_starts():
+    system = gn.systems.suslov()
+    defect = gn.diagnostics.reversibility_defect
+    with pytest.raises(ValueError, match="does not satisfy the constraints"):
+        defect(system, gn.Gauss(1), xi0=[1.0, 1.0, 1.0], dt=0.1)
+    with pytest.raises(ValueError, match="n_steps"):
+        defect(system, gn.Gauss(1), xi0=[0.0, 1.0, 0.0], dt=0.1, n_steps=-1)
+    with pytest.raises(ValueError, match="dt must not be zero"):
+        defect(system, gn.Gauss(1), xi0=[0.0, 1.0, 0.0], dt=0.0)
