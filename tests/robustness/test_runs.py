@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -110,6 +111,21 @@ def test_a_function_that_differs_only_elsewhere_is_seen_in_its_trace(tmp_path):
         gn.resume(path, 5, system=elsewhere, method=run.method)
 
 
+def test_a_table_that_differs_only_elsewhere_is_seen_too(tmp_path):
+    """A table that a function closes over; also one inside of a jitted function."""
+
+    def system(table):
+        height = jax.jit(lambda s: jnp.interp(s, jnp.arange(4.0), table))
+        return family(potential=lambda x: height(x[1]))
+
+    flat, same, bent = np.zeros(4), np.array([0.0, 0.0, 0.0, 1e-300]), np.array([0.0, 0.0, 0.0, 1.0])
+    run = gn.solve(system(flat + bent[::-1]), **START, n_steps=5)
+    path = run.save(tmp_path / "run.nc")
+    gn.resume(path, 5, system=system(same + bent[::-1]), method=run.method)
+    with pytest.raises(ValueError, match="potential: written otherwise"):
+        gn.resume(path, 5, system=system(bent + bent[::-1]), method=run.method)
+
+
 def test_a_change_that_is_allowed_keeps_what_was_and_is_told_in_the_file(tmp_path):
     heavy = lambda mgl: gn.systems.heavy_top(mgl=mgl)  # noqa: E731
     entry = gn.systems.catalogue["heavy-top"]
@@ -155,6 +171,19 @@ def test_controls_are_those_of_the_whole_run(tmp_path):
         gn.resume(path, 20, controls=values + 1, **same)
     assert_same(gn.resume(path, 20, controls=values, **same), whole)
     assert_same(gn.resume(run, 20, controls=values), whole)
+    values[7] += 1  # no node that is compared
+    for start in (run, path):
+        with pytest.raises(ValueError, match="controls: other values in rows that the run went by"):
+            gn.resume(start, 20, controls=values, **same)
+
+
+def test_a_table_of_controls_that_differs_only_later_is_seen():
+    def controls(table):
+        return lambda t: jnp.interp(t, jnp.arange(3.0), table) * jnp.ones(3)
+
+    run = gn.solve(driven(), gn.GNI(), xi0=np.zeros(3), dt=0.01, n_steps=5, controls=controls(np.ones(3)))
+    with pytest.raises(ValueError, match="controls: written otherwise"):
+        gn.resume(run, 5, controls=controls(np.array([1.0, 1.0, 2.0])))
 
 
 def test_a_drifted_baseline_goes_on(tmp_path):
