@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -19,6 +20,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from geonh.integrators.node import Clock
+from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
@@ -27,13 +29,27 @@ from geonh.version import __version__
 if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
 
+INTEGRAL = "integral:"
+"""Before the name of a first integral."""
 NODES = 5
 """So many nodes of a run are compared."""
 SAME = 1e-10
 """Values that differ by less, relative to the largest, are the same: other machines round differently."""
 ROWS = "rows "
 """Before the digest of controls in an array: of its rows up to the last node."""
-CHANGES = ("name", "parameters", "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls")
+CHANGES = (
+    "name",
+    "parameters",
+    "base",
+    "metric",
+    "lagrangian",
+    "potential",
+    "forms",
+    "rhs",
+    "forces",
+    "controls",
+    "first_integrals",
+)
 """What may be let change in ``resume``."""
 
 
@@ -127,7 +143,13 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
         found["controls"] = lambda: clock.control(k)
     if clock is not None and system.forces is not None:
         found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+    for name, integral in system.first_integrals.items():
+        found[INTEGRAL + name] = partial(_integral, system, integral, g, xi)
     return found
+
+
+def _integral(system: System, integral: FirstIntegral, g: Any, xi: Any) -> Any:
+    return integral.function(g, xi, system.momentum(system.action.at(g), xi), system.parameters)
 
 
 def _values(tree: tuple, node: tuple) -> dict[str, Any]:
@@ -136,7 +158,8 @@ def _values(tree: tuple, node: tuple) -> dict[str, Any]:
 
 
 def _vector(tree: Any) -> jax.Array:
-    leaves = [jnp.ravel(jnp.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)]
+    leaves = [jnp.ravel(jnp.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
+    leaves = [part for a in leaves for part in ((a.real, a.imag) if jnp.iscomplexobj(a) else (a.astype(float),))]
     return jnp.concatenate([jnp.zeros(0), *leaves])
 
 
@@ -187,7 +210,10 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
         if clock is None and name in ("forces", "controls"):
             continue
         words = _differ(known, here, name, same_tools)
-        if words:
+        if words and name.startswith(INTEGRAL):
+            told = [found["first_integrals"]] if "first_integrals" in found else []
+            found["first_integrals"] = "; ".join([*told, f"{name.removeprefix(INTEGRAL)} {words}"])
+        elif words:
             found["base" if name == "group" else name] = words
     return found
 
@@ -212,6 +238,8 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
 
 def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
+    if not isinstance(allowed, Iterable | bool):
+        raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
     names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
     unknown = [name for name in names if name not in CHANGES]
     if unknown:
