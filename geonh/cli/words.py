@@ -49,7 +49,7 @@ def parameters_of(entry: Entry, assignments: Iterable[str]) -> dict[str, Any]:
             wrong(f"{entry.name} has no parameter {key!r}{hint}")
         if key in found:
             wrong(f"--set {key} is given twice")
-        found[key] = _value(text.strip(), f"--set {key}=…:", entry.defaults.get(key))
+        found[key] = _value(text.strip(), f"--set {key}=…: {key}", entry.defaults.get(key))
     return found
 
 
