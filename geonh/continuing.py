@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from geonh.integrators.node import Clock
+from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
@@ -26,11 +29,27 @@ from geonh.version import __version__
 if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
 
+INTEGRAL = "integral:"
+"""Before the name of a first integral."""
 NODES = 5
 """So many nodes of a run are compared."""
 SAME = 1e-10
 """Values that differ by less, relative to the largest, are the same: other machines round differently."""
-CHANGES = ("name", "parameters", "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls")
+ROWS = "rows "
+"""Before the digest of controls in an array: of its rows up to the last node."""
+CHANGES = (
+    "name",
+    "parameters",
+    "base",
+    "metric",
+    "lagrangian",
+    "potential",
+    "forms",
+    "rhs",
+    "forces",
+    "controls",
+    "first_integrals",
+)
 """What may be let change in ``resume``."""
 
 
@@ -63,13 +82,46 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
     values = mapped(_values, (system, clock), at)
     traces = {"geonh": __version__, "jax": jax.__version__}
     node = jax.tree.map(lambda a: a[0], at)
+    rows = None
     if clock is not None and clock.controls is not None and not callable(clock.controls):
-        clock = clock._replace(controls=clock.controls[:1])  # how many rows there are says nothing
+        rows = np.asarray(clock.controls)[: int(trajectory.k[-1]) + 1]
+        clock = clock._replace(controls=np.zeros_like(rows[:1]))  # how many more there are says nothing
     with float64():
         for name in values:
-            text = str(jax.make_jaxpr(lambda node, name=name: _vector(_functions((system, clock), node)[name]()))(node))
-            traces[name] = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
+            made = jax.make_jaxpr(lambda node, name=name: _vector(_functions((system, clock), node)[name]()))(node)
+            traces[name] = _digest(re.sub(r"0x[0-9a-f]+", "", str(made)), _constants(made))
+    if rows is not None:
+        traces["controls"] = ROWS + _digest("", [rows])
     return Known(nodes, values, traces)
+
+
+def _constants(tree: Any) -> Iterator[np.ndarray]:
+    """The tables that a trace holds, whose values its text leaves out."""
+    if isinstance(tree, ClosedJaxpr):
+        yield from _constants([*tree.consts, tree.jaxpr])
+    elif isinstance(tree, Jaxpr):
+        for equation in tree.eqns:
+            yield from _constants([v.val for v in equation.invars if isinstance(v, Literal)])
+            yield from _constants(list(equation.params.values()))
+    elif isinstance(tree, list | tuple):
+        for part in tree:
+            yield from _constants(part)
+    elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
+        yield np.asarray(tree)
+
+
+def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
+    """Digest of a text and of tables, in which what is the same to rounding is the same."""
+    made = hashlib.sha256(text.encode())
+    for array in arrays:
+        made.update(str(array.shape).encode())
+        if array.dtype.kind in "fc":
+            parts = np.stack([array.real, array.imag]).astype(np.float64)
+            largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
+            unit = np.ldexp(SAME, np.frexp(1.1 * largest)[1] if 0 < largest < 1e300 else 0)
+            array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # no -0.0
+        made.update(array.tobytes())
+    return made.hexdigest()[:16]
 
 
 def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
@@ -91,7 +143,13 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
         found["controls"] = lambda: clock.control(k)
     if clock is not None and system.forces is not None:
         found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+    for name, integral in system.first_integrals.items():
+        found[INTEGRAL + name] = partial(_integral, system, integral, g, xi)
     return found
+
+
+def _integral(system: System, integral: FirstIntegral, g: Any, xi: Any) -> Any:
+    return integral.function(g, xi, system.momentum(system.action.at(g), xi), system.parameters)
 
 
 def _values(tree: tuple, node: tuple) -> dict[str, Any]:
@@ -100,7 +158,8 @@ def _values(tree: tuple, node: tuple) -> dict[str, Any]:
 
 
 def _vector(tree: Any) -> jax.Array:
-    leaves = [jnp.ravel(jnp.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)]
+    leaves = [jnp.ravel(jnp.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
+    leaves = [part for a in leaves for part in ((a.real, a.imag) if jnp.iscomplexobj(a) else (a.astype(float),))]
     return jnp.concatenate([jnp.zeros(0), *leaves])
 
 
@@ -151,7 +210,10 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
         if clock is None and name in ("forces", "controls"):
             continue
         words = _differ(known, here, name, same_tools)
-        if words:
+        if words and name.startswith(INTEGRAL):
+            told = [found["first_integrals"]] if "first_integrals" in found else []
+            found["first_integrals"] = "; ".join([*told, f"{name.removeprefix(INTEGRAL)} {words}"])
+        elif words:
             found["base" if name == "group" else name] = words
     return found
 
@@ -166,13 +228,18 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
     if not np.all(apart <= SAME * max(np.abs(a).max(initial=0.0), 1e-300)):
         i = np.unravel_index(np.argmax(np.where(np.isnan(apart), np.inf, apart)), apart.shape)
         return f"{a[i]:.6g} there, {b[i]:.6g} here, at node {there.nodes[i[0]]}"
-    if same_tools and there.traces.get(name) != here.traces[name]:
+    traces = there.traces.get(name, ""), here.traces[name]
+    if traces[0] != traces[1] and all(trace.startswith(ROWS) for trace in traces):
+        return "other values in rows that the run went by, though the same at the nodes that were compared"
+    if same_tools and traces[0] != traces[1]:
         return "written otherwise, though with the same values at the nodes that were compared"
     return ""
 
 
 def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
+    if not isinstance(allowed, Iterable | bool):
+        raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
     names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
     unknown = [name for name in names if name not in CHANGES]
     if unknown:

@@ -63,7 +63,7 @@ def save(trajectory: Trajectory, path: str | os.PathLike, *, keep: bool = True) 
         dataset["known_nodes"] = (("known",), known.nodes)
         dataset.attrs["traces"] = json.dumps(known.traces)
         for name, value in known.values.items():
-            dataset[f"known_{name}"] = (("known", f"known_{name}_entry"), value)
+            dataset[f"known_{name}"] = (("known", f"known_entry_{value.shape[1]}"), value)
     for key, variable in dataset.data_vars.items():
         if variable.dtype.kind == "c":
             label = str(key).removeprefix("integral:")
@@ -228,8 +228,8 @@ def _known(data: Any, n_nodes: int) -> Known | None:
         strange(data, "what it knows of its system is at nodes that it has not")
     values = {name: np.zeros((len(nodes), 0)) for name in traces if name not in ("geonh", "jax")}
     for name in values:
-        if f"known_{name}" in data.variables:
-            values[name] = read_array(data, f"known_{name}", "f", ndim=2)
+        if (label := _in_file(f"known_{name}")) in data.variables:
+            values[name] = read_array(data, label, "f", ndim=2)
     return Known(nodes, values, traces)
 
 

@@ -48,8 +48,8 @@ def advance(
     ------
     IntegrationError
         If a step fails, and ``throw``.
-    Exception
-        What ``progress`` or the disk raises, with what was computed in ``.trajectory``.
+    BaseException
+        What ``progress``, a signal's handler or the disk raises, with what was computed in ``.trajectory``, and saved.
     """
     assert trajectory.state is not None
     try:
@@ -70,15 +70,16 @@ def advance(
                         raise KeyboardInterrupt
         except KeyboardInterrupt:
             run.status = Result.INTERRUPTED
-        except Exception as error:
+        except BaseException as error:  # also SystemExit, from a callback or a signal's handler
             run.status = Result.INTERRUPTED
             _keep(error, run)
+            _save_all_the_same(error, run, save)
             raise
         try:
             save.at_the_end(run)
             made = run.so_far()
             made.warn_if_spoiled()
-        except Exception as error:
+        except BaseException as error:
             _keep(error, run)
             raise
     if throw and made.status not in (Result.SUCCESS, Result.INTERRUPTED):
@@ -143,10 +144,18 @@ class _Checkpoints:
             run.trajectory.save(self.path)
 
 
-def _keep(error: Exception, run: _Run) -> None:
+def _keep(error: BaseException, run: _Run) -> None:
     """Put what was computed on an exception."""
     error.trajectory = run.so_far()  # type: ignore[attr-defined]
     error.add_note("geonh: what was computed up to there is in the error's .trajectory")
+
+
+def _save_all_the_same(error: BaseException, run: _Run, save: _Checkpoints) -> None:
+    """Save what exists at an exception, which stays the one that is raised."""
+    try:
+        save.at_the_end(run)
+    except Exception as second:
+        error.add_note(f"geonh: the checkpoint was not written: {second}")
 
 
 def _next(tree: tuple, state: State) -> tuple[State, Array]:

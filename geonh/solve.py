@@ -191,8 +191,9 @@ def resume(
         what the functions compute are compared. Controls in an array are those of the whole run, from its first node.
     allow_changes : bool, str or sequence of str
         Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
-        "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls". What was read from the nodes
-        so far stays as it is, and ``attributes["changes"]`` tells of the change, in the file too.
+        "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls",
+        "first_integrals". What was read from the nodes so far stays as it is, and ``attributes["changes"]`` tells of
+        the change, in the file too.
     throw, progress, checkpoint
         As in ``solve``.
 

@@ -161,6 +161,10 @@ class Trajectory:
         allow_changes: bool | str | Iterable[str] = False,
     ) -> Trajectory:
         """Attach what a file does not hold, or raise ValueError naming what is missing, or is not as it was."""
+        if system is not None and not isinstance(system, System):
+            raise TypeError(f"system must be a geonh System, got {system!r}")
+        if method is not None and not isinstance(method, Integrator):
+            raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {method!r}")
         system, method = system or self.system, method or self.method
         if system is None or method is None or self.state is None:
             missing = "system=" if system is None else "method=" if method is None else "a saved state"
@@ -300,7 +304,11 @@ class Trajectory:
             return self._read_from(0)
         unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
         fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
-        return {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
+        found = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
+        for n in before.keys() - after.keys():  # what only the system before a change had
+            later = np.full((len(after["xi"]), *before[n].shape[1:]), np.nan)
+            found[n] = np.concatenate([before[n], later])
+        return found
 
     @property
     def _bound(self) -> System:
@@ -444,6 +452,8 @@ class Trajectory:
         trajectory = cls(**files.read(path))
         if system is None:
             return trajectory
+        if not isinstance(system, System):
+            raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
         refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)

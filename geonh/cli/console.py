@@ -55,6 +55,14 @@ def one_line(text: str) -> str:
     return re.sub(r"\s*\n\s*", " ", text.strip())
 
 
+def words_of(error: BaseException) -> str:
+    """What an exception says, in one line; a user's own may not be able to."""
+    try:
+        return one_line(str(error))
+    except Exception:
+        return "(it cannot say what)"
+
+
 def wrong(message: str) -> NoReturn:
     """Say what is wrong with the user's words and leave with exit code 2."""
     err.print(f"[bold red]error:[/] {escape(message)}", highlight=False)

@@ -17,8 +17,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import equinox as eqx
+import numpy as np
 
-from geonh.cli.console import close, wrong
+from geonh.cli.console import close, value_text, words_of, wrong
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.netcdf import checked_path
@@ -83,12 +84,13 @@ def _run(path: Path) -> ModuleType:
     return module
 
 
-def _told(error: BaseException, path: Path) -> NoReturn:
+def _told(error: BaseException, path: Path, more: str = "") -> NoReturn:
     """What went wrong in a user's file, and in which line."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    frames, full = traceback.extract_tb(error.__traceback__), path.resolve()
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == full]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     where = f"{path}, line {line}" if line else str(path)
-    wrong(f"{where}: {type(error).__name__}: {error}")
+    wrong(f"{where}: {type(error).__name__}: {words_of(error)}{more}")
 
 
 def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:
@@ -103,7 +105,14 @@ def _setting(system: System) -> Callable[..., System]:
     def build(**parameters: Any) -> System:
         if not parameters:
             return system
-        new = {key: as_float64(value, key) for key, value in parameters.items()}
+        new = {key: as_float64(value, f"--set {key}") for key, value in parameters.items()}
+        for key, array in new.items():
+            own = _numbers(system.parameters[key])
+            if own is None:
+                kind = type(system.parameters[key]).__name__
+                wrong(f"--set {key}=…: {key} is a {kind}, not numbers: change it in the file")
+            if array.shape != own.shape:
+                wrong(f"--set {key}=…: {key} is of shape {list(own.shape)}, not {list(array.shape)}")
         new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
         return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **new})
 
@@ -116,16 +125,31 @@ def _setting(system: System) -> Callable[..., System]:
     return build
 
 
+def _numbers(value: Any) -> np.ndarray | None:
+    """A parameter as numbers, if it is some."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
 def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]:
     """A user's function, of which it is seen to that it returns a system."""
 
+    named = inspect.signature(function).parameters.items()
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    required = [key for key, p in named if p.default is p.empty and p.kind in kinds]
+
     def build(**parameters: Any) -> System:
+        missing = [key for key in required if key not in parameters]
+        if missing:
+            options = " ".join(f"--set {key}=…" for key in missing)
+            wrong(f"{path}: {name}() has no value for {', '.join(missing)}: give {options}")
         try:
             made = function(**parameters)
-        except (ValueError, TypeError):
-            raise
-        except Exception as error:
-            _told(error, path)
+        except (Exception, SystemExit) as error:
+            given = ", ".join(f"--set {key}={value_text(value)}" for key, value in parameters.items())
+            _told(error, path, f" (in {name}(), with {given})" if given else f" (in {name}())")
         if not isinstance(made, System):
             wrong(f"{path}: {name}() returned {type(made).__name__}, not a System")
         return made
@@ -143,10 +167,8 @@ def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
     value = getattr(module, key, None)
     try:
         return value(system) if callable(value) else value
-    except (ValueError, TypeError):
-        raise
-    except Exception as error:
-        _told(error, path)
+    except (Exception, SystemExit) as error:
+        _told(error, path, f" (in {key}())")
 
 
 def _number(module: ModuleType, key: str, default: Any, path: Path) -> Any:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
 import geonh as gn
-from geonh.cli.console import err, one_line, out, without_rounding, wrong
+from geonh.cli.console import err, one_line, out, without_rounding, words_of, wrong
 from geonh.cli.report import save, show_file, show_run
 from geonh.cli.words import (
     RETRACTIONS,
@@ -81,7 +83,7 @@ def run(
 ) -> None:
     """Integrate a system; print what it kept, save a NetCDF file and a figure."""
     entry = entry_of(name)
-    word = method or entry.method
+    word = entry.method if method is None else method
     integrator = integrator_of(word, rule=rule, retraction=retraction)
     for option, value in (("--steps", steps), ("--save-every", save_every)):
         _positive(option, value)
@@ -136,6 +138,9 @@ def resume(
     output: Annotated[
         str | None, typer.Option("--out", metavar="DIR|FILE.nc", help="Where to save; left out, the same file.")
     ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Go on with another system, or other parameters; the file tells.")
+    ] = False,
     checkpoint: Checkpoint = False,
     no_figure: NoFigure = False,
 ) -> None:
@@ -144,7 +149,9 @@ def resume(
     path = path_of(file, "FILE")
     before = _loaded(path)
     a = before.attributes
-    word = system or a["catalogue"]
+    word = a["catalogue"] if system is None else system
+    if system == "":
+        wrong("--system takes NAME or FILE.py:NAME, got ''")
     if not word:
         wrong(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
     _few_enough(int(before.k[-1]) + steps, before.save_every)
@@ -162,6 +169,7 @@ def resume(
             system=made,
             method=integrator,
             controls=entry.controls,
+            allow_changes=allow_changes,
             throw=False,
             progress=True,
             checkpoint=data if checkpoint else None,
@@ -197,13 +205,19 @@ def _few_enough(n_steps: int, save_every: int) -> None:
 
 def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
     """Offer a start that does, for one that breaks the constraints or is off the group."""
-    text = one_line(str(error))
+    text = words_of(error)
     if "does not satisfy the constraints" in text:
-        nearest = ",".join(f"{v:.12g}" for v in without_rounding(system.project(place, velocity)))
+        values = without_rounding(system.project(place, velocity))
+        if not np.all(np.isfinite(values)):
+            wrong(f"{text.split(';')[0]}, and no velocity is nearest: give another --xi0")
+        nearest = ",".join(f"{v:.12g}" for v in values)
         wrong(f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}")
     if "does not lie on" in text:
         with gn.float64():
-            nearest = ",".join(f"{v:.17g}" for v in system.group.to_vector(system.group.project(place)))
+            values = np.asarray(system.group.to_vector(system.group.project(place)))
+        if not np.all(np.isfinite(values)):
+            wrong(f"{text.split(';')[0]}, and no point is nearest: give another --g0")
+        nearest = ",".join(f"{v:.17g}" for v in values)
         wrong(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
 
 
@@ -217,9 +231,12 @@ def _carry_out(
             warnings.simplefilter("ignore", AlternationWarning)  # the table says it
             trajectory = act()
     except (ValueError, TypeError) as error:
-        wrong(one_line(str(error)))
+        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", words_of(error))
+        wrong(re.sub(r"begin a new run from .*solve\(.*\)", "begin a new run, with geonh run", text))
+    except SystemExit as error:
+        wrong(f"a function of the system ended the program: SystemExit: {words_of(error)}")
     except OSError as error:
-        wrong(f"{one_line(str(error))}; what was saved before is in {data}")
+        wrong(f"{words_of(error)}; what was saved before is in {data}")
     seconds = time.perf_counter() - began
     with Interrupts():  # not while it is saved
         save(trajectory, data, None)

@@ -49,7 +49,7 @@ def parameters_of(entry: Entry, assignments: Iterable[str]) -> dict[str, Any]:
             wrong(f"{entry.name} has no parameter {key!r}{hint}")
         if key in found:
             wrong(f"--set {key} is given twice")
-        found[key] = _value(text.strip(), key, entry.defaults.get(key))
+        found[key] = _value(text.strip(), f"--set {key}=…: {key}", entry.defaults.get(key))
     return found
 
 
@@ -141,7 +141,8 @@ def destination(text: str, name: str) -> tuple[Path, Path]:
         if picture.is_dir():
             wrong(f"--out {text}: {picture} is a directory")
     except (OSError, ValueError) as error:
-        wrong(f"--out {text} cannot be written: {getattr(error, 'strerror', None) or error}")
+        told = str(getattr(error, "strerror", None) or error)
+        wrong(f"--out {told}" if "cannot be written" in told else f"--out {text} cannot be written: {told}")
     return data, picture
 
 

@@ -39,6 +39,9 @@ dt, n_steps, method = 0.02, 30, "gni"
 """
 
 
+BODY = "import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n"
+
+
 def geonh(*words):
     said = CliRunner().invoke(app, list(words))
     assert said.exception is None or isinstance(said.exception, SystemExit), said.exception
@@ -92,10 +95,14 @@ def test_a_system_that_is_ready_takes_its_parameters_and_a_start_by_options(own,
         (":number", "number is neither a System nor a function"),
         (":broken", "line 17: NameError: name 'undefined' is not defined"),
         (":sleigh --set b=1", "sleigh has no parameter 'b'"),
-        (":sleigh --set a=1,2", "a takes 1 number, got 2"),
-        (":ready --set J=1,2", "J takes 3 numbers, got 2"),
+        (":sleigh --set a=1,2", "--set a=…: a takes 1 number, got 2"),
+        (":ready --set J=1,2", "--set J=…: J takes 3 numbers, got 2"),
         (":sleigh --g0=1,2", "--g0 (theta, x, y) takes 3 numbers, got 2"),
         (":ready --g0=1,0,0,0,1,0,0,0,1.01", "the nearest point that does: --g0="),
+        (":sleigh --set a=x", "--set a=…: a takes numbers separated by commas, got 'x'"),
+        (":ready --set J=1,0;0,1", "--set J=…: J is of shape [3], not [2, 2]"),
+        (":ready --g0=0,0,0,0,0,0,0,0,1e300", "give another --g0"),
+        (":sleigh --method=", "no method ''"),
         (":sleigh --xi0=1,2,3", "the nearest velocity that does: --xi0="),
     ],
 )
@@ -114,7 +121,11 @@ def test_a_wrong_word_about_an_own_system_is_told_in_a_line(own, tmp_path, words
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3())\n", "line 2: TypeError: System takes either metric="),
         ("def body():\n    return 5\n", "body() returned int, not a System"),
-        ("def body(a):\n    return 5\n", "missing 1 required positional argument"),
+        ("def body(a):\n    return 5\n", "body() has no value for a: give --set a=…"),
+        ("import sys\ndef body():\n    sys.exit(0)\n", "line 3: SystemExit: 0 (in body())"),
+        ("def body():\n    return len(5)\n", "line 2: TypeError: object of type 'int' has no len"),
+        (f"{BODY}def xi0(system):\n    raise SystemExit\n", "line 4: SystemExit: (in xi0())"),
+        (f"{BODY}class Mute(ValueError):\n    __str__ = None\ndef xi0(system):\n    raise Mute\n", "line 6: Mute: (it"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n", "has no start: give --xi0"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\ndt = 'a'\n", "dt must be a number"),
     ],
@@ -163,6 +174,25 @@ def test_resume_goes_on_to_the_same_bits_and_info_tells(tmp_path):
     said = geonh("resume", part, "--steps", "5", "--set", "m=2", "--no-figure")
     assert said.exit_code == 2
     assert "parameters: m = 1.0 there, 2.0 here" in said.output
+    assert "geonh resume --allow-changes goes on with it" in " ".join(said.output.split())
+    said = geonh("resume", part, "--steps", "5", "--set", "m=2", "--no-figure", "--allow-changes")
+    assert said.exit_code == 2
+    assert "begin a new run, with geonh run" in " ".join(said.output.split())
+
+
+def test_resume_goes_on_with_other_parameters_where_it_is_allowed(tmp_path):
+    file = str(tmp_path / "top.nc")
+    assert geonh("run", "heavy-top", "--steps", "5", "--no-figure", "--out", file).exit_code == 0
+    said = geonh("resume", file, "--steps", "5", "--set", "mgl=2.5", "--no-figure", "--allow-changes")
+    assert said.exit_code == 0, said.output
+    assert gn.Trajectory.load(file).attributes["parameters"]["mgl"] == 2.5
+
+
+def test_a_place_that_cannot_be_written_is_said_once(tmp_path):
+    os.mkfifo(tmp_path / "fifo.nc")
+    said = geonh("run", "suslov", "--steps", "3", "--out", str(tmp_path / "fifo.nc"))
+    assert said.exit_code == 2
+    assert said.output.count("cannot be written") == said.output.count("fifo.nc") == 1
 
 
 def test_resume_of_an_own_system_says_where_it_must_be_named(own, tmp_path):

@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -110,6 +111,21 @@ def test_a_function_that_differs_only_elsewhere_is_seen_in_its_trace(tmp_path):
         gn.resume(path, 5, system=elsewhere, method=run.method)
 
 
+def test_a_table_that_differs_only_elsewhere_is_seen_too(tmp_path):
+    """A table that a function closes over; also one inside of a jitted function."""
+
+    def system(table):
+        height = jax.jit(lambda s: jnp.interp(s, jnp.arange(4.0), table))
+        return family(potential=lambda x: height(x[1]))
+
+    flat, same, bent = np.zeros(4), np.array([0.0, 0.0, 0.0, 1e-300]), np.array([0.0, 0.0, 0.0, 1.0])
+    run = gn.solve(system(flat + bent[::-1]), **START, n_steps=5)
+    path = run.save(tmp_path / "run.nc")
+    gn.resume(path, 5, system=system(same + bent[::-1]), method=run.method)
+    with pytest.raises(ValueError, match="potential: written otherwise"):
+        gn.resume(path, 5, system=system(bent + bent[::-1]), method=run.method)
+
+
 def test_a_change_that_is_allowed_keeps_what_was_and_is_told_in_the_file(tmp_path):
     heavy = lambda mgl: gn.systems.heavy_top(mgl=mgl)  # noqa: E731
     entry = gn.systems.catalogue["heavy-top"]
@@ -129,6 +145,52 @@ def test_a_change_that_is_allowed_keeps_what_was_and_is_told_in_the_file(tmp_pat
     np.testing.assert_array_equal(in_memory.energy, after.energy)
     with pytest.raises(ValueError, match=r"allow_changes: .'mass'. can not be allowed"):
         gn.resume(path, 5, system=heavy(2.0), method=run.method, allow_changes="mass")
+
+
+def test_other_first_integrals_are_refused_and_nothing_is_dropped(tmp_path):
+    def system(**integrals):
+        made = {name.replace("_", "/"): gn.mechanics.FirstIntegral(f) for name, f in integrals.items()}
+        forms = gn.Distribution([[0.0, 0.0, 1.0]])
+        return gn.System(SE2(), metric=np.eye(3), distribution=forms, base="point", first_integrals=made)
+
+    first, second = (lambda g, xi, p, parameters, i=i: p[i] * xi[i] for i in (0, 1))
+    run = gn.solve(system(a_b=first, c=second), **START, n_steps=5)
+    path = run.save(tmp_path / "run.nc")
+    assert_same(gn.resume(path, 5, system=system(a_b=first, c=second), method=run.method), gn.resume(run, 5))
+    for other, words in (
+        (system(a_b=first), "first_integrals: c given there, not here"),
+        (system(a_b=first, c=second, d=second), "first_integrals: d given here, not there"),
+        (system(a_b=first, c=first), "first_integrals: c .* there, .* here, at node"),
+    ):
+        for start in (run, path):
+            with pytest.raises(ValueError, match=words):
+                gn.resume(start, 5, system=other, method=run.method)
+    for start in (run, path):
+        after = gn.resume(start, 5, system=system(a_b=first), method=run.method, allow_changes="first_integrals")
+        np.testing.assert_array_equal(after.integrals["c"], [*run.integrals["c"], *[np.nan] * 5])
+        assert np.all(np.isfinite(after.integrals["a/b"]))
+        back = gn.Trajectory.load(after.save(tmp_path / "after.nc"))
+        np.testing.assert_array_equal(back.integrals["c"], after.integrals["c"])
+        assert len(gn.resume(tmp_path / "after.nc", 5, system=system(a_b=first), method=run.method)) == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"system": "p"}, "system must be a geonh System, got 'p'"),
+        ({"method": 5}, "method must be an integrator .*, got 5"),
+        ({"allow_changes": 5}, "allow_changes must be True, False, or names of .*, got 5"),
+        ({"allow_changes": None}, "allow_changes must be True, False, or names of .*, got None"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_name(run_of_family, options, words):
+    run, path = run_of_family
+    for start in (run, path):
+        with pytest.raises(TypeError, match=words):
+            gn.resume(start, 5, **({"system": family(), "method": run.method} | options))
+    if "system" in options:
+        with pytest.raises(TypeError, match=words):
+            gn.Trajectory.load(path, **options)
 
 
 def test_a_change_that_breaks_the_constraints_at_the_last_node_is_refused(run_of_family):
@@ -155,6 +217,19 @@ def test_controls_are_those_of_the_whole_run(tmp_path):
         gn.resume(path, 20, controls=values + 1, **same)
     assert_same(gn.resume(path, 20, controls=values, **same), whole)
     assert_same(gn.resume(run, 20, controls=values), whole)
+    values[7] += 1  # no node that is compared
+    for start in (run, path):
+        with pytest.raises(ValueError, match="controls: other values in rows that the run went by"):
+            gn.resume(start, 20, controls=values, **same)
+
+
+def test_a_table_of_controls_that_differs_only_later_is_seen():
+    def controls(table):
+        return lambda t: jnp.interp(t, jnp.arange(3.0), table) * jnp.ones(3)
+
+    run = gn.solve(driven(), gn.GNI(), xi0=np.zeros(3), dt=0.01, n_steps=5, controls=controls(np.ones(3)))
+    with pytest.raises(ValueError, match="controls: written otherwise"):
+        gn.resume(run, 5, controls=controls(np.array([1.0, 1.0, 2.0])))
 
 
 def test_a_drifted_baseline_goes_on(tmp_path):
@@ -184,6 +259,18 @@ def test_a_callback_that_raises_leaves_the_trajectory_on_its_error(tmp_path):
     again = gn.solve(chaplygin_sleigh(), **START, n_steps=int(kept.k[-1]))
     np.testing.assert_array_equal(kept.g_vector[-1], again.g_vector[-1])
     assert "what was computed up to there" in str(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, LookupError])
+def test_whatever_a_callback_raises_the_checkpoint_is_written(tmp_path, kind):
+    def stop(done, total):
+        raise kind
+
+    with pytest.raises(kind) as caught:
+        gn.solve(chaplygin_sleigh(), **START, n_steps=10**6, progress=stop, checkpoint=tmp_path / "run.nc")
+    kept, saved = caught.value.trajectory, gn.Trajectory.load(tmp_path / "run.nc")
+    assert len(kept) > 1
+    assert_same(kept, saved)
 
 
 def test_a_warning_made_an_error_keeps_the_trajectory():
@@ -253,7 +340,7 @@ def test_checkpoints_come_between_saved_nodes_and_go_on_to_the_same_bits(tmp_pat
 
     with pytest.raises(LookupError):
         gn.solve(chaplygin_sleigh(), **START, n_steps=n, save_every=n, checkpoint=path, progress=look)
-    partial = seen[-1]
+    partial = gn.Trajectory.load(path)
     assert len(partial) == 2
     assert 0 < partial.k[-1] < n
     rest = gn.resume(path, 2 * int(partial.k[-1]) - int(partial.k[-1]), system=chaplygin_sleigh(), method="projected")
