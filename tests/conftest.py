@@ -1,5 +1,7 @@
 import contextlib
 import os
+import signal
+import threading
 from pathlib import Path
 
 # Before JAX is imported. XLA is the reference here, and its optimiser would be most of the time.
@@ -10,6 +12,9 @@ import pytest
 
 
 def pytest_configure(config):
+    # A shell that starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "user_precision: run with the precision of JAX as a user has it, float32")
 
 
