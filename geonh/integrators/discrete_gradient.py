@@ -169,7 +169,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
         n, action = system.group.dim, system.action
-        zeta, w = z[:n], z[:n] * (1 / h)
+        zeta, w = z[:n], z[:n] / h
         if self.gradient == "itoh-abe":
             N = normals(system, x)
             start, kappa = reduced_momentum(system, x, p, N)
