@@ -20,7 +20,6 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from geonh.integrators.node import Clock
-from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
@@ -144,12 +143,8 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
     if clock is not None and system.forces is not None:
         found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
     for name, integral in system.first_integrals.items():
-        found[INTEGRAL + name] = partial(_integral, system, integral, g, xi)
+        found[INTEGRAL + name] = partial(integral.along, system, g, xi)
     return found
-
-
-def _integral(system: System, integral: FirstIntegral, g: Any, xi: Any) -> Any:
-    return integral.function(g, xi, system.momentum(system.action.at(g), xi), system.parameters)
 
 
 def _values(tree: tuple, node: tuple) -> dict[str, Any]:

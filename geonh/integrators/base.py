@@ -214,9 +214,14 @@ def refuse(method: Any, system: System) -> None:
     """Raise TypeError if ``method`` is no method or ``system`` no system, ValueError if they do not fit."""
     if not isinstance(system, System):
         raise TypeError(f"system must be a geonh System, got {system!r}")
-    if not isinstance(method, Integrator):
-        raise TypeError(f"method must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
+    require_method(method)
     method.refuse(system)
+
+
+def require_method(method: Any, name: str = "method") -> None:
+    """Raise TypeError if ``method`` is no method."""
+    if not isinstance(method, Integrator):
+        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
 
 
 __all__ = [

@@ -34,6 +34,7 @@ from geonh.integrators.base import (
     State,
     Warm,
     no_inverse,
+    require_method,
 )
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
@@ -264,7 +265,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     ValueError, TypeError
         For an unknown name, or fractions that do not sum to one or vanish, or what is no method.
     """
-    _require_method(method)
+    require_method(method, "a method")
     if method.holds is NextStep:
         raise ValueError(f"{type(method).__name__} holds the next step at a node: it cannot be composed")
     if order is not None:
@@ -282,11 +283,6 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     if order is None:
         order = _order(method, fractions)
     return Composition((method,), (0,) * len(fractions), fractions, order)
-
-
-def _require_method(method: Any) -> None:
-    if not isinstance(method, Integrator):
-        raise TypeError(f"a method must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
 
 
 def _refuse_memory(method: Integrator, what: str) -> None:
@@ -308,7 +304,7 @@ def same(a: Integrator, b: Integrator) -> bool:
 def pair(a: Integrator, b: Integrator) -> Composition:
     """``a @ b``, a ∘ b at half steps: b over half a step, then a over the other half."""
     for method in (a, b):
-        _require_method(method)
+        require_method(method, "a method")
         _refuse_memory(method, "cannot be composed with another method")
     if a.guarantees.node != b.guarantees.node:
         kinds = " and ".join(f"that of {type(m).__name__} is {m.guarantees.node!r}" for m in (a, b))

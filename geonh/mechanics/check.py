@@ -194,8 +194,7 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
         for name, integral in system.first_integrals.items():
 
             def value(g: Any, xi: Any, integral: Any = integral) -> Any:
-                momentum = system.momentum(system.action.at(g), xi)
-                return jnp.asarray(integral.function(g, xi, momentum, system.parameters))
+                return jnp.asarray(integral.along(system, g, xi))
 
             size, rate = jax.jvp(value, (g, xi), (g_dot, xi_dot))
             out[f"integral:{name}"] = rate / (1.0 + jnp.max(jnp.abs(size)) + p @ p)

@@ -47,6 +47,10 @@ class FirstIntegral(eqx.Module):
     note: str = eqx.field(static=True, default="")
     momentum: str = eqx.field(static=True, default="average")
 
+    def along(self, system: LagrangianSystem, g: Point, xi: Array) -> Any:
+        """Its value on the continuous motion, where p = ∂ℓ/∂ξ."""
+        return self.function(g, xi, system.momentum(system.action.at(g), xi), system.parameters)
+
 
 class LagrangianSystem(Precise):
     """Lagrangian, distribution and forces over a base: ``System`` says how they are given."""
