@@ -16,7 +16,7 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
-from geonh.numerics.dependence import depends
+from geonh.numerics.dependence import is_affine
 from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
 
@@ -127,11 +127,11 @@ class System(LagrangianSystem):
         return check_system(self, **options)
 
     def _is_quadratic(self) -> bool:
-        """Whether the traced Hessian of ℓ in ξ does not use ξ, at a point of shapes alone."""
+        """Whether ∂ℓ/∂ξ is seen to be affine in ξ, in its trace at a point of shapes alone."""
         with float64():
             x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
             v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
-            return not depends(lambda v, x: jax.hessian(lambda v: self.lagrangian(x, v))(v), v, x)
+            return is_affine(lambda v, x: jax.grad(lambda v: self.lagrangian(x, v))(v), v, x)
 
     def _check_shapes(self) -> None:
         """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""
