@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jax import Array
 
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import computed
 from geonh.numerics.dependence import depends
 from geonh.numerics.precision import float64
 
@@ -45,7 +44,7 @@ def may_alternate(trajectory: Trajectory) -> bool:
     with float64():
         if depends(system.mass_matrix, system.action.at(origin)):
             return True
-    inverse = np.linalg.inv(mapped(_mass_matrix, system, jax.tree.map(lambda a: np.asarray(a)[None], origin))[0])
+    inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
     half = (trajectory.p_minus - trajectory.p_plus) / 2
     if trajectory.save_every == 1 and len(trajectory) > 2:
         half = (half[2:] - 2 * half[1:-1] + half[:-2]) / 4  # what alternates stays, what is smooth goes

@@ -25,9 +25,11 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
 from geonh.groups.base import Point
 from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault
+from geonh.numerics.compiled import computed
 from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, solve_spd
 from geonh.numerics.newton import Newton
-from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
+from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced
+from geonh.numerics.tracing import traced_once
 
 
 class FirstIntegral(eqx.Module):
@@ -106,6 +108,7 @@ class LagrangianSystem(Precise):
             return -self.lagrangian(x, jnp.zeros(self.group.dim))
         return jnp.zeros(()) if self.potential is None else self.potential(x, self.parameters)
 
+    @traced_once
     def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
         """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where none is given."""
         if self.metric is not None:
@@ -113,6 +116,7 @@ class LagrangianSystem(Precise):
         at = jnp.zeros(self.group.dim) if xi is None or self.is_quadratic else xi
         return jax.hessian(lambda v: self.lagrangian(x, v))(at)
 
+    @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:
         """Legendre transform p = ∂ℓ/∂ξ, shape=[n]."""
         if self.metric is not None:
@@ -187,6 +191,7 @@ class LagrangianSystem(Precise):
             return jnp.zeros(self.group.dim)
         return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
 
+    @traced_once
     def orthonormal_forms(self, x: Any) -> OrthonormalForms:
         """The constraint with forms that are orthonormal for M⁻¹."""
         return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
@@ -218,14 +223,14 @@ class LagrangianSystem(Precise):
         ValueError
             If there is none: dependent constraints, or a metric that is not positive definite there.
         """
-        x = self.action.at(self.point(g0))
-        xi = jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,)))
-        M, rows = self.mass_matrix(x, xi), self.rows(x)
-        if not is_traced(M, rows):
-            fault = metric_fault(self, np.asarray(M), "at g0") or rank_fault(self.name, np.asarray(rows), "at g0")
-            if fault:
-                raise ValueError(fault)
-        return self.projected_velocity(x, xi)
+        g, xi = self.point(g0), as_float64(xi0, "xi0", (self.group.dim,))
+        if is_traced(self, g, xi):
+            return self.projected_velocity(self.action.at(g), xi)
+        M, rows, projected = computed(_projection, self, (g, xi))
+        fault = metric_fault(self, M, "at g0") or rank_fault(self.name, rows, "at g0")
+        if fault:
+            raise ValueError(fault)
+        return projected
 
     def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
         """A group element from what a user writes: a point, nested lists, or None for the identity.
@@ -247,13 +252,22 @@ class LagrangianSystem(Precise):
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            with float64(), jax.ensure_compile_time_eval():
-                gap = float(self.group_defect(point))
+            gap = float(computed(_group_defect, self.group, point))
             if not gap <= OFF_GROUP:
                 raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
-        apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), self.group.project(point), point)
-        return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+        return _group_defect(self.group, point)
+
+
+def _group_defect(group: Any, point: Point) -> Array:
+    apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), group.project(point), point)
+    return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+
+
+def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:
+    """Mass matrix, rows, and the velocity that satisfies the constraints."""
+    x, xi = system.action.at(node[0]), node[1]
+    return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)

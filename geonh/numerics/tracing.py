@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+import equinox as eqx
+import equinox.internal as eqxi
 import jax
 import numpy as np
 
@@ -28,6 +31,24 @@ def is_forward_only() -> bool:
 def once(function: Function) -> Function:
     """The function, traced a single time in such a program however often it is called."""
     return cast(Function, jax.jit(function)) if is_forward_only() else function
+
+
+def traced_once(method: Function) -> Function:
+    """Decorate a method of an equinox module that is costly to trace: in such a program one trace serves all calls."""
+
+    @functools.wraps(method)
+    def wrapper(*args: Any) -> Any:
+        if not is_forward_only():
+            return method(*args)
+        arrays, static = eqxi.hashable_partition(args, eqx.is_array)
+        return _evaluated(method, static, arrays)
+
+    return cast(Function, wrapper)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _evaluated(method: Callable, static: Any, arrays: Any) -> Any:
+    return method(*eqxi.hashable_combine(arrays, static))
 
 
 def called(function: Callable, *args: Any) -> Any:

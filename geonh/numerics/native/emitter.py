@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from geonh.numerics import jacobian
 from geonh.numerics.dependence import CALLS, called_jaxpr
 from geonh.numerics.native import branches, derivatives, indexing, linalg, loops, moves
 from geonh.numerics.native.arithmetic import Arithmetic
@@ -77,12 +78,12 @@ class Emitter(Arithmetic):
         name = eqn.primitive.name
         if name in ELEMENTWISE:
             return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+        if name in CALLS or eqn.primitive is jacobian.primitive:
+            return self._once(eqn, inputs)
         if eqn.primitive in _OWN:
             return _OWN[eqn.primitive](self, eqn, inputs)
         if name in _RULES:
             return _RULES[name](self, eqn, inputs)
-        if name in CALLS:
-            return self._call(eqn, inputs)
         raise NotLowered(f"the operation {name}")
 
     def elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
@@ -111,6 +112,22 @@ class Emitter(Arithmetic):
         return out
 
     # calls
+
+    def _once(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        """What evaluates a jaxpr is not written again for the same arguments."""
+        write = _OWN.get(eqn.primitive, Emitter._call)
+        jaxpr = called_jaxpr(eqn)
+        key: list[Any] = [id(jaxpr), eqn.primitive]
+        for value in inputs:
+            if isinstance(value, Memory):
+                return write(self, eqn, inputs)
+            key += [x if isinstance(x, str) else (type(x), repr(x)) for x in value.ravel().tolist()]
+        found = self.function.known.get(tuple(key))
+        if found is None:
+            self._seen.append(jaxpr)
+            found = write(self, eqn, inputs)
+            self.remember(tuple(key), found)
+        return found
 
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         inner = called_jaxpr(eqn)
