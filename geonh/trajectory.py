@@ -389,8 +389,10 @@ class Trajectory:
             For times outside the span.
         """
         times = np.atleast_1d(as_float64(times, "times"))
+        if times.ndim > 1:
+            raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         low, high = sorted((self.t[0], self.t[-1]))
-        if times.min() < low - 1e-12 * (1 + abs(low)) or times.max() > high + 1e-12 * (1 + abs(high)):
+        if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
             raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))

@@ -156,9 +156,13 @@ class LagrangianSystem(Precise):
         except (TypeError, ValueError) as error:
             if u is None and "None" in str(error) and not str(error).startswith("forces returned None"):
                 raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
-            raise
+            if u is None:
+                raise
+            raise type(error)(f"{error}{_driven(u)}") from error.__cause__
         if value.shape != (n,):
-            raise ValueError(f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}")
+            raise ValueError(
+                f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}{_driven(u)}"
+            )
         return value
 
     def annihilator(self, x: Any) -> Array:
@@ -257,3 +261,8 @@ class LagrangianSystem(Precise):
         """Largest distance of an entry of a point from the nearest group element, scalar."""
         apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), self.group.project(point), point)
         return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+
+
+def _driven(u: Any) -> str:
+    """What to say of controls where forces fail: their shape may be the cause."""
+    return "" if u is None else f"; controls= gives u, of shape {list(jnp.shape(u))}: is that what forces takes?"
