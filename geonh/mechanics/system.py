@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -17,7 +18,7 @@ from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import depends
-from geonh.numerics.inspection import inspected
+from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
 
 LONGEST = 80
@@ -138,6 +139,7 @@ class System(LagrangianSystem):
         n = self.group.dim
         x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
         vector = jax.ShapeDtypeStruct((n,), np.float64)
+        by_data = []
 
         def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
             with float64():
@@ -147,7 +149,7 @@ class System(LagrangianSystem):
                     absent = "; with base='point' x is ()" if x == () else ""
                     kind = TypeError if isinstance(error, TypeError) else ValueError
                     raise kind(f"{error}{absent}") from error.__cause__
-            inspected(name, closed)
+            by_data.extend([name] if inspected(name, closed) else [])
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
                 wanted = " or ".join(str(["k" if b is None else b for b in s]).replace("'", "") for s in shapes)
@@ -169,6 +171,25 @@ class System(LagrangianSystem):
         if self.distribution is not None:
             self._check_distribution(expect, x, n)
         self._check_integrals()
+        self._make_careful(by_data)
+
+    def _make_careful(self, names: list[str]) -> None:
+        """Make functions nan where an index that depends on data is out of range: those named, and the forces."""
+
+        def made(owner: Any, where: Callable) -> Any:
+            return eqx.tree_at(where, owner, careful(where(owner)))
+
+        if self.forces is not None:  # of which too little is known here
+            self.forces = careful(self.forces)
+        for name in names:
+            if name == "lagrangian":
+                self.lagrangian_function = made(self.lagrangian_function, lambda function: function)
+            elif name == "metric":
+                self.metric = made(self.metric, lambda metric: metric.field.function)
+            elif name == "potential":
+                self.potential = made(self.potential, lambda potential: potential.function)
+            else:
+                self.distribution = made(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
         """Say which first integral is none, or cannot be evaluated at the identity."""

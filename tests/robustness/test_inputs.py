@@ -184,6 +184,49 @@ def test_indices_that_are_right_are_let_pass():
     assert run(made(potential=potential)).success
 
 
+TABLE = np.linspace(0.0, 1.0, 11) ** 2
+
+
+def looked_up(x):
+    """A table over [0, 1], by an index that depends on data."""
+    i, part = jnp.floor(10 * x[0]).astype(int), (10 * x[0]) % 1.0
+    return jnp.asarray(TABLE)[i] * (1 - part) + jnp.asarray(TABLE)[i + 1] * part
+
+
+LOOKED_UP = {
+    "forces": {"forces": lambda t, x, v, u: jnp.stack([looked_up(x), x[1], x[2]])},
+    "metric": {"metric": lambda x: jnp.diag(jnp.stack([1 + looked_up(x), 1.0 + 0 * x[1], 1.0 + 0 * x[2]]))},
+    "forms": {"distribution": gn.Distribution(lambda x: [[0.0, -0.1 * looked_up(x), 1.0]])},
+    "potential": {"potential": lambda x: -looked_up(x)},
+    "lagrangian": {"metric": None, "lagrangian": lambda x, v: 0.5 * v @ v + looked_up(x)},
+}
+
+
+@pytest.mark.parametrize("ingredients", LOOKED_UP.values(), ids=LOOKED_UP)
+@pytest.mark.parametrize("call", [run, pytest.param(integrated, marks=pytest.mark.slow)])
+def test_an_index_that_leaves_its_array_on_the_way_stops_the_run(call, ingredients):
+    """JAX reads the last entry for ever. Inside its range a table is read as it is."""
+    system = made(**ingredients)
+    start = {"g0": [0.35, 0.0, 0.0], "xi0": [0.5, 0.0, 0.0], "dt": 0.1}
+    made_run = call(system, n_steps=60, **start, **({"throw": False} if call is run else {}))
+    assert np.asarray(made_run.status).ravel()[-1] != 0
+    x = np.asarray(made_run.g)
+    assert 0.85 < x[-1, 0] < 1.05
+    assert np.all(np.isfinite(x))
+
+
+def test_a_loop_too_long_to_walk_is_watched():
+    looped = lambda x: jax.lax.fori_loop(0, 80, lambda i, s: s + jnp.ones(70)[i] * x[0], 0.0)  # noqa: E731
+    refused(lambda: run(made(potential=looped)), ValueError, "potential of system is not finite at g0")
+
+
+@pytest.mark.parametrize("call", [run, integrated])
+@pytest.mark.parametrize("controls", [np.ones((4, 3)), lambda t: jnp.ones(3)], ids=["array", "function"])
+def test_controls_that_forces_do_not_use(call, controls):
+    system = made(forces=lambda t, x, v, u: -v)
+    refused(lambda: call(system, controls=controls), ValueError, "controls are given, but the forces of system do not")
+
+
 FORCES = {
     "scalar": (
         lambda t, x, v, u: 1.0,
