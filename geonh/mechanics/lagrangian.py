@@ -154,7 +154,11 @@ class LagrangianSystem(Precise):
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
         except (TypeError, ValueError) as error:
-            if u is None and "None" in str(error) and not str(error).startswith("forces returned None"):
+            if (
+                u is None
+                and "None" in str(error.__cause__ or error)
+                and not str(error).startswith("forces returned None")
+            ):
                 raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
             if u is None:
                 raise

@@ -42,6 +42,13 @@ dt, n_steps, method = 0.02, 30, "gni"
 BODY = "import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n"
 
 
+DRIVEN = """import geonh as gn
+def force(*args): return push(*args)
+def body(): return gn.System(gn.groups.SO3(), metric=[1.,2,3], forces=lambda t, x, v, u: force(t, x, v, u))
+xi0 = [1.0, 0, 0]
+"""
+
+
 def geonh(*words):
     said = CliRunner().invoke(app, list(words))
     assert said.exception is None or isinstance(said.exception, SystemExit), said.exception
@@ -128,6 +135,11 @@ def test_a_wrong_word_about_an_own_system_is_told_in_a_line(own, tmp_path, words
         (f"{BODY}class Mute(ValueError):\n    __str__ = None\ndef xi0(system):\n    raise Mute\n", "line 6: Mute: (it"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n", "has no start: give --xi0"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\ndt = 'a'\n", "dt must be a number"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return [1, 2, 3][7]\n", "line 6: forces could not be evaluated"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    raise RuntimeError('no')\n", "line 6: forces could not be evaluated"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return later(v)\n", "line 6: forces could not be evaluated"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return v if v[0] > 0 else -v\n", "line 6: forces asks for the number"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return u + v\ncontrols = lambda t: oops\n", "line 7: controls could"),
     ],
 )
 def test_what_is_wrong_in_a_users_file_is_told_with_its_line(tmp_path, text, answer):
