@@ -251,16 +251,20 @@ def _carry_out(
     except SystemExit as error:
         wrong(f"a function of the system ended the program: SystemExit: {words_of(error)}")
     seconds = time.perf_counter() - began
+    interrupted = trajectory.status is gn.integrators.Result.INTERRUPTED
+    if interrupted and trajectory.k[-1] == 0:
+        err.print("[bold red]interrupted[/] before the first step; there is nothing to save", highlight=False)
+        raise typer.Exit(130)
     with Interrupts():  # not while it is saved
         save(trajectory, data, None)
     if told:
         out.print(told, highlight=False)
     show_run(trajectory, integrator, seconds)
     out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
-    if picture is not None:
+    if picture is not None and not interrupted:  # who ends it does not wait for one
         save(trajectory, None, picture)
         out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
-    if trajectory.status is gn.integrators.Result.INTERRUPTED:
+    if interrupted:
         err.print(
             f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved. To go on: "
             f"geonh resume {escape(str(data))} --steps N",
