@@ -102,6 +102,7 @@ class Trajectory:
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
             "point_is_tuple": isinstance(group.identity(), tuple),
+            "units": dict(system.units),
             "engine": "",
             "changes": [],
             "geonh_version": __version__,
@@ -409,11 +410,11 @@ class Trajectory:
         return self._bound.group.to_geomstats(self.g)
 
     def to_xarray(self) -> xr.Dataset:
-        """All arrays, labelled by time and component names."""
+        """All arrays, labelled by time and component names, with units where they are known."""
         return tables.dataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per node, one column per named component."""
+        """One row per node, one column per named component; units, where known, in ``attrs["units"]`` by column."""
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:

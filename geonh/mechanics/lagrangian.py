@@ -69,6 +69,7 @@ class LagrangianSystem(Precise):
     is_quadratic: bool = eqx.field(static=True)
     """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
+    units: tuple[tuple[str, str], ...] = eqx.field(static=True)
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"

@@ -20,9 +20,12 @@ from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import depends
 from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
+from geonh.units import declared_units
 
 LONGEST = 80
 """Bytes of the name of a first integral."""
+RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternation", "step")
+"""Columns of every table."""
 
 
 class System(LagrangianSystem):
@@ -52,6 +55,9 @@ class System(LagrangianSystem):
         Quantities that the motion keeps besides the energy.
     name : str
         What tables and files call it.
+    units : mapping of str to str, optional
+        Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
+        "energy". When left out, time is in s, energy in J, angles in rad, and what has no unit by these has none.
 
     Raises
     ------
@@ -76,6 +82,7 @@ class System(LagrangianSystem):
         base: str | Sequence[str] | Action = "group",
         first_integrals: Mapping[str, FirstIntegral] | None = None,
         name: str = "system",
+        units: Mapping[str, str] | None = None,
     ):
         self.group = as_group(space)
         self.action = make_action(self.group, base)
@@ -108,6 +115,7 @@ class System(LagrangianSystem):
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
         self.name = name
+        self.units = declared_units(units, self._names())
         self.is_quadratic = True
         if not is_traced(self):
             self._check_shapes()
@@ -126,6 +134,17 @@ class System(LagrangianSystem):
     def check(self, **options: Any) -> Report:
         """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
         return check_system(self, **options)
+
+    def _names(self) -> list[str]:
+        """Names that may have a unit; ValueError for a coordinate that is called as another, or as another column."""
+        own = [*self.group.point_names, *self.group.velocity_names]
+        for name in own:
+            if own.count(name) > 1 or name in RESERVED:
+                raise ValueError(
+                    f"the name {name!r} is used twice: coordinates ({', '.join(self.group.point_names)}), velocities "
+                    f"({', '.join(self.group.velocity_names)}) and {', '.join(RESERVED)} must differ"
+                )
+        return [*own, *self.first_integrals, "time", "energy"]
 
     def _is_quadratic(self) -> bool:
         """Whether the traced Hessian of ℓ in ξ does not use ξ, at a point of shapes alone."""
