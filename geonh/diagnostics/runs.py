@@ -13,7 +13,7 @@ import scipy
 
 from geonh.geometry.field import evaluated
 from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.precision import as_float64, float64
+from geonh.numerics.precision import as_float64, float64, one_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,8 +167,7 @@ def poincare_section(
     TypeError
         For a surface that is no function of (g, ξ) in jax.numpy.
     """
-    if direction not in (-1, 0, 1):
-        raise ValueError(f"direction must be -1, 0 or 1, got {direction!r}")
+    one_of(direction, "direction", (-1, 0, 1))
     function = _inspected(surface, trajectory)
     with float64():
         s = np.asarray(jax.jit(jax.vmap(function))(trajectory.g, trajectory.xi))

@@ -131,7 +131,7 @@ class ShapeBase(Action):
         if not names:
             known = f"; its coordinates are {list(additive)}" if additive else f"; {group} has none"
             raise ValueError(f"base of coordinates needs at least one, of a factor Rⁿ or Tⁿ{known}")
-        unknown = [name for name in names if name not in additive]
+        unknown = [name for name in names if not isinstance(name, str) or name not in additive]
         if unknown:
             raise ValueError(f"base: {unknown} are not coordinates of additive factors; those are {list(additive)}")
         twice = sorted({name for name in names if names.count(name) > 1})

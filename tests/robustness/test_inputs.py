@@ -290,6 +290,16 @@ OPTIONS = {
     "newton of shake": (lambda: SHAKE(newton=5), TypeError, "newton must be a Newton"),
     "coefficients": (lambda: gn.compose(Gauss(1), [np.nan] * 3), ValueError, "coefficients has entries that are not"),
     "order": (lambda: gn.compose(Gauss(1), "yoshida4", order=-3), ValueError, "order must be a positive integer"),
+    "newton 0": (lambda: gn.GNI(newton=0), TypeError, "newton must be a Newton.*got 0"),
+    "newton an array": (lambda: Gauss(newton=np.ones(3)), TypeError, "newton must be a Newton"),
+    "names": (lambda: Translations(2, names=5), TypeError, "names must be a list of texts, got 5"),
+    "lists in base": (lambda: made(base=[["x"]]), ValueError, "are not coordinates of additive factors"),
+    "direction": (
+        lambda: gn.diagnostics.poincare_section(run(), lambda g, xi: g[0], direction=np.ones(2)),
+        ValueError,
+        "direction must be one of",
+    ),
+    "changes": (lambda: gn.resume(run(), 2, allow_changes=np.ones(2)), TypeError, "allow_changes must be True, False"),
     "no method": (lambda: gn.compose("gni", "yoshida4"), TypeError, "a method must be an integrator such as"),
     "stages": (lambda: Gauss(10**400), ValueError, "stages must be one of"),
     "true stages": (lambda: Gauss(True), ValueError, "stages must be one of"),
@@ -344,6 +354,13 @@ OPTIONS = {
 @pytest.mark.parametrize(("call", "error", "words"), OPTIONS.values(), ids=OPTIONS)
 def test_options(call, error, words):
     refused(call, error, words)
+
+
+@pytest.mark.parametrize("value", [10**400, 1j, "1", True, [1, "a"], None], ids=str)
+def test_parameters_of_the_catalogue_are_numbers(value):
+    for entry in gn.systems.catalogue.values():
+        for name in entry.parameters:
+            refused(lambda make=entry.system, name=name: make(**{name: value}), (TypeError, ValueError), name)
 
 
 @pytest.mark.user_precision
