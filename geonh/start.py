@@ -17,6 +17,7 @@ from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts, facts, start_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
+from geonh.numerics.dependence import depends
 from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import as_count, as_float64, float64, is_traced
 
@@ -130,6 +131,11 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
 
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), (g, xi))
         inspected("forces", jax.make_jaxpr(force)(0.0, *shapes))
+        if clock.controls is None:
+            return
+        u = jax.eval_shape(clock.control, 0)
+        if not depends(lambda u, g, xi: system.force(jnp.zeros(()), system.action.at(g), xi, u), u, *shapes):
+            raise ValueError(f"controls are given, but the forces of {system.name} do not use u: leave controls out")
 
 
 def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts) -> None:

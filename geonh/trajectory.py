@@ -102,6 +102,7 @@ class Trajectory:
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
             "point_is_tuple": isinstance(group.identity(), tuple),
+            "units": dict(system.units),
             "engine": "",
             "changes": [],
             "geonh_version": __version__,
@@ -389,8 +390,10 @@ class Trajectory:
             For times outside the span.
         """
         times = np.atleast_1d(as_float64(times, "times"))
+        if times.ndim > 1:
+            raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         low, high = sorted((self.t[0], self.t[-1]))
-        if times.min() < low - 1e-12 * (1 + abs(low)) or times.max() > high + 1e-12 * (1 + abs(high)):
+        if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
             raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
@@ -407,11 +410,11 @@ class Trajectory:
         return self._bound.group.to_geomstats(self.g)
 
     def to_xarray(self) -> xr.Dataset:
-        """All arrays, labelled by time and component names."""
+        """All arrays, labelled by time and component names, with units where they are known."""
         return tables.dataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per node, one column per named component."""
+        """One row per node, one column per named component; units, where known, in ``attrs["units"]`` by column."""
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ import jax
 import numpy as np
 import scipy
 
-from geonh.numerics.precision import as_float64, float64
+from geonh.geometry.field import evaluated
+from geonh.numerics.inspection import careful, inspected
+from geonh.numerics.precision import as_float64, float64, one_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,14 +163,16 @@ def poincare_section(
     Raises
     ------
     ValueError
-        For a direction other than −1, 0, 1, or a surface that is not scalar.
+        For a direction other than −1, 0, 1, or a surface that is not scalar, or reads what is not there.
+    TypeError
+        For a surface that is no function of (g, ξ) in jax.numpy.
     """
-    if direction not in (-1, 0, 1):
-        raise ValueError(f"direction must be -1, 0 or 1, got {direction!r}")
+    one_of(direction, "direction", (-1, 0, 1))
+    function = _inspected(surface, trajectory)
     with float64():
-        s = np.asarray(jax.jit(jax.vmap(surface))(trajectory.g, trajectory.xi))
-        if s.ndim != 1:
-            raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {s.shape[1:]}")
+        s = np.asarray(jax.jit(jax.vmap(function))(trajectory.g, trajectory.xi))
+    if not np.all(np.isfinite(s)):
+        raise ValueError(f"surface(g, ξ) is not finite at t = {trajectory.t[np.argmin(np.isfinite(s))]:g} s")
     up, down = (s[:-1] < 0) & (s[1:] >= 0), (s[:-1] > 0) & (s[1:] <= 0)
     crossing = up if direction == 1 else down if direction == -1 else up | down
     times = []
@@ -177,7 +182,7 @@ def poincare_section(
         def along(t: float) -> float:
             g, xi = trajectory.interpolate([t])
             with float64():
-                return float(surface(jax.tree.map(lambda a: a[0], g), xi[0]))
+                return float(function(jax.tree.map(lambda a: a[0], g), xi[0]))
 
         times.append(
             ends[1] if s[i + 1] == 0 else scipy.optimize.brentq(along, *ends, xtol=1e-13 * max(1.0, abs(ends[1])))
@@ -190,3 +195,25 @@ def poincare_section(
     if not len(t):
         g, xi = jax.tree.map(lambda a: a[:0], g), xi[:0]
     return Section(t, g, xi, vector, *names)
+
+
+def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
+    """The surface as a function whose value is one number, or an error that says why it is none."""
+    if not callable(surface):
+        raise TypeError(f"surface must be a function of (g, xi), got {surface!r}")
+    try:
+        inspect.signature(surface).bind(None, None)
+    except TypeError as error:
+        raise TypeError(f"surface takes (g, xi); yours takes {inspect.signature(surface)}") from error
+    except ValueError:  # a builtin without a signature
+        pass
+
+    def function(g: Any, xi: Any) -> Any:
+        value = evaluated("surface", surface, g, xi)
+        if value.shape != ():
+            raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {value.shape}")
+        return value
+
+    with float64():
+        node = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], np.float64), (trajectory.g, trajectory.xi))
+        return careful(function) if inspected("surface", jax.make_jaxpr(function)(*node)) else function

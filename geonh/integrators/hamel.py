@@ -26,4 +26,4 @@ def node_velocity(system: System, state: State) -> Array:
 def velocity_node(system: System, g: Point, xi: Array, turn: Any, *, guess: Array | None = None) -> Outcome:
     """The next node, of (g, ξ)."""
     p = system.momentum(system.action.at(g), xi)
-    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), turn=turn)
+    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), turn=turn, xi=xi)

@@ -71,6 +71,7 @@ class LagrangianSystem(Precise):
     is_quadratic: bool = eqx.field(static=True)
     """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
+    units: tuple[tuple[str, str], ...] = eqx.field(static=True)
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"
@@ -158,11 +159,19 @@ class LagrangianSystem(Precise):
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
         except (TypeError, ValueError) as error:
-            if u is None and "None" in str(error) and not str(error).startswith("forces returned None"):
+            if (
+                u is None
+                and "None" in str(error.__cause__ or error)
+                and not str(error).startswith("forces returned None")
+            ):
                 raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
-            raise
+            if u is None:
+                raise
+            raise type(error)(f"{error}{_driven(u)}") from error.__cause__
         if value.shape != (n,):
-            raise ValueError(f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}")
+            raise ValueError(
+                f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}{_driven(u)}"
+            )
         return value
 
     def annihilator(self, x: Any) -> Array:
@@ -271,3 +280,8 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
     """Mass matrix, rows, and the velocity that satisfies the constraints."""
     x, xi = system.action.at(node[0]), node[1]
     return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)
+
+
+def _driven(u: Any) -> str:
+    """What to say of controls where forces fail: their shape may be the cause."""
+    return "" if u is None else f"; controls= gives u, of shape {list(jnp.shape(u))}: is that what forces takes?"

@@ -192,6 +192,11 @@ class Newton(eqx.Module):
         return z, error, found
 
 
+def make_newton(newton: Newton | None) -> Newton:
+    """A user's choice, or the default for None; what is neither is refused where a method is made."""
+    return Newton() if newton is None else newton
+
+
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
     """z − δ and the relative size of δ."""
     z = z - delta

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from geonh.plotting.invariants import catalogue_entry, invariants
-from geonh.plotting.labels import angle_names, method_in_words, path_names, symbol, velocity_unit
+from geonh.plotting.labels import method_in_words, path_names, symbol, velocity_unit
+from geonh.units import angle_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
