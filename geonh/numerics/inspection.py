@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend as jex
@@ -110,9 +110,8 @@ class _Inspection:
             outputs = self.walk(inner, given)
             return outputs if len(outputs) == len(unknown) else unknown
         if all(v is not None for v in given) and all(_is_small_integer(out.aval) for out in eqn.outvars):
-            with jax.ensure_compile_time_eval():
-                made = eqn.primitive.bind(*given, **eqn.params)
-            return list(made) if eqn.primitive.multiple_results else [made]
+            made = functools.cache(functools.partial(_made, eqn, given))
+            return [_Later(made, i) for i in range(len(eqn.outvars))]
         return unknown
 
     def _scan(self, params: dict, given: list, unknown: list) -> list:
@@ -121,7 +120,7 @@ class _Inspection:
         consts, carry, rows = given[:n_consts], given[n_consts:][:n_carry], given[n_consts + n_carry :]
         turns = range(params["length"])[:: -1 if params["reverse"] else 1]
         for i in turns[:TURNS]:
-            turn = [None if row is None else row[i] for row in rows]
+            turn = [None if row is None else _now(row)[i] for row in rows]
             carry = self.walk(params["jaxpr"], [*consts, *carry, *turn])[:n_carry]
         if len(turns) <= TURNS:
             return [*carry, *unknown[n_carry:]]
@@ -150,14 +149,14 @@ class _Inspection:
             numbers = eqn.params["dimension_numbers"]
             axes = getattr(numbers, "start_index_map", None) or numbers.scatter_dims_to_operand_dims
             sizes = eqn.params.get("slice_sizes", [1] * array.ndim)
-            self._compare(array.shape, axes, np.moveaxis(np.asarray(given[1]), -1, 0), sizes)
+            self._compare(array.shape, axes, np.moveaxis(np.asarray(_now(given[1])), -1, 0), sizes)
 
     def _compare(self, shape: tuple[int, ...], axes: Any, starts: Any, sizes: Any) -> None:
         for axis, start in zip(axes, starts, strict=False):
             if start is None:
                 self.reads_by_data = True
                 continue
-            first, length = np.ravel(np.asarray(start)), shape[axis]
+            first, length = np.ravel(np.asarray(_now(start))), shape[axis]
             outside = first[(first < 0) | (first > length - sizes[axis])]
             if outside.size:
                 index = int(outside[0])  # a negative one was counted from the end
@@ -167,6 +166,24 @@ class _Inspection:
                     f"asks for index {index} on axis {axis} of an array of shape {shape}; JAX would read another "
                     "entry, or none, in silence",
                 )
+
+
+class _Later(NamedTuple):
+    """A known value, computed when an index asks for it."""
+
+    made: Callable[[], Sequence[Any]]
+    place: int
+
+
+def _now(value: Any) -> Any:
+    return value.made()[value.place] if isinstance(value, _Later) else value
+
+
+def _made(eqn: Any, given: list) -> list:
+    """What an equation gives for known arguments."""
+    with jax.ensure_compile_time_eval():
+        found = eqn.primitive.bind(*map(_now, given), **eqn.params)
+    return list(found) if eqn.primitive.multiple_results else [found]
 
 
 def _is_small_integer(aval: Any) -> bool:
