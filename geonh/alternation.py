@@ -38,7 +38,7 @@ def may_alternate(trajectory: Trajectory) -> bool:
     if system is None or method is None or method.guarantees.node != "impulse":
         return False
     with float64():
-        x = system.action.at(system.group.identity())
+        x = system.at(system.group.identity(), 0.0)
         if depends(system.mass_matrix, x):
             return True
         inverse = np.linalg.inv(np.asarray(system.mass_matrix(x)))

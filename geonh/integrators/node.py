@@ -148,14 +148,15 @@ class Clock(NamedTuple):
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
-def judge(system: System, before: State | None, made: Outcome) -> State:
-    """The node that a step from ``before`` made (None: node 0), with its status."""
-    rows = system.rows(system.action.at(made.g))
+def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None) -> State:
+    """The node at time t that a step from ``before`` made (None: node 0), with its status."""
+    x = system.at(made.g, t)
+    rows = system.rows(x)
     rows = gram_schmidt(rows, jnp.eye(rows.shape[1]))
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, made.g), Result.METRIC),
+        (_improper(system, x), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -165,7 +166,7 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
 
 
-def _improper(system: System, g: Point) -> Array | bool:
+def _improper(system: System, x: Any) -> Array | bool:
     """Whether a metric that depends on the point is not symmetric there, or has a pivot that is not positive.
 
     The step has that matrix, and eliminates it, anyway.
@@ -174,7 +175,7 @@ def _improper(system: System, g: Point) -> Array | bool:
     judged = field is not None and field.is_constant and (is_forward_only() or not is_traced(field.constant))
     if not system.is_quadratic or judged:  # solve has judged a constant at the start
         return False
-    M = system.mass_matrix(system.action.at(g))
+    M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 
