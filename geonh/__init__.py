@@ -21,6 +21,7 @@ from geonh import (
     trajectory,
 )
 from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.field import time_dependent
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
 from geonh.integrators.registry import methods
@@ -60,6 +61,7 @@ __all__ = [
     "solve",
     "systems",
     "testing",
+    "time_dependent",
     "trajectory",
 ]
 

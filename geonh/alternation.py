@@ -42,7 +42,7 @@ def may_alternate(trajectory: Trajectory) -> bool:
         return False
     origin = system.group.identity()
     with float64():
-        if depends(system.mass_matrix, system.action.at(origin)):
+        if depends(system.mass_matrix, system.at(origin, 0.0)):
             return True
     inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
     half = (trajectory.p_minus - trajectory.p_plus) / 2
@@ -56,4 +56,4 @@ def may_alternate(trajectory: Trajectory) -> bool:
 
 
 def _mass_matrix(system: System, g: Any) -> Array:
-    return system.mass_matrix(system.action.at(g))
+    return system.mass_matrix(system.at(g, 0.0))

@@ -35,6 +35,7 @@ _OBSERVABLES = (
     "energy",
     "energy_minus",
     "constraint_residual",
+    "holonomic_residual",
     "multipliers",
     "impulse_multipliers",
     "alternation",

@@ -127,7 +127,7 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
 
         def force(t: Array, g: Point, xi: Array) -> Array:
             u = clock.between(t) if clock.controls is None or callable(clock.controls) else clock.control(0)
-            return system.force(t, system.action.at(g), xi, u)
+            return system.force(t, system.at(g, t), xi, u)
 
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), (g, xi))
         inspected("forces", jax.make_jaxpr(force)(0.0, *shapes))
@@ -139,7 +139,7 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
 
 
 def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts) -> None:
-    fault = start_fault(system, start.g, np.asarray(start.xi), float(start.clock.dt), found)
+    fault = start_fault(system, float(start.clock.t0), start.g, np.asarray(start.xi), float(start.clock.dt), found)
     if fault:
         raise ValueError(fault)
     with float64(), jax.ensure_compile_time_eval():
@@ -168,4 +168,4 @@ def _first(tree: tuple, node: tuple) -> tuple[State, Facts]:
 
 def _facts(tree: tuple, node: tuple) -> Facts:
     (system, clock), (g, xi) = tree, node
-    return facts(system, g, xi, clock.dt)
+    return facts(system, clock.time(0), g, xi, clock.dt)

@@ -30,6 +30,7 @@ _DIMENSIONS = {
     "multipliers": "constraint",
     "impulse_multipliers": "constraint",
     "constraint_residual": "constraint",
+    "holonomic_residual": "holonomic constraint",
 }
 
 

@@ -64,7 +64,9 @@ class Trajectory:
     energy, energy_minus : ndarray, shape=[N]
         Energy at p̃ and at p⁻, joules.
     constraint_residual : ndarray, shape=[N, m]
-        μ(x)ξ − b(x).
+        μ(x)ξ − b(x), those of the holonomic constraints first.
+    holonomic_residual : ndarray, shape=[N, k]
+        φ(x); k = 0 without holonomic constraints.
     integrals : dict of str to ndarray
         The system's first integrals along the path.
     status : Result
@@ -209,10 +211,10 @@ class Trajectory:
         assert self.system is not None
         assert self.clock is not None
         k = int(self.k[-1])
-        x = self.system.action.at(jax.tree.map(lambda a: a[-1], self.g))
+        x = self.system.at(jax.tree.map(lambda a: a[-1], self.g), self.t[-1])
         xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
-        residual = np.abs(self.system.constraint_residual(x, xi)).max(initial=0.0)
-        own = np.abs(before.constraint_residual[-1]).max(initial=0.0)
+        residual = np.abs(np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x))).max()
+        own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
         if not residual <= own + 1e-9 * (1 + np.abs(xi).max()):
             raise ValueError(
                 f"with these changes the last node does not satisfy the constraints: residual {residual:.2g}; begin a "
@@ -351,6 +353,10 @@ class Trajectory:
     @property
     def constraint_residual(self) -> np.ndarray:
         return self.observables["constraint_residual"]
+
+    @property
+    def holonomic_residual(self) -> np.ndarray:
+        return self.observables.get("holonomic_residual", np.zeros((len(self), 0)))
 
     @property
     def integrals(self) -> dict[str, np.ndarray]:

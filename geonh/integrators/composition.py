@@ -36,6 +36,7 @@ from geonh.integrators.base import (
     no_inverse,
     require_method,
 )
+from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import as_count, as_float64
@@ -221,7 +222,7 @@ class Adjoint(ImplicitIntegrator):
         group, n, zero = system.group, system.group.dim, jnp.asarray(0)
 
         def cold(clock: Clock, state: State) -> State:
-            xi = system.velocity(system.action.at(state.g), state.p_minus)
+            xi = system.velocity(system.at(state.g, clock.time(zero)), state.p_minus)
             return state._replace(k=zero, warm=self.method.cold(system, clock, zero, state.g, xi))
 
         def mismatch(z: Array) -> Array:
@@ -229,8 +230,10 @@ class Adjoint(ImplicitIntegrator):
             there = self.method.step(system, back, cold(back, state._replace(g=g, p_plus=p, p_minus=p)))
             defect, change = group.log(group.compose(group.inverse(state.g), there.g)), there.p_minus - state.p_minus
             if self.method.guarantees.constraint == "nodes":  # the map sees nothing across the constraint
-                x = system.action.at(g)
+                x = system.at(g, back.t0)
                 change = change + system.normal_momentum(x, p - system.momentum_at_rest(x))
+                if system.holonomic is not None:  # nor off the places that satisfy φ = 0
+                    defect = defect + normal_directions(system, x) @ system.holonomic_residual(x)
             return jnp.concatenate([defect, change])
 
         on = clock.part(state.k, 0.0, 1.0)

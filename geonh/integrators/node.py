@@ -151,14 +151,15 @@ class Clock(NamedTuple):
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
-def judge(system: System, before: State | None, made: Outcome) -> State:
-    """The node that a step from ``before`` made (None: node 0), with its status."""
-    rows = system.rows(system.action.at(made.g))
+def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None) -> State:
+    """The node at time t that a step from ``before`` made (None: node 0), with its status."""
+    x = system.at(made.g, t)
+    rows = system.rows(x)
     rows = gram_schmidt(rows, jnp.eye(rows.shape[1]))
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, made) & jnp.isfinite(total), Result.METRIC),
+        (_improper(system, x, made) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -168,7 +169,7 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
 
 
-def _improper(system: System, made: Outcome) -> Array | bool:
+def _improper(system: System, x: Any, made: Outcome) -> Array | bool:
     """Whether a mass matrix that depends on the node is not symmetric there, or has a pivot that is not positive.
 
     The step has that of a metric, and eliminates it, anyway. Of an ℓ that is not quadratic it is the Hessian at the
@@ -178,7 +179,6 @@ def _improper(system: System, made: Outcome) -> Array | bool:
     judged = field is not None and field.is_constant and (is_forward_only() or not is_traced(field.constant))
     if judged:  # solve has judged a constant at the start
         return False
-    x = system.action.at(made.g)
     if not system.is_quadratic:
         xi = system.velocity(x, (made.p_plus + made.p_minus) / 2) if made.xi is None else made.xi
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0)

@@ -41,7 +41,9 @@ class PointRule(DiscreteLagrangian):
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         if self.alpha in (0.0, 1.0):
             return h * system.lagrangian(x if self.alpha == 0.0 else y, zeta * (1 / h))
-        return h * system.lagrangian(system.action.act(x, tau(system.group, self.alpha * zeta)), zeta * (1 / h))
+        return h * system.lagrangian(
+            system.act(x, tau(system.group, self.alpha * zeta), self.alpha * h), zeta * (1 / h)
+        )
 
 
 class Pontryagin(DLA):

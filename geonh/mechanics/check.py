@@ -164,7 +164,7 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
     with float64():
         g = system.group.identity()
         try:
-            jax.eval_shape(lambda: force(jnp.zeros(()), system.action.at(g), jnp.zeros(system.group.dim)))
+            jax.eval_shape(lambda: force(jnp.zeros(()), system.at(g, 0.0), jnp.zeros(system.group.dim)))
         except (TypeError, ValueError) as error:
             if controls is not None or "no controls" not in str(error):
                 raise
@@ -175,12 +175,12 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
 
 def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any) -> dict[str, Any]:
     """Everything the tests look at, at one point."""
-    x = system.action.at(g)
+    x = system.at(g, t)
     xi = system.projected_velocity(x, v)
     p = system.momentum(x, xi)
 
     def lagrangian(eta: Any, xi: Any) -> Any:
-        moved = jax.tree.map(jnp.add, x, system.action.anchor(x, eta))
+        moved = jax.tree.map(jnp.add, x, system.anchor(x, eta))
         return system.lagrangian(moved, xi)
 
     out = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, evaluated, takes_parameters
+from geonh.geometry.field import Field, TimeDependent, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
@@ -41,7 +41,10 @@ class System(LagrangianSystem):
         ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. Where it is quadratic in
         ξ (seen in its trace: the Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
     distribution : Distribution or AffineDistribution, optional
-        The constraints; none when left out.
+        The constraints on velocities; none when left out.
+    holonomic : callable, optional
+        The constraints on positions: φ(x) or φ(x, parameters) → shape=[k], zero where the system can be. The rows of
+        their derivatives join those of the distribution, which must be given by ``forms`` then.
     potential : callable, optional
         V(x) or V(x, parameters), joules.
     forces : callable, optional
@@ -66,7 +69,8 @@ class System(LagrangianSystem):
 
     Notes
     -----
-    Functions get base points and return values in ``jax.numpy``; all derivatives are taken automatically.
+    Functions get base points and return values in ``jax.numpy``; all derivatives are taken automatically. Functions of
+    the time as well, f(t, x), are marked: ``time_dependent(f)``.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class System(LagrangianSystem):
         metric: Any = None,
         lagrangian: Callable | None = None,
         distribution: Distribution | None = None,
+        holonomic: Callable | None = None,
         potential: Callable | None = None,
         forces: Callable | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -90,8 +95,12 @@ class System(LagrangianSystem):
             raise TypeError("System takes either metric= (with potential=) or lagrangian=")
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
-        for argument, value, takes in (("forces", forces, "t, x, xi, u"), ("lagrangian", lagrangian, "x, xi")):
-            if value is not None and not callable(value):
+        for argument, value, takes in (
+            ("forces", forces, "t, x, xi, u"),
+            ("lagrangian", lagrangian, "x, xi"),
+            ("holonomic", holonomic, "x"),
+        ):
+            if value is not None and not (callable(value) or isinstance(value, TimeDependent)):
                 raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
             if mapping is not None and not isinstance(mapping, Mapping):
@@ -103,13 +112,18 @@ class System(LagrangianSystem):
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
                 "write Distribution(forms=...)"
             )
+        if holonomic is not None and distribution is not None and distribution.forms is None:
+            raise TypeError("holonomic= goes with a distribution given by forms=, not by frame=")
         self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
         self.potential = None if potential is None else Field(potential, "potential")
+        self.lagrangian_is_timed = isinstance(lagrangian, TimeDependent)
+        lagrangian = lagrangian.function if isinstance(lagrangian, TimeDependent) else lagrangian
         self.lagrangian_function = lagrangian
         self.lagrangian_takes_parameters = lagrangian is not None and takes_parameters(
-            lagrangian, "x, xi", "lagrangian"
+            lagrangian, "t, x, xi" if self.lagrangian_is_timed else "x, xi", "lagrangian"
         )
         self.distribution = distribution
+        self.holonomic = None if holonomic is None else Field(holonomic, "holonomic")
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.parameters = _float64_leaves(parameters or {})
@@ -149,14 +163,14 @@ class System(LagrangianSystem):
     def _is_quadratic(self) -> bool:
         """Whether ∂ℓ/∂ξ is seen to be affine in ξ, in its trace at a point of shapes alone."""
         with float64():
-            x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
+            x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
             v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
             return is_affine(lambda v, x: jax.grad(lambda v: self.lagrangian(x, v))(v), v, x)
 
     def _check_shapes(self) -> None:
         """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""
         n = self.group.dim
-        x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
+        x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
         vector = jax.ShapeDtypeStruct((n,), np.float64)
         by_data = []
 
@@ -187,8 +201,13 @@ class System(LagrangianSystem):
                 expect("potential", lambda x: potential(x, self.parameters), (x,), ())
         else:
             expect("lagrangian", self.lagrangian, (x, vector), ())
+        k = 0
+        if self.holonomic is not None:
+            k = expect("holonomic", self.holonomic_residual, (x,), (None,))[0]
+            if k >= n or k == 0:
+                raise ValueError(f"holonomic has {k} entries on a group of dimension {n}; at least 1, at most {n - 1}")
         if self.distribution is not None:
-            self._check_distribution(expect, x, n)
+            self._check_distribution(expect, x, n, k)
         self._check_integrals()
         self._make_careful(by_data)
 
@@ -226,16 +245,17 @@ class System(LagrangianSystem):
                 g = jax.tree.map(np.asarray, self.group.identity())
                 inspected(name, jax.make_jaxpr(function)(g, vector, vector, self.parameters))
 
-    def _check_distribution(self, expect: Callable, x: Any, n: int) -> None:
+    def _check_distribution(self, expect: Callable, x: Any, n: int, k: int) -> None:
         D = self.distribution
         assert D is not None
         name = "forms" if D.forms is not None else "frame"
         m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
-        if m >= n or m == 0:
+        if m + k >= n or m == 0:
             left = (
                 "nothing would be left to move" if name == "forms" and m else "leave out a distribution of everything"
             )
-            raise ValueError(f"{name} has {m} rows on a group of dimension {n}; {left}")
+            beside = f" beside {k} holonomic constraint(s)" if k else ""
+            raise ValueError(f"{name} has {m} rows{beside} on a group of dimension {n}; {left}")
         if getattr(D, "rhs", None) is not None:
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:
