@@ -21,6 +21,7 @@ from geonh import (
     testing,
     trajectory,
 )
+from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
@@ -39,6 +40,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "Event",
     "FileError",
     "Gauss",
     "IntegrationError",
