@@ -137,14 +137,14 @@ def root(function: Callable[[Array], tuple[Array, Any]], begin: Array, rounding:
         reach = jnp.maximum(half * 2.0 ** (bound - j) - width / 2, 0.0)
         secant = (at_b * a - at_a * b) / (at_b - at_a)
         gap = jnp.abs(middle - secant)
-        inwards = secant + jnp.sign(middle - secant) * 0.2 * width**2
-        inwards = jnp.where(0.2 * width**2 <= gap, inwards, middle)
+        shift = jnp.maximum(0.2 * width**2, half)
+        inwards = jnp.where(shift <= gap, secant + jnp.sign(middle - secant) * shift, middle)
         inwards = jnp.clip(inwards, middle - reach, middle + reach)
         s = jnp.where(j == 0.0, 1.0, inwards)
         value, more = function(s)
         value = sign * value
         past, known = value >= 0, jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(value), new, old), more, known)
-        left = (jnp.where(past, a, s), jnp.where(value < 0, value, at_a))
+        left = (jnp.where(past & (value != 0), a, s), jnp.where(value < 0, value, at_a))
         right = (jnp.where(past, s, b), jnp.where(past, value, at_b))
         return left, right, j + 1.0, known
 
