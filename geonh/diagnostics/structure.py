@@ -79,8 +79,9 @@ def reversibility_defect(
 def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume of g and ξ, 1/s.
 
-    Coordinates are exponential for g, with the weight √det M, and M-orthonormal for ξ in D. It tends to the divergence of the vector field as
-    dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the Chaplygin sleigh.
+    Coordinates are exponential for g, with the weight √det M, and M-orthonormal for ξ in D. It tends to the divergence
+    of the vector field as dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the
+    Chaplygin sleigh.
     """
     return _run(_contraction, system, method, dt, g0, xi0)
 
