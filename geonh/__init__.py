@@ -2,8 +2,8 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems`` and
-``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``interop``
+and ``plotting``.
 """
 
 from typing import Any
@@ -14,12 +14,14 @@ from geonh import (
     geometry,
     groups,
     integrators,
+    interop,
     mechanics,
     plotting,
     systems,
     testing,
     trajectory,
 )
+from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
 from geonh.integrators.composition import compose
@@ -39,6 +41,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "Event",
     "FileError",
     "Gauss",
     "IntegrationError",
@@ -54,6 +57,7 @@ __all__ = [
     "groups",
     "integrate",
     "integrators",
+    "interop",
     "mechanics",
     "methods",
     "plotting",
@@ -68,7 +72,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics):
+    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, interop):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

@@ -24,6 +24,14 @@ _LONG_NAMES = {
     "alternation": "size of the alternating part of the outgoing momentum, square root of joule",
     "kinetic": "kinetic part of the energy at the average momentum",
 }
+_EVENT = {
+    "which": "number of the event's name",
+    "k": "step after which the event came",
+    "t": "time of the event, s",
+    "g_vector": "group element at the event, flattened",
+    "xi": "velocity at the event",
+    "multipliers": "constraint multipliers at the event",
+}
 _DIMENSIONS = {
     "xi": "component",
     "p": "component",
@@ -79,6 +87,12 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
         "point_shapes": json.dumps(a["point_shapes"]),
         "point_is_tuple": int(a["point_is_tuple"]),
     }
+    found = trajectory.crossings
+    if found is not None:
+        second = {"g_vector": ["coordinate"], "xi": ["component"], "multipliers": ["constraint"]}
+        for key, value in zip(found._fields[1:], found[1:], strict=True):
+            data[f"event_{key}"] = (("event", *second.get(key, [])), value, {"long_name": _EVENT[key]})
+        attributes["events"] = json.dumps(found.names)
     return xr.Dataset(data, coordinates, attributes)
 
 

@@ -45,6 +45,7 @@ class Result(IntEnum):
     INTERRUPTED = 5
     METRIC = 6
     ACROSS = 7
+    EVENT = 8
 
     @property
     def message(self) -> str:
@@ -65,6 +66,7 @@ class Result(IntEnum):
                 "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
                 "or take Gauss(2)"
             ),
+            Result.EVENT: "stopped at an event",
         }[self]
 
 
