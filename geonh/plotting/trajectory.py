@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
+from geonh.drawing import scene
 from geonh.plotting.invariants import catalogue_entry, invariants
 from geonh.plotting.labels import angle_names, method_in_words, path_names, symbol, velocity_unit
 
@@ -129,14 +129,17 @@ def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) ->
 
 
 def _outlines(trajectory: Any) -> list[tuple[float, dict[str, np.ndarray]]]:
-    """Body outlines at a few times along the path, where the catalogue knows how to draw the system."""
-    entry = catalogue_entry(trajectory)
-    if entry is None or entry.draw is None or trajectory.system is None:
+    """The lines of the drawing at a few times along the path, where there is one."""
+    nodes = np.unique(np.linspace(0, len(trajectory) - 1, N_OUTLINES).round().astype(int))
+    try:
+        seen = scene(trajectory, nodes)
+    except ValueError:
         return []
+    bodies = [body for body in seen.bodies if not body.is_ground]
     found = []
-    for i in np.unique(np.linspace(0, len(trajectory) - 1, N_OUTLINES).round().astype(int)):
-        g = jax.tree.map(lambda leaf, i=i: leaf[i], trajectory.g)
-        found.append((float(trajectory.t[i]), dict(entry.draw(trajectory.system, g))))
+    for i, t in enumerate(seen.t):
+        lines = [body.points(points, i) for body in bodies for part in body.parts for points in part.lines]
+        found.append((float(t), {str(k): points for k, points in enumerate(lines)}))
     return found
 
 
