@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -86,10 +87,9 @@ class Scene:
         """Lowest and highest corner of all that moves, shape=[3] each, metres."""
         found = [body.path for body in self.traces]
         for body in self.bodies:
-            if not body.is_ground:
-                reach = max((np.linalg.norm(p, axis=1).max() for p in _corners(body)), default=0.0)
-                scale = np.linalg.norm(body.R, axis=1).max()
-                found += [body.x - reach * scale, body.x + reach * scale]
+            corners = _box(body)
+            if len(corners) and not body.is_ground:
+                found.append(body.points(corners).reshape(-1, 3))
         return np.min([f.min(axis=0) for f in found], axis=0), np.max([f.max(axis=0) for f in found], axis=0)
 
     @property
@@ -138,7 +138,18 @@ def scene(trajectory: Any, nodes: Any = None) -> Scene:
         colour = next(colours) if unpainted else body.colour or "#999999"
         R, x = (np.asarray(a, dtype=np.float64) for a in pose)
         moving.append(Moving(body.name, body.parts, body.trace, colour, R, x))
-    return Scene(t, tuple(moving))
+    seen = Scene(t, tuple(moving))
+    return Scene(t, tuple(_as_wide(body, *seen.extent) if body.is_ground else body for body in moving))
+
+
+def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
+    """A ground as wide as what moves on it: about its middle, or about its own where it turns or moves."""
+    still = np.ptp(body.R, axis=0).max() == 0 and np.ptp(body.x, axis=0).max() == 0
+    middle = (low + high) / 2 * [1, 1, 0] if still and np.all(body.R[0] == np.eye(3)) else np.zeros(3)
+    round_table = 1.05 * max(np.hypot(*corner) for corner in itertools.product(*zip(low[:2], high[:2], strict=True)))
+    width = 0.6 * np.max(high[:2] - low[:2]) if still else round_table
+    sized = [replace(p, vertices=width * p.vertices, lines=tuple(width * c for c in p.lines)) for p in body.parts]
+    return replace(body, parts=tuple(part.moved(*middle) for part in sized))
 
 
 def drawing(system: Any) -> Any:
@@ -193,8 +204,13 @@ def _poses(draw: Any, system: Any, t: Any, g: Any) -> list[Pose]:
     return [Pose(*map(jnp.asarray, body.at)) for body in draw(t, g, system.parameters)]
 
 
-def _corners(body: Moving) -> list[np.ndarray]:
-    return [c for part in body.parts for c in (part.vertices, *part.lines) if len(c)]
+def _box(body: Moving) -> np.ndarray:
+    """Corners of the box that a body's parts fill, in its axes, shape=[8, 3], or none."""
+    points = [c for part in body.parts for c in (part.vertices, *part.lines) if len(c)]
+    if not points:
+        return np.zeros((0, 3))
+    every = np.concatenate(points)
+    return np.array(list(itertools.product(*zip(every.min(axis=0), every.max(axis=0), strict=True))))
 
 
 def _implied(group: LieGroup) -> Any:
