@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.drawing.scene import drawing, scene, system_of
-from geonh.numerics.precision import float64
+from geonh.drawing.scene import Picture, scene, system_of
+from geonh.numerics.compiled import mapped
 
 TOLERANCE = 1e-6
 """Of the residual of such an η, relative."""
@@ -64,21 +64,8 @@ def momenta(trajectory: Any, nodes: Any = None) -> Momenta:
     if not solid:
         return Momenta(zero, zero, zero, zero)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
-    draw = drawing(system)
-
-    def at(t: Any, g: Any, lam: Any) -> tuple[Any, Any, Any]:
-        def poses(g: Any) -> tuple[Any, Any]:
-            found = [draw(t, g, system.parameters)[i].at for i in solid]
-            return jnp.stack([jnp.asarray(p.R) for p in found]), jnp.stack([jnp.asarray(p.x) for p in found])
-
-        def moved(xi: Any) -> tuple[Any, Any]:
-            return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]
-
-        dR, dx = jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))
-        return dR, dx, system.annihilator(system.action.at(g)).T @ lam
-
-    with float64():
-        dR, dx, force = (np.asarray(a) for a in jax.jit(jax.vmap(at))(t, g, trajectory.multipliers[nodes]))
+    tree = (system, Picture(system), tuple(solid))
+    dR, dx, force = mapped(_moves, tree, (t, g, trajectory.multipliers[nodes]))
     R = np.stack([seen.bodies[i].R for i in solid], axis=1)  # [N, b, 3, 3]
     x = np.stack([seen.bodies[i].x for i in solid], axis=1)
     turns = np.abs(dR).max(axis=(0, 2, 3, 4)) > 0
@@ -105,3 +92,18 @@ def momenta(trajectory: Any, nodes: Any = None) -> Momenta:
             arrow[:, axis] = np.where(found, np.einsum("ni,ni->n", covector, eta), 0.0)
         arrows.append(arrow)
     return Momenta(about, *arrows)
+
+
+def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
+    """Derivatives of the solid bodies' axes and origins along a basis of g, and the covector of the constraints."""
+    (system, picture, solid), (t, g, lam) = tree, node
+
+    def poses(g: Any) -> tuple[Any, Any]:
+        found = [picture.bodies(t, g)[i].at for i in solid]
+        return jnp.stack([jnp.asarray(p.R) for p in found]), jnp.stack([jnp.asarray(p.x) for p in found])
+
+    def moved(xi: Any) -> tuple[Any, Any]:
+        return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]
+
+    dR, dx = jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))
+    return dR, dx, system.annihilator(system.action.at(g)).T @ lam

@@ -15,6 +15,7 @@ from geonh.drawing.bodies import Body, Pose, planar, shifted
 from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
+from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
@@ -119,11 +120,11 @@ def scene(trajectory: Any, nodes: Any = None) -> Scene:
     system = system_of(trajectory)
     nodes = np.arange(len(trajectory)) if nodes is None else np.asarray(nodes)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
-    draw = drawing(system)
+    picture = Picture(system)
     with float64():
-        bodies = _bodies(draw, system, t[0], jax.tree.map(lambda a: a[0], g))
+        bodies = picture.bodies(t[0], jax.tree.map(lambda a: a[0], g))
         try:
-            poses = jax.jit(jax.vmap(lambda t, g: _poses(draw, system, t, g)))(t, g)
+            poses = mapped(_poses, picture, (t, g))
         except jax.errors.TracerArrayConversionError as error:
             raise TypeError(
                 f"draw of {system.name!r} gives a body whose parts depend on g, or uses NumPy on it: the shape of a "
@@ -152,23 +153,49 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
     return replace(body, parts=tuple(part.moved(*middle) for part in sized))
 
 
-def drawing(system: Any) -> Any:
-    """The system's own drawing, or one that its space implies.
+class Picture:
+    """A system's drawing, or the one that its space implies, with the numbers of its parameters: a part of programs.
 
     Raises
     ------
     ValueError
-        If it has none and its space says nothing.
+        If the system has none and its space says nothing.
     """
-    if system.draw is not None:
-        return system.draw
-    found = _implied(system.group)
-    if found is None:
-        raise ValueError(
-            f"{system.name!r} on {system.group} has no drawing, and its space implies none: System(..., draw=) takes a "
-            "function of (t, g, parameters) that returns bodies; see geonh.drawing"
-        )
-    return found
+
+    def __init__(self, system: Any):
+        self.name, self.parameters = system.name, jax.tree.map(_number, system.parameters)
+        self.draw = system.draw or _implied(system.group)
+        if self.draw is None:
+            raise ValueError(
+                f"{system.name!r} on {system.group} has no drawing, and its space implies none: System(..., draw=) "
+                "takes a function of (t, g, parameters) that returns bodies; see geonh.drawing"
+            )
+        leaves, structure = jax.tree.flatten(self.parameters)
+        self._key = (system.draw or system.group, structure, tuple(map(_content, leaves)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Picture) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def bodies(self, t: Any, g: Any) -> list[Body]:
+        """The bodies at (t, g)."""
+        found = self.draw(t, g, self.parameters)
+        if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
+            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {found!r}")
+        if len({body.name for body in found}) < len(found):
+            raise ValueError(f"draw of {self.name!r} gives two bodies of one name: {[body.name for body in found]}")
+        return list(found)
+
+
+def _number(leaf: Any) -> Any:
+    return leaf if callable(leaf) else np.asarray(leaf)
+
+
+def _content(leaf: Any) -> Any:
+    """Something that can be compared, of a parameter."""
+    return leaf if callable(leaf) else (leaf.shape, leaf.dtype.str, leaf.tobytes())
 
 
 def system_of(trajectory: Any) -> Any:
@@ -191,17 +218,8 @@ def system_of(trajectory: Any) -> Any:
     return entry.system(**known)
 
 
-def _bodies(draw: Any, system: Any, t: Any, g: Any) -> list[Body]:
-    found = draw(t, g, system.parameters)
-    if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
-        raise TypeError(f"draw of {system.name!r} must return a list of geonh.drawing.Body, got {found!r}")
-    if len({body.name for body in found}) < len(found):
-        raise ValueError(f"draw of {system.name!r} gives two bodies of one name: {[body.name for body in found]}")
-    return list(found)
-
-
-def _poses(draw: Any, system: Any, t: Any, g: Any) -> list[Pose]:
-    return [Pose(*map(jnp.asarray, body.at)) for body in draw(t, g, system.parameters)]
+def _poses(picture: Picture, node: tuple) -> list[Pose]:
+    return [Pose(*map(jnp.asarray, body.at)) for body in picture.bodies(*node)]
 
 
 def _box(body: Moving) -> np.ndarray:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import numpy as np
+
+from geonh.numerics.precision import float64
 
 AXES = {"x": 0, "y": 1, "z": 2}
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
@@ -78,29 +81,37 @@ def ball(radius: Any, resolution: int = 24) -> Part:
         Half the number of corners of its equator; a multiple of 4 shows the octants sharp.
     """
     semi = _positive("ball", *(np.ones(3) * np.asarray(radius, dtype=np.float64)))
-    return surface(lambda n: n * semi, resolution)
+    return _round(lambda normals: normals * semi, resolution)
 
 
-def surface(point: Callable[[np.ndarray], Any], resolution: int = 24) -> Part:
+def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
     """A closed surface from the unit sphere, octants light and dark.
 
     Parameters
     ----------
     point : callable
-        Of a unit vector, shape=[3]: the point of the surface that belongs to it, shape=[3], metres. For a convex body,
-        the point with this outward normal (the gradient of its support function).
+        Of a unit vector, shape=[3], in ``jax.numpy``: the point of the surface that belongs to it, shape=[3], metres.
+        For a convex body, the point with this outward normal (the gradient of its support function).
     resolution : int
         Half the number of corners of its equator.
     """
+
+    def points(normals: np.ndarray) -> np.ndarray:
+        with float64(), jax.ensure_compile_time_eval():
+            found = np.asarray(jax.vmap(point)(normals))
+        if found.shape != normals.shape or not np.all(np.isfinite(found)):
+            raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
+        return found
+
+    return _round(points, resolution)
+
+
+def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int) -> Part:
     normals, faces, dark = _sphere(resolution)
-    found = np.array([np.asarray(point(n), dtype=np.float64) for n in normals])
-    if found.shape != normals.shape or not np.all(np.isfinite(found)):
-        raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
     angle = np.linspace(0, 2 * np.pi, 2 * resolution + 1)
     circle = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
-    circles = [circle, circle[:, [2, 0, 1]], circle[:, [1, 2, 0]]]
-    lines = [np.array([np.asarray(point(n), dtype=np.float64) for n in c]) for c in circles]
-    return _part(found, faces, dark=dark, lines=lines, smooth=True)
+    lines = [points(c) for c in (circle, circle[:, [2, 0, 1]], circle[:, [1, 2, 0]])]
+    return _part(points(normals), faces, dark=dark, lines=lines, smooth=True)
 
 
 def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32) -> Part:

@@ -46,7 +46,7 @@ def volume(part):
         (box(1.0, 2.0, 3.0), 6.0, 1e-14),
         (ball(0.5, 48), np.pi / 6, 5e-3),
         (ball([1.0, 2.0, 0.5], 48), 4 / 3 * np.pi, 5e-3),
-        (surface(lambda n: 0.5 * n + [3.0, 0, 0], 48), np.pi / 6, 5e-3),
+        (surface(lambda n: 0.5 * n + jnp.array([3.0, 0, 0]), 48), np.pi / 6, 5e-3),
         (cylinder(0.5, 2.0, "x", 128), np.pi / 2, 1e-3),
         (cylinder(0.5, 2.0, "y", 128).moved(1.0, 2.0, 3.0), np.pi / 2, 1e-3),
         (prism([[0, 0], [2, 0], [2, 1], [0, 1]], 0.5), 1.0, 1e-14),
