@@ -467,6 +467,12 @@ class Trajectory:
 
         return plot_trajectory(self, **options)
 
+    def animate(self, path: str | os.PathLike, **options: Any) -> Path:
+        """MP4 or GIF of the moving bodies; see ``geonh.plotting.animate``."""
+        from geonh.plotting import animate
+
+        return animate(self, path, **options)
+
     def view(self, *others: Trajectory, **options: Any) -> Page:
         """HTML page with a viewer in three dimensions, of this run and others; see ``geonh.viewer.view``.
 

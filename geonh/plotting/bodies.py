@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,10 +54,15 @@ def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
     axes.set_xlim(low[0] - pad, high[0] + pad)
     axes.set_ylim(low[1] - pad, high[1] + pad)
     if not flat:
-        axes.set_zlim(low[2], high[2] + pad)
-        axes.set_box_aspect(np.maximum(high - low, 0.15 * np.max(high - low)))
+        from matplotlib.ticker import MaxNLocator
+
+        axes.set_zlim(low[2] - pad, high[2] + pad)
+        shares = (high - low + 2 * pad) / np.max(high - low + 2 * pad)
+        axes.set_box_aspect(shares, zoom=1.2)
+        for axis, share in zip((axes.xaxis, axes.yaxis, axes.zaxis), shares, strict=True):
+            axis.set_major_locator(MaxNLocator(max(1, round(5 * share))))
     else:
-        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_aspect("equal", adjustable="box")
 
 
 def _height(body: Moving, i: int) -> float:
@@ -89,8 +94,8 @@ def _from_above(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha
     if part.lines:
         ink = colour if not len(part.faces) else "0.2"
         lines = [body.points(points, i)[:, :2] for points in part.lines]
-        width = 0.4 if body.is_ground else 0.7
-        made.append(axes.add_collection(LineCollection(lines, colors=ink, lw=width, alpha=alpha, zorder=2), autolim=False))
+        drawn = LineCollection(lines, colors=ink, lw=0.4 if body.is_ground else 0.7, alpha=alpha, zorder=2)
+        made.append(axes.add_collection(drawn, autolim=False))
     return made
 
 
@@ -103,15 +108,11 @@ def _in_space(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: 
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         lit = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
         shades = np.clip(_shades(colour, part.dark) * (0.78 + 0.3 * lit)[:, None], 0, 1)
-        made.append(axes.add_collection3d(Poly3DCollection(corners, facecolors=shades, lw=0, alpha=alpha), autolim=False))
+        drawn = Poly3DCollection(corners, facecolors=shades, lw=0, alpha=alpha)
+        made.append(axes.add_collection3d(drawn, autolim=False))
     if part.lines and not (part.smooth and len(part.faces)):
         ink = colour if not len(part.faces) else "0.25"
         lines = [body.points(points, i) for points in part.lines]
         width = 0.4 if body.is_ground else 0.6 if len(part.faces) else 1.0
         made.append(axes.add_collection3d(Line3DCollection(lines, colors=ink, lw=width, alpha=alpha), autolim=False))
     return made
-
-
-def trace_colour(body: Moving) -> Any:
-    """Colour of the path of a body's trace."""
-    return body.colour
