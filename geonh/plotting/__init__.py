@@ -3,7 +3,6 @@
 from geonh.plotting.animation import animate
 from geonh.plotting.invariants import Quantity, invariants
 from geonh.plotting.kept import (
-    crossings,
     plot_convergence,
     plot_invariants,
     plot_multipliers,
@@ -15,7 +14,6 @@ from geonh.plotting.trajectory import plot_trajectory
 __all__ = [
     "Quantity",
     "animate",
-    "crossings",
     "invariants",
     "plot_convergence",
     "plot_invariants",

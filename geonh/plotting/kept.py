@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from geonh.plotting import figures
@@ -113,69 +113,35 @@ def plot_phase(trajectory: Any, x: str, y: str, *, show: bool = False) -> Figure
     return figures.finished(figure, show)
 
 
-def plot_poincare(
-    trajectory: Any,
-    section: Callable[[Any, Any], Any],
-    x: str,
-    y: str,
-    *,
-    direction: int = 1,
-    show: bool = False,
-) -> Figure:
-    """Poincaré map: two named components where the run crosses a surface.
+def plot_poincare(sections: Mapping[str, Any], x: str, y: str, *, show: bool = False) -> Figure:
+    """Poincaré maps of several runs, one over the other.
 
     Parameters
     ----------
-    trajectory : Trajectory
-        The run.
-    section : callable
-        ``section(g, xi)`` of one node, a number whose zeros are the surface.
+    sections : mapping of str to Section
+        Of ``geonh.diagnostics.poincare_section``, by what the legend calls them.
     x, y : str
-        Names of components, as for ``plot_phase``.
-    direction : int
-        1 for crossings at which it grows, −1 at which it falls, 0 for both.
+        Names of coordinates or velocities.
     show : bool
         Open a window with the figure and wait until it is closed.
 
     Raises
     ------
     ValueError
-        If there is no crossing, or no such component.
+        If no run crosses its surface.
     """
-    times, points = crossings(trajectory, section, (x, y), direction)
-    if not len(times):
-        raise ValueError("the run does not cross the section in that direction")
-    figure = figures.empty_figure((6.4, 5.6), show)
+    if not any(len(section) for section in sections.values()):
+        raise ValueError("no run crosses its surface in that direction")
+    figure = figures.empty_figure((6.4, 5.8), show)
     axes = figure.subplots()
-    axes.plot(*points.T, "o", ms=2.2, color=COLOURS[0], mew=0)
+    for (name, section), colour, marker in zip(sections.items(), cycle(COLOURS), cycle(MARKERS), strict=False):
+        points, label = (section.values(x), section.values(y)), f"{name}, {len(section)} crossings"
+        axes.plot(*points, marker, ms=3.0, color=colour, mew=0.6, mfc="none", label=label)
     axes.set_xlabel(_with_unit(x))
     axes.set_ylabel(_with_unit(y))
     axes.grid(alpha=0.25)
-    draw_title(figure, trajectory)
-    axes.set_title(f"{len(times)} crossings", fontsize=9, color="0.3")
+    legend(axes, 1)
     return figures.finished(figure, show)
-
-
-def crossings(
-    trajectory: Any, section: Callable[[Any, Any], Any], names: Sequence[str], direction: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
-    """Times at which ``section(g, xi)`` changes its sign, and named components there, by linear interpolation.
-
-    Returns
-    -------
-    times : ndarray, shape=[k]
-        Seconds.
-    points : ndarray, shape=[k, len(names)]
-    """
-    values = np.array(
-        [float(section(jax.tree.map(lambda a, i=i: a[i], trajectory.g), xi)) for i, xi in enumerate(trajectory.xi)]
-    )
-    rising, falling = (values[:-1] < 0) & (values[1:] >= 0), (values[:-1] > 0) & (values[1:] <= 0)
-    i = np.flatnonzero({1: rising, -1: falling, 0: rising | falling}[direction])
-    share = values[i] / (values[i] - values[i + 1])
-    table = np.column_stack([trajectory.t, *(_component(trajectory, name) for name in names)])
-    found = table[i] + share[:, None] * (table[i + 1] - table[i])
-    return found[:, 0], found[:, 1:]
 
 
 def plot_convergence(results: Sequence[Any], *, show: bool = False) -> Figure:
@@ -194,7 +160,7 @@ def plot_convergence(results: Sequence[Any], *, show: bool = False) -> Figure:
     """
     figure = figures.empty_figure((7.2, 5.6), show)
     axes = figure.subplots()
-    for result, (colour, dashes), marker in zip(results, styles(len(results)), MARKERS * len(results), strict=False):
+    for result, (colour, dashes), marker in zip(results, styles(len(results)), cycle(MARKERS), strict=False):
         label = f"{result.label}: order {result.order:.2f}"
         axes.loglog(result.dt, result.error, color=colour, ls=dashes, marker=marker, ms=5, label=label)
     axes.set_xlabel("dt (s)")

@@ -6,7 +6,7 @@ import pytest
 
 import geonh as gn
 from geonh import plotting
-from geonh.diagnostics import convergence
+from geonh.diagnostics import convergence, poincare_section
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")
@@ -54,19 +54,15 @@ def test_each_figure_shows_the_numbers_of_the_run(sleigh, oscillator):
     )
 
 
-def test_crossings_are_on_the_section(oscillator):
-    """y = cos t whatever the rest does: rising through zero at 3π/2 + 2πk."""
-    times, points = plotting.crossings(oscillator, lambda g, xi: g[1], ("y", "vy"))
-    exact = 1.5 * np.pi + 2 * np.pi * np.arange(len(times))
-    np.testing.assert_allclose(times, exact, rtol=2e-3)
-    assert np.abs(points[:, 0]).max() < 1e-12
-    assert np.all(points[:, 1] > 0)
-    both = plotting.crossings(oscillator, lambda g, xi: g[1], ("y",), direction=0)[0]
-    assert len(both) == len(times) + len(plotting.crossings(oscillator, lambda g, xi: g[1], ("y",), -1)[0])
-    figure = plotting.plot_poincare(oscillator, lambda g, xi: g[1], "x", "z")
-    assert len(figure.axes[0].lines[0].get_xdata()) == len(times)
-    with pytest.raises(ValueError, match="does not cross"):
-        plotting.plot_poincare(oscillator, lambda g, xi: 1.0, "x", "z")
+def test_sections_of_several_runs(oscillator):
+    section = poincare_section(oscillator, lambda g, xi: g[1])
+    figure = plotting.plot_poincare({"default": section, "again": section}, "x", "z")
+    lines = figure.axes[0].lines
+    np.testing.assert_array_equal(lines[1].get_ydata(), section.values("z"))
+    assert lines[0].get_label() == f"default, {len(section)} crossings"
+    none = poincare_section(oscillator, lambda g, xi: 1.0 + 0 * g[1])
+    with pytest.raises(ValueError, match="no run crosses"):
+        plotting.plot_poincare({"none": none}, "x", "z")
     with pytest.raises(ValueError, match=r"no component 'w' .* there are x, y, z, vx"):
         plotting.plot_phase(oscillator, "x", "w")
 
