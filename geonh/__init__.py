@@ -2,8 +2,8 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``interop``
-and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``interop``,
+``drawing`` and ``plotting``.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from geonh import (
     analysis,
     diagnostics,
+    drawing,
     geometry,
     groups,
     integrators,
@@ -52,6 +53,7 @@ __all__ = [
     "analysis",
     "compose",
     "diagnostics",
+    "drawing",
     "float64",
     "geometry",
     "groups",
@@ -72,7 +74,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, interop):
+    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, interop, drawing):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from geonh.viewer import Page
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -504,6 +506,21 @@ class Trajectory:
         from geonh.plotting import plot_trajectory
 
         return plot_trajectory(self, **options)
+
+    def animate(self, path: str | os.PathLike, **options: Any) -> Path:
+        """MP4 or GIF of the moving bodies; see ``geonh.plotting.animate``."""
+        from geonh.plotting import animate
+
+        return animate(self, path, **options)
+
+    def view(self, *others: Trajectory, **options: Any) -> Page:
+        """HTML page with a viewer in three dimensions, of this run and others; see ``geonh.viewer.view``.
+
+        ``run.view(path="run.html")`` writes it; Jupyter shows what is returned.
+        """
+        from geonh.viewer import view
+
+        return view(self, *others, **options)
 
 
 def describe(method: Integrator) -> str:

@@ -149,7 +149,7 @@ def resume(
     """Go on from a file, to the same bits as one run; old and new nodes are saved together."""
     _positive("--steps", steps)
     path = path_of(file, "FILE")
-    before = _loaded(path)
+    before = loaded(path)
     a = before.attributes
     word = a["catalogue"] if system is None else system
     if system == "":
@@ -184,10 +184,10 @@ def resume(
 def info(file: Annotated[str, typer.Argument(help="A file of `geonh run`, or of save() in Python.")]) -> None:
     """Tell what is in a file, and how to go on from it."""
     path = path_of(file, "FILE")
-    show_file(_loaded(path), path)
+    show_file(loaded(path), path)
 
 
-def _loaded(path: Path) -> Trajectory:
+def loaded(path: Path) -> Trajectory:
     try:
         return Trajectory.load(path)
     except gn.FileError as error:

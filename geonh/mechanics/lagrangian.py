@@ -76,6 +76,8 @@ class LagrangianSystem(Precise):
     """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
     units: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    draw: Callable | None = eqx.field(static=True)
+    """What it looks like; the motion does not depend on it."""
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"

@@ -56,6 +56,9 @@ class System(LagrangianSystem):
         x = (); "shape" or names of coordinates: these coordinates, x of shape=[k]; or an Action.
     first_integrals : mapping of str to FirstIntegral, optional
         Quantities that the motion keeps besides the energy.
+    draw : callable, optional
+        draw(t, g, parameters) → list of ``geonh.drawing.Body``: what it looks like in figures, animations and the
+        viewer. Where it is left out, a space of planar or spatial poses, attitudes or points implies one.
     name : str
         What tables and files call it.
     units : mapping of str to str, optional
@@ -86,6 +89,7 @@ class System(LagrangianSystem):
         parameters: Mapping[str, Any] | None = None,
         base: str | Sequence[str] | Action = "group",
         first_integrals: Mapping[str, FirstIntegral] | None = None,
+        draw: Callable | None = None,
         name: str = "system",
         units: Mapping[str, str] | None = None,
     ):
@@ -95,11 +99,13 @@ class System(LagrangianSystem):
             raise TypeError("System takes either metric= (with potential=) or lagrangian=")
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
-        for argument, value, takes in (
+        given = (
             ("forces", forces, "t, x, xi, u"),
             ("lagrangian", lagrangian, "x, xi"),
             ("holonomic", holonomic, "x"),
-        ):
+            ("draw", draw, "t, g, parameters"),
+        )
+        for argument, value, takes in given:
             if value is not None and not (callable(value) or isinstance(value, TimeDependent)):
                 raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
@@ -128,6 +134,7 @@ class System(LagrangianSystem):
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
+        self.draw = draw
         self.name = name
         self.units = declared_units(units, self._names())
         self.is_quadratic = True

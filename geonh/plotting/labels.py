@@ -17,6 +17,8 @@ GREEK = {
     "beta": r"\beta",
     "gamma": r"\gamma",
 }
+UNICODE = dict(zip(GREEK, "θφψωαβγ", strict=True))
+_LOW = str.maketrans("0123456789xyz", "₀₁₂₃₄₅₆₇₈₉ₓᵧ" + "z")
 _NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz])|_?(\d+))?(_dot)?(?:_(\d+))?$")
 _RULES = {
     "LeftRectangle": "left rectangle rule",
@@ -37,6 +39,16 @@ def symbol(name: str) -> str:
     text = rf"\dot{{{text}}}" if dot else text
     subscript = "".join(part for part in (axis, index, factor and f"({factor})") if part)
     return f"${text}_{{{subscript}}}$" if subscript else f"${text}$"
+
+
+def plain(name: str) -> str:
+    """A component's name in letters of text where it is a known one, else as it is."""
+    match = _NAME.match(name)
+    if not match:
+        return name
+    letter, axis, index, dot, factor = match.groups()
+    text = UNICODE.get(letter, letter) + ("\u0307" if dot else "")
+    return text + "".join(part.translate(_LOW) for part in (axis, index, factor) if part)
 
 
 def velocity_unit(name: str) -> str:

@@ -68,6 +68,7 @@ def contact_oscillator(eps: float = 1.0) -> System:
         distribution=Distribution(forms=contact_forms),
         parameters={"eps": _finite("eps", eps, least=0.0)},
         first_integrals={"H_y": FirstIntegral(energy_y, "½(ẏ² + y²): O(h²), no drift")},
+        draw=draw,
         name="contact-oscillator",
     )
 
@@ -94,6 +95,7 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
         distribution=Distribution(forms=contact_forms),
         forces=_gyroscopic,
         parameters={"eps": _finite("eps", eps, least=0.0), "beta": _finite("beta", beta)},
+        draw=draw,
         name="contact-oscillator-nonreversible",
     )
 
@@ -131,7 +133,6 @@ _COMMON: dict[str, Any] = {
     "start": _start,
     "dt": 0.05,
     "n_steps": 2000,
-    "draw": draw,
 }
 
 ENTRIES = (

@@ -54,8 +54,6 @@ class Entry:
     exact : callable, optional
         ``exact(system, start, t)`` → (g, xi) with leading time axis: the solution, where it is known in closed form;
         g is None where only the velocities are.
-    draw : callable, optional
-        ``draw(system, g)`` → mapping of part names to polylines, shape=[k, 2] or [k, 3], in metres.
     """
 
     name: str
@@ -71,7 +69,6 @@ class Entry:
     method: str = "projected"
     controls: Callable | None = None
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
-    draw: Callable[[System, Point], Mapping[str, np.ndarray]] | None = None
     notes: str = field(default="")
 
     @property
@@ -99,21 +96,3 @@ def positive(**values: Any) -> dict[str, np.ndarray]:
         if not (np.all(np.isfinite(array)) and np.all(array > 0)):
             raise ValueError(f"{name} must be positive, got {values[name]}")
     return arrays
-
-
-def body_axes(rotation: np.ndarray, origin: np.ndarray, length: float = 1.0) -> dict[str, np.ndarray]:
-    """Three segments along the body's axes, shape=[2, 3] each, for pictures."""
-    R, at = np.asarray(rotation), np.asarray(origin, dtype=np.float64)
-    return {f"axis {i + 1}": np.stack([at, at + length * R[:, i]]) for i in range(3)}
-
-
-def planar(part: np.ndarray, theta: float, x: float, y: float) -> np.ndarray:
-    """A polyline of a planar body, shape=[k, 2], moved to (θ, x, y)."""
-    rotation = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
-    return np.asarray(part) @ rotation.T + [x, y]
-
-
-def box(length: float, width: float) -> np.ndarray:
-    """A closed rectangle about the origin, shape=[5, 2]."""
-    a, b = length / 2, width / 2
-    return np.array([[-a, -b], [a, -b], [a, b], [-a, b], [-a, -b]])
