@@ -152,7 +152,7 @@ class ReflectingFlow(DiscreteFlow):
 
 def check_start(start: str) -> None:
     """Raise ValueError for a word that ``started`` does not know."""
-    if start not in ("average", "multiplier"):
+    if not isinstance(start, str) or start not in ("average", "multiplier"):
         raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -18,9 +18,14 @@ Function = TypeVar("Function", bound=Callable)
 _forward: Any = jax.make_user_context(False)
 
 
-def forward_only() -> AbstractContextManager:
-    """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere."""
-    return _forward(True)
+@contextmanager
+def forward_only() -> Iterator[None]:
+    """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere.
+
+    The trace, and so every bit, is the same where a user has switched ``jit`` off.
+    """
+    with _forward(True), jax.disable_jit(False):
+        yield
 
 
 def is_forward_only() -> bool:

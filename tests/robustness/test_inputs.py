@@ -290,6 +290,8 @@ OPTIONS = {
     "newton of shake": (lambda: SHAKE(newton=5), TypeError, "newton must be a Newton"),
     "coefficients": (lambda: gn.compose(Gauss(1), [np.nan] * 3), ValueError, "coefficients has entries that are not"),
     "order": (lambda: gn.compose(Gauss(1), "yoshida4", order=-3), ValueError, "order must be a positive integer"),
+    "start": (lambda: gn.GNI(start=np.ones(2)), ValueError, "start must be 'multiplier' or 'average'"),
+    "no metric": (lambda: made(metric=()), ValueError, r"metric must be a square matrix or its diagonal, got shape"),
     "newton 0": (lambda: gn.GNI(newton=0), TypeError, "newton must be a Newton.*got 0"),
     "newton an array": (lambda: Gauss(newton=np.ones(3)), TypeError, "newton must be a Newton"),
     "names": (lambda: Translations(2, names=5), TypeError, "names must be a list of texts, got 5"),
