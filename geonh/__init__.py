@@ -12,6 +12,7 @@ from geonh import (
     analysis,
     diagnostics,
     drawing,
+    ensembles,
     geometry,
     groups,
     integrators,
@@ -22,6 +23,7 @@ from geonh import (
     testing,
     trajectory,
 )
+from geonh.ensembles import Ensemble, solve_ensemble
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
@@ -42,6 +44,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "Ensemble",
     "Event",
     "FileError",
     "Gauss",
@@ -54,6 +57,7 @@ __all__ = [
     "compose",
     "diagnostics",
     "drawing",
+    "ensembles",
     "float64",
     "geometry",
     "groups",
@@ -65,6 +69,7 @@ __all__ = [
     "plotting",
     "resume",
     "solve",
+    "solve_ensemble",
     "systems",
     "testing",
     "time_dependent",
