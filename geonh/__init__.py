@@ -2,8 +2,8 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems`` and
-``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``rolling``,
+``systems`` and ``plotting``.
 """
 
 from typing import Any
@@ -16,6 +16,7 @@ from geonh import (
     integrators,
     mechanics,
     plotting,
+    rolling,
     systems,
     testing,
     trajectory,
@@ -58,6 +59,7 @@ __all__ = [
     "methods",
     "plotting",
     "resume",
+    "rolling",
     "solve",
     "systems",
     "testing",
@@ -68,7 +70,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics):
+    for room in (integrators, geometry, rolling, mechanics, groups, analysis, diagnostics):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")
