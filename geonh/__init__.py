@@ -2,8 +2,8 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``rolling``,
-``systems`` and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``rolling``, ``systems``,
+``interop``, ``drawing`` and ``plotting``.
 """
 
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 from geonh import (
     analysis,
     diagnostics,
+    drawing,
     geometry,
     groups,
     integrators,
+    interop,
     mechanics,
     plotting,
     rolling,
@@ -21,6 +23,7 @@ from geonh import (
     testing,
     trajectory,
 )
+from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
 from geonh.integrators.composition import compose
@@ -40,6 +43,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "Event",
     "FileError",
     "Gauss",
     "IntegrationError",
@@ -50,11 +54,13 @@ __all__ = [
     "analysis",
     "compose",
     "diagnostics",
+    "drawing",
     "float64",
     "geometry",
     "groups",
     "integrate",
     "integrators",
+    "interop",
     "mechanics",
     "methods",
     "plotting",
@@ -70,7 +76,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, rolling, mechanics, groups, analysis, diagnostics):
+    for room in (integrators, geometry, rolling, mechanics, groups, analysis, diagnostics, interop, drawing):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

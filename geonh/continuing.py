@@ -245,7 +245,7 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
 
 def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
-    if not isinstance(allowed, Iterable | bool):
+    if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
         raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
     names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
     unknown = [name for name in names if name not in CHANGES]

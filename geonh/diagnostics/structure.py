@@ -23,7 +23,7 @@ from geonh.integrators.node import Clock, State
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.linear import gram_schmidt, solve_spd
+from geonh.numerics.linear import gram_schmidt, pivots, solve_spd
 from geonh.numerics.precision import as_count, in_float64
 from geonh.start import made_start, refuse_unsound
 
@@ -77,10 +77,11 @@ def reversibility_defect(
 
 @in_float64
 def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
-    """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume, 1/s.
+    """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume of g and ξ, 1/s.
 
-    Coordinates are exponential for g and M-orthonormal for ξ in D. It tends to the divergence of the vector field as
-    dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the Chaplygin sleigh.
+    Coordinates are exponential for g, with the weight √det M, and M-orthonormal for ξ in D. It tends to the divergence
+    of the vector field as dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the
+    Chaplygin sleigh.
 
     Raises
     ------
@@ -187,7 +188,9 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
         new_xi = system.velocity(system.at(new.g, clock.time(1)), (new.p_plus + new.p_minus) / 2)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), lowered @ new_xi])
 
-    return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + len(frame))))[1] / clock.dt
+    weights = [jnp.sum(jnp.log(pivots(system.mass_matrix(at)))) / 2 for at in (x, x_after)]
+    grown = jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + len(frame))))[1]
+    return (grown + weights[1] - weights[0]) / clock.dt
 
 
 def _orthonormal(system: System, x: Any) -> Array:

@@ -112,7 +112,7 @@ class RungeKutta(Integrator):
             wanted = state.memory.energy - system.potential_energy(x)
             xi = xi * jnp.where(kinetic > 0, jnp.sqrt(wanted / jnp.where(kinetic > 0, kinetic, 1.0)), 1.0)
         p = system.momentum(x, xi)
-        return Outcome(g, p, p, state.memory, found=found)
+        return Outcome(g, p, p, state.memory, found=found, xi=xi)
 
     def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
         g = system.group.from_vector(position)

@@ -46,11 +46,12 @@ from geonh.numerics.newton import Newton
 
 
 class Average(NamedTuple):
-    """Half a node: p̃, the constraint's half impulse μᵀλ in it, and whether they were found."""
+    """Half a node: p̃, the constraint's half impulse μᵀλ in it, whether they were found; and ξ̃, if that was needed."""
 
     momentum: Array
     reaction: Array
     found: Array
+    xi: Array | None = None
 
 
 def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> Average:
@@ -73,7 +74,7 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
     xi = correction(jnp.zeros_like(p_plus))[0]
     xi, found = newton.solve(lambda xi: correction(xi)[0], xi)
     found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is judged as such
-    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found)
+    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found, xi)
 
 
 def reflected(p: Array, average: Array) -> Array:
@@ -128,7 +129,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
             p_plus = p_plus + middle.reaction - system.nonholonomic_part(y, middle.reaction)
         turn = tau.turn(system.group, zeta)
         warm = Warm(jnp.concatenate([state.warm.guess[1:], zeta[None]]))
-        return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn), middle
+        return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn, xi=middle.xi), middle
 
 
 class ReflectingFlow(DiscreteFlow):
@@ -151,7 +152,7 @@ class ReflectingFlow(DiscreteFlow):
 
 def check_start(start: str) -> None:
     """Raise ValueError for a word that ``started`` does not know."""
-    if start not in ("average", "multiplier"):
+    if not isinstance(start, str) or start not in ("average", "multiplier"):
         raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
 
 

@@ -65,7 +65,7 @@ from geonh.mechanics.quasi_velocities import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
@@ -114,7 +114,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         self, gradient: str = "gonzalez", retraction: str | Retraction = "auto", *, newton: Newton | None = None
     ):
         one_of(gradient, "gradient", GRADIENTS)
-        self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), newton or Newton()
+        self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:

@@ -27,7 +27,7 @@ from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import Precise
+from geonh.numerics.precision import Precise, as_flag
 
 
 class DiscreteLagrangian(Precise):
@@ -143,7 +143,7 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
 
     def __init__(self, function: Callable, symmetric: bool = False):
         self.function = function
-        self.symmetric = symmetric
+        self.symmetric = as_flag(symmetric, "symmetric")
 
     def refuse(self, system: System, tau: Retraction, h: float, x: Any, xi: Array) -> None:
         """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0."""
@@ -189,8 +189,8 @@ def make_rule(rule: str | DiscreteLagrangian | Callable) -> DiscreteLagrangian:
     """
     if isinstance(rule, DiscreteLagrangian):
         return rule
-    if callable(rule):
+    if callable(rule) and not isinstance(rule, type):
         return UserDiscreteLagrangian(rule)
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise ValueError(f"rule must be one of {list(RULES)}, a DiscreteLagrangian or l_d(x, W, h), got {rule!r}")
     return RULES[rule]()

@@ -51,7 +51,7 @@ from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import Precise, as_float64
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
@@ -142,7 +142,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         self.rule = make_rule(rule)
         self.constraint = constraint if isinstance(constraint, DiscreteConstraint) else DiscreteConstraint(constraint)
         self.retraction = make_retraction(retraction)
-        self.newton = newton or Newton()
+        self.newton = make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:

@@ -39,7 +39,7 @@ from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import orthonormal_forms, saddle
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import as_flag, as_float64
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -85,7 +85,7 @@ class Feedback(Integrator):
             if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
                 raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {gain!r}")
         self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
-        self.solver, self.orthonormal = solver, orthonormal
+        self.solver, self.orthonormal = solver, as_flag(orthonormal, "orthonormal")
 
     @property
     def guarantees(self) -> Guarantees:

@@ -32,7 +32,7 @@ from geonh.integrators.base import Guarantees, Integrator
 from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 
 
 class RuleFlow(DiscreteFlow):
@@ -49,7 +49,7 @@ class RuleFlow(DiscreteFlow):
         *,
         newton: Newton | None = None,
     ):
-        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), newton or Newton()
+        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:

@@ -23,4 +23,4 @@ def velocity_node(
 ) -> Outcome:
     """The next node, of (g, ξ), with its base point x."""
     p = system.momentum(x, xi)
-    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), found=found, turn=turn)
+    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), found=found, turn=turn, xi=xi)

@@ -50,7 +50,7 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
 from geonh.numerics.linear import Saddle, saddle_inverses
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 _S5 = 5.0**0.5
@@ -115,7 +115,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
 
     def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
         one_of(stages, "stages", IIIA)
-        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
+        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:

@@ -37,7 +37,7 @@ from geonh.integrators.discrete_flow import ReflectingFlow, check_start, started
 from geonh.mechanics.system import System
 from geonh.numerics.dependence import depends
 from geonh.numerics.linear import saddle, solve_spd
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import float64
 
 
@@ -61,7 +61,7 @@ class RATTLE(ReflectingFlow):
     def __init__(
         self, retraction: str | Retraction = "auto", *, newton: Newton | None = None, start: str = "multiplier"
     ) -> None:
-        self.retraction, self.newton, self.start = make_retraction(retraction), newton or Newton(), start
+        self.retraction, self.newton, self.start = make_retraction(retraction), make_newton(newton), start
 
     @property
     def guarantees(self) -> Guarantees:
@@ -103,7 +103,7 @@ class SHAKE(Integrator):
     holds = NextStep
 
     def __init__(self, *, newton: Newton | None = None, start: str = "multiplier") -> None:
-        self.newton, self.start = newton or Newton(), start
+        self.newton, self.start = make_newton(newton), start
         check_start(start)
 
     @property

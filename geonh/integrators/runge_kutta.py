@@ -60,7 +60,7 @@ from geonh.mechanics.holonomic import onto
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 TABLEAUX = {4: RK4, 6: BUTCHER6}
@@ -156,7 +156,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
     def __init__(self, stages: int = 2, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
         one_of(stages, "stages", GAUSS)
-        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
+        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:

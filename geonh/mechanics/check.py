@@ -85,7 +85,9 @@ def check_system(
         If a point in ``at`` is none of the group, or options are none.
     """
     n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
-    samples = _samples(system, at, n_samples, seed, float(as_float64(scale, "scale", ())))
+    if not as_float64(scale, "scale", ()) > 0:
+        raise ValueError(f"scale must be > 0, got {scale}; n_samples=0 looks at the named points alone")
+    samples = _samples(system, at, n_samples, seed, float(scale))
     force, note = _force_of(system, controls)
     with float64():
         evaluate = jax.jit(lambda t, g, v: _evaluate(system, force, t, g, v))
@@ -152,6 +154,8 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
     """f(t, x, ξ), zero where it needs controls and none are given; then a note."""
     if controls is not None and not callable(controls):
         rows = as_float64(controls, "controls")
+        if not rows.ndim or not len(rows):
+            raise ValueError(f"controls must be a function of t, or its values at the nodes, got {controls!r}")
         controls = lambda t: jnp.asarray(rows)[(t * (len(rows) - 1)).astype(int)]  # noqa: E731
 
     def force(t: Any, x: Any, xi: Any) -> Any:

@@ -27,9 +27,11 @@ from geonh.groups import LieGroup
 from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault
+from geonh.numerics.compiled import computed
 from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, saddle, solve_spd
 from geonh.numerics.newton import Newton
-from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
+from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced
+from geonh.numerics.tracing import traced_once
 
 
 class FirstIntegral(eqx.Module):
@@ -73,6 +75,9 @@ class LagrangianSystem(Precise):
     is_quadratic: bool = eqx.field(static=True)
     """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
+    units: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    draw: Callable | None = eqx.field(static=True)
+    """What it looks like; the motion does not depend on it."""
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"
@@ -157,6 +162,7 @@ class LagrangianSystem(Precise):
             return -self.lagrangian(x, jnp.zeros(self.group.dim))
         return jnp.zeros(()) if self.potential is None else self.potential(x, self.parameters)
 
+    @traced_once
     def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
         """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where none is given."""
         if self.metric is not None:
@@ -164,6 +170,7 @@ class LagrangianSystem(Precise):
         at = jnp.zeros(self.group.dim) if xi is None or self.is_quadratic else xi
         return jax.hessian(lambda v: self.lagrangian(x, v))(at)
 
+    @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:
         """Legendre transform p = ∂ℓ/∂ξ, shape=[n]."""
         if self.metric is not None:
@@ -206,11 +213,19 @@ class LagrangianSystem(Precise):
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
         except (TypeError, ValueError) as error:
-            if u is None and "None" in str(error) and not str(error).startswith("forces returned None"):
+            if (
+                u is None
+                and "None" in str(error.__cause__ or error)
+                and not str(error).startswith("forces returned None")
+            ):
                 raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
-            raise
+            if u is None:
+                raise
+            raise type(error)(f"{error}{_driven(u)}") from error.__cause__
         if value.shape != (n,):
-            raise ValueError(f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}")
+            raise ValueError(
+                f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}{_driven(u)}"
+            )
         return value
 
     # --- constraints ---------------------------------------------------------------------------------------
@@ -272,6 +287,7 @@ class LagrangianSystem(Precise):
         forms, k = self.orthonormal_forms(x), len(self.holonomic_residual(x))
         return OrthonormalForms(*(part[:k] for part in forms)), OrthonormalForms(*(part[k:] for part in forms))
 
+    @traced_once
     def orthonormal_forms(self, x: Any) -> OrthonormalForms:
         """The constraint with forms that are orthonormal for M⁻¹."""
         return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
@@ -314,16 +330,16 @@ class LagrangianSystem(Precise):
             If there is none: dependent constraints, a metric that is not positive definite there, or no place near
             ``g0`` that satisfies the holonomic constraints.
         """
-        xi = jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,)))
+        xi = as_float64(xi0, "xi0", (self.group.dim,))
         t0 = as_float64(0.0 if t0 is None else t0, "t0", ())
         g = self.project_position(g0, t0)
-        x = self.at(g, t0)
-        M, rows = self.mass_matrix(x, xi), self.rows(x)
-        if not is_traced(M, rows):
-            fault = metric_fault(self, np.asarray(M), "at g0") or rows_fault(self, g, t0, np.asarray(rows), "at g0")
+        if is_traced(self, g, xi, t0):
+            xi = self.projected_velocity(self.at(g, t0), xi)
+        else:
+            M, rows, xi = computed(_projection, self, (g, xi, t0))
+            fault = metric_fault(self, M, "at g0") or rows_fault(self, g, t0, rows, "at g0")
             if fault:
                 raise ValueError(fault)
-        xi = self.projected_velocity(x, xi)
         return xi if self.holonomic is None else (g, xi)
 
     @in_float64
@@ -362,13 +378,28 @@ class LagrangianSystem(Precise):
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            with float64(), jax.ensure_compile_time_eval():
-                gap = float(self.group_defect(point))
+            gap = float(computed(_group_defect, self.group, point))
             if not gap <= OFF_GROUP:
                 raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
-        apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), self.group.project(point), point)
-        return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+        return _group_defect(self.group, point)
+
+
+def _group_defect(group: Any, point: Point) -> Array:
+    apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), group.project(point), point)
+    return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+
+
+def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:
+    """Mass matrix, rows, and the velocity that satisfies the constraints."""
+    g, xi, t = node
+    x = system.at(g, t)
+    return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)
+
+
+def _driven(u: Any) -> str:
+    """What to say of controls where forces fail: their shape may be the cause."""
+    return "" if u is None else f"; controls= gives u, of shape {list(jnp.shape(u))}: is that what forces takes?"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -16,12 +17,15 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
-from geonh.numerics.dependence import depends
-from geonh.numerics.inspection import inspected
+from geonh.numerics.dependence import is_affine
+from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
+from geonh.units import declared_units
 
 LONGEST = 80
 """Bytes of the name of a first integral."""
+RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternation", "step")
+"""Columns of every table."""
 
 
 class System(LagrangianSystem):
@@ -52,8 +56,14 @@ class System(LagrangianSystem):
         x = (); "shape" or names of coordinates: these coordinates, x of shape=[k]; or an Action.
     first_integrals : mapping of str to FirstIntegral, optional
         Quantities that the motion keeps besides the energy.
+    draw : callable, optional
+        draw(t, g, parameters) → list of ``geonh.drawing.Body``: what it looks like in figures, animations and the
+        viewer. Where it is left out, a space of planar or spatial poses, attitudes or points implies one.
     name : str
         What tables and files call it.
+    units : mapping of str to str, optional
+        Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
+        "energy". When left out, time is in s, energy in J, angles in rad, and what has no unit by these has none.
 
     Raises
     ------
@@ -79,7 +89,9 @@ class System(LagrangianSystem):
         parameters: Mapping[str, Any] | None = None,
         base: str | Sequence[str] | Action = "group",
         first_integrals: Mapping[str, FirstIntegral] | None = None,
+        draw: Callable | None = None,
         name: str = "system",
+        units: Mapping[str, str] | None = None,
     ):
         self.group = as_group(space)
         self.action = make_action(self.group, base)
@@ -87,11 +99,13 @@ class System(LagrangianSystem):
             raise TypeError("System takes either metric= (with potential=) or lagrangian=")
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
-        for argument, value, takes in (
+        given = (
             ("forces", forces, "t, x, xi, u"),
             ("lagrangian", lagrangian, "x, xi"),
             ("holonomic", holonomic, "x"),
-        ):
+            ("draw", draw, "t, g, parameters"),
+        )
+        for argument, value, takes in given:
             if value is not None and not (callable(value) or isinstance(value, TimeDependent)):
                 raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
@@ -120,7 +134,9 @@ class System(LagrangianSystem):
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
+        self.draw = draw
         self.name = name
+        self.units = declared_units(units, self._names())
         self.is_quadratic = True
         if not is_traced(self):
             self._check_shapes()
@@ -140,18 +156,30 @@ class System(LagrangianSystem):
         """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
         return check_system(self, **options)
 
+    def _names(self) -> list[str]:
+        """Names that may have a unit; ValueError for a coordinate that is called as another, or as another column."""
+        own = [*self.group.point_names, *self.group.velocity_names]
+        for name in own:
+            if own.count(name) > 1 or name in RESERVED:
+                raise ValueError(
+                    f"the name {name!r} is used twice: coordinates ({', '.join(self.group.point_names)}), velocities "
+                    f"({', '.join(self.group.velocity_names)}) and {', '.join(RESERVED)} must differ"
+                )
+        return [*own, *self.first_integrals, "time", "energy"]
+
     def _is_quadratic(self) -> bool:
-        """Whether the traced Hessian of ℓ in ξ does not use ξ, at a point of shapes alone."""
+        """Whether ∂ℓ/∂ξ is seen to be affine in ξ, in its trace at a point of shapes alone."""
         with float64():
             x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
             v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
-            return not depends(lambda v, x: jax.hessian(lambda v: self.lagrangian(x, v))(v), v, x)
+            return is_affine(lambda v, x: jax.grad(lambda v: self.lagrangian(x, v))(v), v, x)
 
     def _check_shapes(self) -> None:
         """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""
         n = self.group.dim
         x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
         vector = jax.ShapeDtypeStruct((n,), np.float64)
+        by_data = []
 
         def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
             with float64():
@@ -161,7 +189,7 @@ class System(LagrangianSystem):
                     absent = "; with base='point' x is ()" if x == () else ""
                     kind = TypeError if isinstance(error, TypeError) else ValueError
                     raise kind(f"{error}{absent}") from error.__cause__
-            inspected(name, closed)
+            by_data.extend([name] if inspected(name, closed) else [])
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
                 wanted = " or ".join(str(["k" if b is None else b for b in s]).replace("'", "") for s in shapes)
@@ -188,6 +216,25 @@ class System(LagrangianSystem):
         if self.distribution is not None:
             self._check_distribution(expect, x, n, k)
         self._check_integrals()
+        self._make_careful(by_data)
+
+    def _make_careful(self, names: list[str]) -> None:
+        """Make functions nan where an index that depends on data is out of range: those named, and the forces."""
+
+        def made(owner: Any, where: Callable) -> Any:
+            return eqx.tree_at(where, owner, careful(where(owner)))
+
+        if self.forces is not None:  # of which too little is known here
+            self.forces = careful(self.forces)
+        for name in names:
+            if name == "lagrangian":
+                self.lagrangian_function = made(self.lagrangian_function, lambda function: function)
+            elif name == "metric":
+                self.metric = made(self.metric, lambda metric: metric.field.function)
+            elif name == "potential":
+                self.potential = made(self.potential, lambda potential: potential.function)
+            else:
+                self.distribution = made(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
         """Say which first integral is none, or cannot be evaluated at the identity."""
