@@ -2,8 +2,8 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``interop``,
-``drawing`` and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``rolling``, ``systems``,
+``interop``, ``drawing`` and ``plotting``.
 """
 
 from typing import Any
@@ -19,6 +19,7 @@ from geonh import (
     interop,
     mechanics,
     plotting,
+    rolling,
     systems,
     testing,
     trajectory,
@@ -68,6 +69,7 @@ __all__ = [
     "methods",
     "plotting",
     "resume",
+    "rolling",
     "solve",
     "solve_ensemble",
     "systems",
@@ -79,7 +81,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, interop, drawing):
+    for room in (integrators, geometry, rolling, mechanics, groups, analysis, diagnostics, interop, drawing):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

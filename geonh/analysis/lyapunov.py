@@ -23,6 +23,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
 from geonh.integrators.runge_kutta import RKMK
+from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped, stepping
 from geonh.numerics.linear import gram_schmidt
@@ -111,6 +112,7 @@ def lyapunov_exponents(
     """
     method = RKMK(4) if method is None else method
     refuse(method, system)
+    refuse_holonomic(system, "lyapunov_exponents")
     if method.guarantees.node != "velocity":
         raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
     if controls is not None and not callable(controls):

@@ -29,6 +29,7 @@ from geonh.analysis.subspaces import kernel
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
+from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import gram_schmidt, solve_spd
@@ -80,6 +81,7 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     t, controls : float, array_like
         Time and value of the controls, for forces.
     """
+    refuse_holonomic(system, "divergence")
     point, velocity = system.point(g), np.asarray(system.project(g, xi))
     nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
     u = None if controls is None else as_float64(controls, "controls")
@@ -123,6 +125,7 @@ def invariant_measure(
     -----
     That no density is found says only that there is none among the candidates.
     """
+    refuse_holonomic(system, "invariant_measure")
     candidates = dict(candidates or {})
     if as_count(n_states, "n_states") <= len(candidates):
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")

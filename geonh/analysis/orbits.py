@@ -30,6 +30,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
 from geonh.integrators.runge_kutta import RKMK
+from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_count, as_float64, float64
 
@@ -282,6 +283,7 @@ def _shooting(
     """What is shot, tested, and the guess."""
     method = RKMK(6) if method is None else method
     refuse(method, system)
+    refuse_holonomic(system, "the search for orbits")
     if method.guarantees.node != "velocity":
         raise ValueError(
             f"method must be one whose node is a velocity, such as RKMK(6) or Gauss(2), not {type(method).__name__}"
