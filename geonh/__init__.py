@@ -2,14 +2,15 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``interop``
-and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``,
+``systems``, ``interop`` and ``plotting``.
 """
 
 from typing import Any
 
 from geonh import (
     analysis,
+    control,
     diagnostics,
     geometry,
     groups,
@@ -50,6 +51,7 @@ __all__ = [
     "__version__",
     "analysis",
     "compose",
+    "control",
     "diagnostics",
     "float64",
     "geometry",
@@ -70,7 +72,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, interop):
+    for room in (integrators, geometry, mechanics, groups, analysis, control, diagnostics, interop):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

@@ -35,6 +35,8 @@ from geonh.trajectory import Trajectory
 
 HALVINGS = 12
 """A step of Newton's method is halved at most so often."""
+EXCHANGES = 20
+"""Controls are put to their bounds, or let off, so often at most."""
 SADDLES = 6
 """So many saddles are left at most."""
 SETTLED = 1e-9
@@ -182,13 +184,14 @@ def optimal_control(
     held, before = np.zeros(problem.size, bool), 0
     if limits is not None:
         motion, before = _slsqp(problem, motion, limits)
-        held, lam = _at_bounds(problem, motion, limits), None
-    made = _newton(problem, motion, lam, held, max_iterations)
-    if limits is None and not _solved(made):
-        made = _newton(problem, _restored(problem, motion), None, held, max_iterations)
-    if limits is None and not _solved(made):
-        motion, before = _slsqp(problem, motion, None)
-        made = _newton(problem, motion, None, held, max_iterations)
+        made, held = _within(problem, motion, limits, max_iterations)
+    else:
+        made = _newton(problem, motion, lam, held, max_iterations)
+        if not _solved(made):
+            made = _newton(problem, _restored(problem, motion), None, held, max_iterations)
+        if not _solved(made):
+            motion, before = _slsqp(problem, motion, None)
+            made = _newton(problem, motion, None, held, max_iterations)
     curvature, made = _descended(problem, made, held, max_iterations) if _solved(made) else (np.nan, made)
     motion, lam, price, residual, optimality, iterations = made
     if not _solved(made):
@@ -196,8 +199,6 @@ def optimal_control(
             f"no optimal control of {system.name} found: after {iterations} steps the equations are off by "
             f"{residual:.2g}, the optimality by {optimality:.2g}; another guess, or more steps, may do"
         )
-    if limits is not None and (np.any(motion.u < limits[0] - 1e-8) or np.any(motion.u > limits[1] + 1e-8)):
-        raise RuntimeError(f"the controls found for {system.name} leave their bounds; another guess may do")
     t = t0 + motion.span / n_steps * np.arange(n_steps + 1)
     return OptimalControl(
         t, motion.g, motion.u, price, residual, optimality, curvature, iterations, before, lam, problem
@@ -466,10 +467,24 @@ def _slsqp(problem: Transcription, motion: Motion, limits: Any) -> tuple[Motion,
     return problem.moved(motion, found.x), int(found.nit)
 
 
-def _at_bounds(problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Which unknowns are controls at a bound."""
-    held, near = np.zeros(problem.size, bool), 1e-7 * (limits[1] - limits[0])
-    near = np.where(np.isfinite(near), near, 1e-9)
-    touching = (motion.u <= limits[0] + near) | (motion.u >= limits[1] - near)
-    held[problem.columns[1][touching]] = True
-    return held
+def _within(
+    problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray], max_iterations: int
+) -> tuple[tuple, np.ndarray]:
+    """Newton's method with the controls that are at a bound held there, until none wants to leave it, nor to cross."""
+    columns = problem.columns[1]
+    near = np.where(np.isfinite(limits[1] - limits[0]), 1e-7 * (limits[1] - limits[0]), 1e-9)
+    low, high = motion.u <= limits[0] + near, motion.u >= limits[1] - near
+    for _ in range(EXCHANGES):
+        motion = motion._replace(u=np.where(low, limits[0], np.where(high, limits[1], motion.u)))
+        held = np.zeros(problem.size, bool)
+        held[columns[low | high]] = True
+        made = _newton(problem, motion, None, held, max_iterations)
+        motion, lam = made[:2]
+        pull = (problem.price(motion)[1] + problem.jacobian(motion)[1].T @ lam)[columns]
+        rounding = SETTLED * (1.0 + np.abs(pull).max())
+        stay_low, stay_high = low & (pull > -rounding), high & (pull < rounding)
+        new_low, new_high = stay_low | (motion.u < limits[0] - near), stay_high | (motion.u > limits[1] + near)
+        if np.array_equal(new_low, low) and np.array_equal(new_high, high):
+            return made, held
+        low, high = new_low, new_high
+    raise RuntimeError(f"no optimal control of {problem.system.name} within the bounds found; another guess may do")
