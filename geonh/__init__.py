@@ -3,7 +3,7 @@
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
 ``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``,
-``systems``, ``interop`` and ``plotting``.
+``systems``, ``interop``, ``drawing`` and ``plotting``.
 """
 
 from typing import Any
@@ -12,6 +12,7 @@ from geonh import (
     analysis,
     control,
     diagnostics,
+    drawing,
     geometry,
     groups,
     integrators,
@@ -24,6 +25,7 @@ from geonh import (
 )
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.field import time_dependent
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
 from geonh.integrators.registry import methods
@@ -53,6 +55,7 @@ __all__ = [
     "compose",
     "control",
     "diagnostics",
+    "drawing",
     "float64",
     "geometry",
     "groups",
@@ -66,13 +69,14 @@ __all__ = [
     "solve",
     "systems",
     "testing",
+    "time_dependent",
     "trajectory",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, control, diagnostics, interop):
+    for room in (integrators, geometry, mechanics, groups, analysis, control, diagnostics, interop, drawing):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

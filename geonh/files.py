@@ -36,6 +36,7 @@ _OBSERVABLES = (
     "energy",
     "energy_minus",
     "constraint_residual",
+    "holonomic_residual",
     "multipliers",
     "impulse_multipliers",
     "alternation",
@@ -115,9 +116,13 @@ def _fields(data: Any) -> dict[str, Any]:
     words = ("system", "method", "group", "geonh_version", "catalogue", "engine", "controls")
     attributes: dict[str, Any] = {name: attribute(data, name, str) for name in words}
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
+    attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
     attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
     for name, where in (("point_names", "coordinate"), ("velocity_names", "component")):
         attributes[name] = [str(n) for n in read_array(data, where, "U", ndim=1)]
+    units = attributes["units"]
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        strange(data, f"units are {str(units)[:60]}")
     shapes, n = attributes["point_shapes"], len(attributes["velocity_names"])
     if not _are_shapes(shapes) or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
         strange(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")

@@ -24,7 +24,7 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.netcdf import check_destination
 from geonh.numerics.attempt import attempted
-from geonh.numerics.precision import as_count, float64, is_traced, require_float64
+from geonh.numerics.precision import as_count, as_flag, float64, is_traced, require_float64
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import IntegrationError, advance
 from geonh.start import first_node, made_controls, made_start, refuse_unsound
@@ -250,8 +250,7 @@ def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]
 
 
 def _check_options(throw: bool, progress: Any) -> None:
-    if not isinstance(throw, bool):
-        raise TypeError(f"throw must be True or False, got {throw!r}")
+    as_flag(throw, "throw")
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"progress must be True, False or a function of (steps_done, n_steps), got {progress!r}")
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from geonh.viewer import Page
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -65,7 +67,9 @@ class Trajectory:
     energy, energy_minus : ndarray, shape=[N]
         Energy at p̃ and at p⁻, joules.
     constraint_residual : ndarray, shape=[N, m]
-        μ(x)ξ − b(x).
+        μ(x)ξ − b(x), those of the holonomic constraints first.
+    holonomic_residual : ndarray, shape=[N, k]
+        φ(x); k = 0 without holonomic constraints.
     integrals : dict of str to ndarray
         The system's first integrals along the path.
     events : dict of str to Section
@@ -109,6 +113,7 @@ class Trajectory:
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
             "point_is_tuple": isinstance(group.identity(), tuple),
+            "units": dict(system.units),
             "engine": "",
             "changes": [],
             "geonh_version": __version__,
@@ -225,10 +230,10 @@ class Trajectory:
         assert self.system is not None
         assert self.clock is not None
         k = int(self.k[-1])
-        x = self.system.action.at(jax.tree.map(lambda a: a[-1], self.g))
+        x = self.system.at(jax.tree.map(lambda a: a[-1], self.g), self.t[-1])
         xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
-        residual = np.abs(self.system.constraint_residual(x, xi)).max(initial=0.0)
-        own = np.abs(before.constraint_residual[-1]).max(initial=0.0)
+        residual = np.abs(np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x))).max()
+        own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
         if not residual <= own + 1e-9 * (1 + np.abs(xi).max()):
             raise ValueError(
                 f"with these changes the last node does not satisfy the constraints: residual {residual:.2g}; begin a "
@@ -383,6 +388,10 @@ class Trajectory:
         return sections
 
     @property
+    def holonomic_residual(self) -> np.ndarray:
+        return self.observables.get("holonomic_residual", np.zeros((len(self), 0)))
+
+    @property
     def integrals(self) -> dict[str, np.ndarray]:
         prefix = "integral:"
         return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
@@ -420,8 +429,10 @@ class Trajectory:
             For times outside the span.
         """
         times = np.atleast_1d(as_float64(times, "times"))
+        if times.ndim > 1:
+            raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         low, high = sorted((self.t[0], self.t[-1]))
-        if times.min() < low - 1e-12 * (1 + abs(low)) or times.max() > high + 1e-12 * (1 + abs(high)):
+        if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
             raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
@@ -438,11 +449,11 @@ class Trajectory:
         return self._bound.group.to_geomstats(self.g)
 
     def to_xarray(self) -> xr.Dataset:
-        """All arrays, labelled by time and component names."""
+        """All arrays, labelled by time and component names, with units where they are known."""
         return tables.dataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per node, one column per named component."""
+        """One row per node, one column per named component; units, where known, in ``attrs["units"]`` by column."""
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:
@@ -495,6 +506,21 @@ class Trajectory:
         from geonh.plotting import plot_trajectory
 
         return plot_trajectory(self, **options)
+
+    def animate(self, path: str | os.PathLike, **options: Any) -> Path:
+        """MP4 or GIF of the moving bodies; see ``geonh.plotting.animate``."""
+        from geonh.plotting import animate
+
+        return animate(self, path, **options)
+
+    def view(self, *others: Trajectory, **options: Any) -> Page:
+        """HTML page with a viewer in three dimensions, of this run and others; see ``geonh.viewer.view``.
+
+        ``run.view(path="run.html")`` writes it; Jupyter shows what is returned.
+        """
+        from geonh.viewer import view
+
+        return view(self, *others, **options)
 
 
 def describe(method: Integrator) -> str:

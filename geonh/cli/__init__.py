@@ -1,4 +1,5 @@
-"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``.
+"""The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``,
+``view FILE``.
 
 Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted, 143
 terminated (of both, what exists is saved).
@@ -15,6 +16,7 @@ from typer.core import TyperGroup
 
 import geonh as gn
 from geonh.cli.console import err, new_table, numbers, one_line, out, value_text, without_rounding
+from geonh.cli.pictures import view
 from geonh.cli.runs import info, resume, run
 from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
 from geonh.cli.words import entry_of, integrator_of
@@ -105,7 +107,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     def fact(label: str, text: str) -> None:
         facts.add_row(label, escape(text))
 
-    constraints = len(system.annihilator(system.action.at(group.identity())))
+    constraints = len(system.annihilator(system.at(group.identity(), 0.0)))
     fact("space", f"{group}, dimension {group.dim}")
     fact("functions of", _base_in_words(system))
     fact("coordinates", ", ".join(group.point_names))
@@ -140,6 +142,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
 app.command()(run)
 app.command()(resume)
 app.command()(info)
+app.command()(view)
 
 
 @app.command()

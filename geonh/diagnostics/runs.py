@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ import numpy as np
 from jax import Array
 
 from geonh.events import Section, between, crossed, root
+from geonh.geometry.field import evaluated
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, float64
+from geonh.numerics.inspection import careful, inspected
+from geonh.numerics.precision import as_float64, float64, one_of
 
 if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
@@ -108,16 +111,16 @@ def poincare_section(
     Raises
     ------
     ValueError
-        For a direction other than −1, 0, 1, or a surface that is not scalar.
+        For a direction other than −1, 0, 1, or a surface that is not scalar, or reads what is not there.
+    TypeError
+        For a surface that is no function of (g, ξ) in jax.numpy.
     """
-    if direction not in (-1, 0, 1):
-        raise ValueError(f"direction must be -1, 0 or 1, got {direction!r}")
+    one_of(direction, "direction", (-1, 0, 1))
+    surface = _inspected(surface, trajectory)
     nodes = jax.tree.map(np.asarray, (trajectory.g, trajectory.xi))
-    with float64():
-        shape = jax.eval_shape(surface, *jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], float), nodes)).shape
-    if shape:
-        raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {shape}")
     s = mapped(_surface, surface, nodes)
+    if not np.all(np.isfinite(s)):
+        raise ValueError(f"surface(g, ξ) is not finite at t = {trajectory.t[np.argmin(np.isfinite(s))]:g} s")
     i = np.flatnonzero(crossed(s[:-1], s[1:], direction))
     names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
     if not len(i):
@@ -142,3 +145,25 @@ def _crossing(tree: tuple, node: tuple) -> tuple:
         return _surface(surface, (g, xi)), (s, g, xi, group.to_vector(g))
 
     return root(at, _surface(surface, node[0]))
+
+
+def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
+    """The surface as a function whose value is one number, or an error that says why it is none."""
+    if not callable(surface):
+        raise TypeError(f"surface must be a function of (g, xi), got {surface!r}")
+    try:
+        inspect.signature(surface).bind(None, None)
+    except TypeError as error:
+        raise TypeError(f"surface takes (g, xi); yours takes {inspect.signature(surface)}") from error
+    except ValueError:  # a builtin without a signature
+        pass
+
+    def function(g: Any, xi: Any) -> Any:
+        value = evaluated("surface", surface, g, xi)
+        if value.shape != ():
+            raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {value.shape}")
+        return value
+
+    with float64():
+        node = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], np.float64), (trajectory.g, trajectory.xi))
+        return careful(surface) if inspected("surface", jax.make_jaxpr(function)(*node)) else surface

@@ -1,6 +1,24 @@
 """Pictures of trajectories. One file per kind of picture; matplotlib is imported when one is made, not before."""
 
+from geonh.plotting.animation import animate
 from geonh.plotting.invariants import Quantity, invariants
+from geonh.plotting.kept import (
+    plot_convergence,
+    plot_invariants,
+    plot_multipliers,
+    plot_phase,
+    plot_poincare,
+)
 from geonh.plotting.trajectory import plot_trajectory
 
-__all__ = ["Quantity", "invariants", "plot_trajectory"]
+__all__ = [
+    "Quantity",
+    "animate",
+    "invariants",
+    "plot_convergence",
+    "plot_invariants",
+    "plot_multipliers",
+    "plot_phase",
+    "plot_poincare",
+    "plot_trajectory",
+]

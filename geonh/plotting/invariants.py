@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,8 @@ def invariants(trajectory: Any) -> list[Quantity]:
         _quantity("energy at p⁻", trajectory.energy_minus, energy_note, energy_kept),
         _quantity("energy at p̃", trajectory.energy, "" if energy_kept else energy_note, energy_kept),
     ]
+    if np.array_equal(trajectory.energy_minus, trajectory.energy):
+        found = [replace(found[0], name="energy")]
     for name, values in trajectory.integrals.items():
         found.append(_quantity(name, values, _note_of(trajectory, name, notes), True))
     residual = trajectory.constraint_residual

@@ -17,6 +17,8 @@ GREEK = {
     "beta": r"\beta",
     "gamma": r"\gamma",
 }
+UNICODE = dict(zip(GREEK, "θφψωαβγ", strict=True))
+_LOW = str.maketrans("0123456789xyz", "₀₁₂₃₄₅₆₇₈₉ₓᵧ" + "z")
 _NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz])|_?(\d+))?(_dot)?(?:_(\d+))?$")
 _RULES = {
     "LeftRectangle": "left rectangle rule",
@@ -39,6 +41,16 @@ def symbol(name: str) -> str:
     return f"${text}_{{{subscript}}}$" if subscript else f"${text}$"
 
 
+def plain(name: str) -> str:
+    """A component's name in letters of text where it is a known one, else as it is."""
+    match = _NAME.match(name)
+    if not match:
+        return name
+    letter, axis, index, dot, factor = match.groups()
+    text = UNICODE.get(letter, letter) + ("\u0307" if dot else "")
+    return text + "".join(part.translate(_LOW) for part in (axis, index, factor) if part)
+
+
 def velocity_unit(name: str) -> str:
     """Unit of a velocity component: rad/s, m/s, or "" where the name does not tell."""
     parts = name.split("_")
@@ -47,11 +59,6 @@ def velocity_unit(name: str) -> str:
     if any(re.fullmatch(r"v[xyz123]", part) for part in parts):
         return "m/s"
     return ""
-
-
-def angle_names(point_names: list[str], velocity_names: list[str]) -> list[str]:
-    """Names of the unwrapped angles among the coordinates of a point."""
-    return [name for name in point_names if name.endswith("theta") or f"{name}_dot" in velocity_names]
 
 
 def path_names(point_names: list[str]) -> list[str]:

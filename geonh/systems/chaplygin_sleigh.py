@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from geonh.drawing import Body, ball, box, cylinder, ground, planar, prism, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2
 from geonh.mechanics.system import System
@@ -28,6 +29,21 @@ def _metric(x: Any, p: Any) -> list:
     m, inertia, a = p["m"], p["I"], p["a"]
     zero = 0.0 * m
     return [[inertia + m * a**2, zero, m * a], [zero, m, zero], [m * a, zero, m]]
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The body on its two feet, the knife edge below it, the mass ahead of the edge."""
+    theta, x, y = g
+    a, here = float(p["a"]), planar(theta, x, y)
+    feet = [cylinder(0.12 * a, 0.4 * a).moved(1.8 * a, side * a, 0.2 * a) for side in (1, -1)]
+    blade = box(0.9 * a, 0.08 * a, 0.4 * a).moved(0, 0, 0.2 * a)
+    body = prism(a * np.array([[-0.5, -0.2], [2.0, -1.2], [2.0, 1.2], [-0.5, 0.2]]), 0.2 * a).moved(0, 0, 0.5 * a)
+    return [
+        Body("body", [body, *feet], at=here),
+        Body("knife edge", blade, at=here, trace=[0, 0, 0]),
+        Body("mass", ball(0.25 * a, 12), at=here @ shifted(a, 0, 0.75 * a)),
+        Body("ground", ground()),
+    ]
 
 
 def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System:  # noqa: E741
@@ -54,6 +70,7 @@ def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System: 
         distribution=Distribution(forms=[[0.0, 0.0, 1.0]]),
         parameters=parameters,
         base="point",
+        draw=draw,
         name="chaplygin-sleigh",
     )
 
@@ -85,16 +102,6 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     return g, np.stack([W / np.cosh(phase), U * np.tanh(phase), np.zeros_like(phase)], axis=1)
 
 
-def draw(system: System, g: np.ndarray) -> dict[str, np.ndarray]:
-    """Body outline and knife edge in the plane."""
-    theta, x, y = np.asarray(g)
-    a = float(system.parameters["a"])
-    rotation = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
-    body = a * np.array([[-0.5, 0.0], [2.0, 1.2], [2.0, -1.2], [-0.5, 0.0]])
-    edge = a * np.array([[-0.4, 0.0], [0.4, 0.0]])
-    return {name: part @ rotation.T + [x, y] for name, part in {"body": body, "edge": edge}.items()}
-
-
 ENTRY = Entry(
     name="chaplygin-sleigh",
     build=chaplygin_sleigh,
@@ -112,5 +119,4 @@ ENTRY = Entry(
     method="gni",
     n_steps=1000,
     exact=exact,
-    draw=draw,
 )

@@ -25,11 +25,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
-from geonh.systems.rolling_ball import draw_ball
+from geonh.systems.rolling_ball import ball_on_table
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -57,6 +59,11 @@ def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return 0.5 * p @ xi - parameters["table_rate"] * (x * p[1] - y * p[0] + g[1][2] @ p[2:])
 
 
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The ball on the table, and the path of its contact."""
+    return ball_on_table(t, *g, p)
+
+
 def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), table_rate: float = 0.3) -> System:
     """Ball with any moments of inertia on a fixed or turning table, on R²×SO(3).
 
@@ -76,14 +83,14 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
     System
         With ξ = (ẋ, ẏ, W): velocity of the contact point and body angular velocity.
     """
-    inertia = np.asarray(J, dtype=np.float64)
+    inertia = as_float64(J, "J")
     if inertia.shape not in ((3,), (3, 3)):
         raise ValueError(f"J must be 3 principal moments or a 3×3 matrix, got shape {inertia.shape}")
     if not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):
         raise ValueError(f"J must be symmetric, got\n{inertia}")
     moments = inertia if inertia.ndim == 1 else np.linalg.eigvalsh(inertia)
     positive(J=moments)
-    parameters = {**positive(m=m, r=r), "J": inertia, "table_rate": np.asarray(table_rate, dtype=np.float64)}
+    parameters = {**positive(m=m, r=r), "J": inertia, "table_rate": as_float64(table_rate, "table_rate")}
     return System(
         Product((Translations(2), SO3())),
         metric=_metric,
@@ -93,6 +100,7 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
             "K": FirstIntegral(_contact_momentum, "angular momentum about the contact point in space: rounding"),
             "moving energy": FirstIntegral(_moving_energy, "homogeneous: rounding at p⁻", momentum="minus"),
         },
+        draw=draw,
         name="chaplygin-sphere",
     )
 
@@ -109,11 +117,6 @@ def _start(system: System) -> Start:
     hat = np.array([[0.0, -0.4, -0.2], [0.4, 0.0, -0.3], [0.2, 0.3, 0.0]])
     R0 = np.linalg.solve(np.eye(3) - hat / 2, np.eye(3) + hat / 2)
     return rolling_start(system, [0.2, -0.1], R0, np.array([1.0, -0.5, 0.7]))
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The ball: its outline on the table, two great circles painted on it, and the body's axes."""
-    return draw_ball(np.asarray(g[0]), np.asarray(g[1]), float(system.parameters["r"]))
 
 
 ENTRY = Entry(
@@ -137,5 +140,4 @@ ENTRY = Entry(
     dt=0.02,
     method="gni",
     n_steps=2000,
-    draw=draw,
 )

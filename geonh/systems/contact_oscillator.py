@@ -30,6 +30,7 @@ import numpy as np
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start
 from geonh.systems.nonholonomic_oscillator import contact_forms, draw, energy_y
 
@@ -67,6 +68,7 @@ def contact_oscillator(eps: float = 1.0) -> System:
         distribution=Distribution(forms=contact_forms),
         parameters={"eps": _finite("eps", eps, least=0.0)},
         first_integrals={"H_y": FirstIntegral(energy_y, "½(ẏ² + y²): O(h²), no drift")},
+        draw=draw,
         name="contact-oscillator",
     )
 
@@ -93,13 +95,14 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
         distribution=Distribution(forms=contact_forms),
         forces=_gyroscopic,
         parameters={"eps": _finite("eps", eps, least=0.0), "beta": _finite("beta", beta)},
+        draw=draw,
         name="contact-oscillator-nonreversible",
     )
 
 
 def _finite(name: str, value: Any, least: float = -np.inf) -> np.ndarray:
     """A number as a float64 array, or ValueError."""
-    number = np.asarray(value, dtype=np.float64)
+    number = as_float64(value, name)
     if not (np.all(np.isfinite(number)) and np.all(number >= least)):
         wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
         raise ValueError(f"{name} must be {wanted}, got {value}")
@@ -130,7 +133,6 @@ _COMMON: dict[str, Any] = {
     "start": _start,
     "dt": 0.05,
     "n_steps": 2000,
-    "draw": draw,
 }
 
 ENTRIES = (

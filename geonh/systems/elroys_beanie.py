@@ -17,9 +17,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, box, cylinder, ground, planar
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, box, planar, positive
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> list:
@@ -35,6 +36,16 @@ def _potential(x: Any, p: Any) -> Any:
 def _spatial_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     group = SE2()
     return group.Ad_star(group.inverse(g[0]), p[:3])
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The two bodies as bars on one pin."""
+    (theta, x, y), (psi,) = g
+    return [
+        Body("first body", box(1.0, 0.2, 0.06), at=planar(theta, x, y, 0.05), trace=[0, 0, 0]),
+        Body("second body", [box(0.7, 0.1, 0.06), cylinder(0.04, 0.2)], at=planar(theta + psi, x, y, 0.12)),
+        Body("ground", ground()),
+    ]
 
 
 def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1.0) -> System:
@@ -56,14 +67,9 @@ def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1
         parameters=positive(m=m, I1=I1, I2=I2, k=k),
         base=("psi",),
         first_integrals={"spatial momentum": FirstIntegral(_spatial_momentum, "Noether, se(2)*: rounding")},
+        draw=draw,
         name="elroys-beanie",
     )
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The two bodies as bars."""
-    (theta, x, y), (psi,) = (np.asarray(part) for part in g)
-    return {"first body": planar(box(1.0, 0.2), theta, x, y), "second body": planar(box(0.7, 0.1), theta + psi, x, y)}
 
 
 ENTRY = Entry(
@@ -80,5 +86,4 @@ ENTRY = Entry(
     start=lambda system: Start((np.zeros(3), np.array([1.0])), np.array([0.4, 0.5, -0.2, 0.3])),
     dt=0.02,
     n_steps=1000,
-    draw=draw,
 )

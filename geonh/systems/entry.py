@@ -12,6 +12,7 @@ import numpy as np
 
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64
 
 
 class Start(NamedTuple):
@@ -53,8 +54,6 @@ class Entry:
     exact : callable, optional
         ``exact(system, start, t)`` → (g, xi) with leading time axis: the solution, where it is known in closed form;
         g is None where only the velocities are.
-    draw : callable, optional
-        ``draw(system, g)`` → mapping of part names to polylines, shape=[k, 2] or [k, 3], in metres.
     """
 
     name: str
@@ -70,7 +69,6 @@ class Entry:
     method: str = "projected"
     controls: Callable | None = None
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
-    draw: Callable[[System, Point], Mapping[str, np.ndarray]] | None = None
     notes: str = field(default="")
 
     @property
@@ -92,27 +90,9 @@ class Entry:
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:
-    """Parameters as float64 arrays, or ValueError naming the one that is not finite and positive."""
-    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+    """Parameters as float64 arrays; TypeError or ValueError naming the one that is no number, or not positive."""
+    arrays = {name: as_float64(value, name) for name, value in values.items()}
     for name, array in arrays.items():
         if not (np.all(np.isfinite(array)) and np.all(array > 0)):
             raise ValueError(f"{name} must be positive, got {values[name]}")
     return arrays
-
-
-def body_axes(rotation: np.ndarray, origin: np.ndarray, length: float = 1.0) -> dict[str, np.ndarray]:
-    """Three segments along the body's axes, shape=[2, 3] each, for pictures."""
-    R, at = np.asarray(rotation), np.asarray(origin, dtype=np.float64)
-    return {f"axis {i + 1}": np.stack([at, at + length * R[:, i]]) for i in range(3)}
-
-
-def planar(part: np.ndarray, theta: float, x: float, y: float) -> np.ndarray:
-    """A polyline of a planar body, shape=[k, 2], moved to (θ, x, y)."""
-    rotation = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
-    return np.asarray(part) @ rotation.T + [x, y]
-
-
-def box(length: float, width: float) -> np.ndarray:
-    """A closed rectangle about the origin, shape=[5, 2]."""
-    a, b = length / 2, width / 2
-    return np.array([[-a, -b], [a, -b], [a, b], [-a, b], [-a, -b]])

@@ -26,10 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from geonh.drawing import Body, Pose, along, axes, cylinder
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, body_axes, positive
+from geonh.numerics.precision import as_float64
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -46,6 +48,14 @@ def _vertical(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 def _axial(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return jnp.sum(parameters["chi"] * p)
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """A stem of one metre from the fixed point along χ, a disc about its end, whose middle leaves a trace."""
+    stem = along(p["chi"], np.zeros(3), axis="z")
+    disc = cylinder(0.5, 0.1).moved(z=1.0)
+    top = Body("top", [cylinder(0.04, 1.0).moved(z=0.5), disc], at=Pose(g @ stem.R, jnp.zeros(3)), trace=[0, 0, 1])
+    return [top, Body("body axes", axes(0.6), at=Pose(g, jnp.zeros(3)))]
 
 
 def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 1.0)) -> System:
@@ -65,7 +75,7 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
     System
         With ξ = Ω, the body angular velocity. If it is Lagrange's top, "axial momentum" is among its first integrals.
     """
-    group, axis = SO3(), np.asarray(chi, dtype=np.float64)
+    group, axis = SO3(), as_float64(chi, "chi")
     if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):
         raise ValueError(f"chi must be a vector of 3 entries, not all zero, got {chi}")
     if np.shape(J) != (3,):
@@ -81,6 +91,7 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
         parameters=parameters,
         base=AdvectedVector(group, (0.0, 0.0, 1.0)),
         first_integrals=integrals,
+        draw=draw,
         name="heavy-top",
     )
 
@@ -152,16 +163,6 @@ def _start(system: System) -> Start:
     return Start(np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]]), np.array([0.1, 0.2, 4.0]))
 
 
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """A stem of one metre from the fixed point along χ, a disk about its end, and the body's axes."""
-    R, chi = np.asarray(g), np.asarray(system.parameters["chi"])
-    side = np.linalg.svd(chi[None, :])[2][1]
-    angle = np.linspace(0, 2 * np.pi, 49)[:, None]
-    rim = chi + 0.5 * (np.cos(angle) * side + np.sin(angle) * np.cross(chi, side))
-    stem = np.stack([np.zeros(3), chi])
-    return {"stem": stem @ R.T, "disk": rim @ R.T, **body_axes(R, np.zeros(3), 0.5)}
-
-
 ENTRY = Entry(
     name="heavy-top",
     build=heavy_top,
@@ -182,5 +183,4 @@ ENTRY = Entry(
     dt=0.02,
     n_steps=1000,
     exact=exact,
-    draw=draw,
 )

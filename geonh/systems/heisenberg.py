@@ -32,9 +32,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from geonh.drawing import Body, along, axes, ball, shifted
+from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Heisenberg, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -52,6 +55,20 @@ def _angular_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 def _momentum_z(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return p[2]
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The particle, and a piece of the plane in which it may move."""
+    return _particle(g, jnp.stack([-g[1], g[0], 1.0]))
+
+
+def _particle(q: Any, normal: Any) -> list[Body]:
+    plane = along(normal, q, axis="z")
+    return [
+        Body("particle", ball(0.06, 12), at=shifted(*q), trace=[0, 0, 0]),
+        Body("admissible plane", PATCH, at=plane),
+        Body("origin", axes(0.3)),
+    ]
 
 
 def heisenberg(m: float = 1.0) -> System:
@@ -77,6 +94,7 @@ def heisenberg(m: float = 1.0) -> System:
             "angular momentum": FirstIntegral(_angular_momentum, "J₂ = xp_y − yp_x: rounding"),
             "p_z": FirstIntegral(_momentum_z, "rounding"),
         },
+        draw=draw,
         name="heisenberg",
     )
 
@@ -87,17 +105,15 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     return q0 + np.asarray(t)[:, None] * start.xi0, np.tile(start.xi0, (len(t), 1))
 
 
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The admissible plane at the particle, as two segments of half a metre on each side."""
-    q = np.asarray(g)
-    sides = {"along x": np.array([1.0, 0.0, q[1]]), "along y": np.array([0.0, 1.0, -q[0]])}
-    return {k: np.stack([q - 0.5 * d / np.linalg.norm(d), q + 0.5 * d / np.linalg.norm(d)]) for k, d in sides.items()}
-
-
 # --- left-invariant, on the group ------------------------------------------------------------------------------
 def _group_metric(x: Any, p: Any) -> list:
     zero = 0.0 * p["m"]
     return [[p["m"], zero, p["a"]], [zero, p["m"], p["b"]], [p["a"], p["b"], p["I"]]]
+
+
+def draw_on_group(t: Any, g: Any, p: Any) -> list[Body]:
+    """The particle over the plane, the area as its height, and a piece of the plane in which it may move."""
+    return _particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
 
 
 def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 0.5) -> System:  # noqa: E741
@@ -117,7 +133,7 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
     System
         With ξ = (ẋ, ẏ, w), w = ż − ½(xẏ − yẋ).
     """
-    coupling = {"a": np.asarray(a, dtype=np.float64), "b": np.asarray(b, dtype=np.float64)}
+    coupling = {"a": as_float64(a, "a"), "b": as_float64(b, "b")}
     parameters = {**positive(m=m, I=I), **coupling}
     positive(**{"mI − a² − b²": parameters["m"] * parameters["I"] - coupling["a"] ** 2 - coupling["b"] ** 2})
     return System(
@@ -126,6 +142,7 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
         distribution=Distribution(forms=[[0.0, 0.0, 1.0]]),
         parameters=parameters,
         base="point",
+        draw=draw_on_group,
         name="heisenberg-group",
     )
 
@@ -163,13 +180,6 @@ def exact_on_group(system: System, start: Start, t: np.ndarray) -> tuple[np.ndar
     return np.column_stack([path, z]), np.column_stack([velocity, np.zeros(len(t))])
 
 
-def draw_on_group(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The admissible plane at the point, as two segments of half a metre on each side."""
-    q = np.asarray(g)
-    sides = {"along x": np.array([1.0, 0.0, -0.5 * q[1]]), "along y": np.array([0.0, 1.0, 0.5 * q[0]])}
-    return {k: np.stack([q - 0.5 * d / np.linalg.norm(d), q + 0.5 * d / np.linalg.norm(d)]) for k, d in sides.items()}
-
-
 ENTRIES = (
     Entry(
         name="heisenberg",
@@ -187,7 +197,6 @@ ENTRIES = (
         dt=0.05,
         n_steps=200,
         exact=exact,
-        draw=draw,
     ),
     Entry(
         name="heisenberg-group",
@@ -209,6 +218,5 @@ ENTRIES = (
         dt=0.02,
         n_steps=400,
         exact=exact_on_group,
-        draw=draw_on_group,
     ),
 )

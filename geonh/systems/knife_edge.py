@@ -23,10 +23,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Product, Torus, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, planar, positive
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -43,6 +44,13 @@ def _potential(x: Any, p: Any) -> Any:
 
 def _spin(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return p[2]
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The edge, standing on the plane (x points downhill)."""
+    (x, y), (phi,) = g
+    blade = [box(0.2, 0.02, 0.1).moved(z=0.05), cylinder(0.03, 0.12).moved(z=0.12)]
+    return [Body("edge", blade, at=planar(phi, x, y), trace=[0, 0, 0]), Body("ground", ground())]
 
 
 def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: float = np.pi / 6) -> System:
@@ -67,6 +75,7 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
         parameters=positive(m=m, J=J, gravity=gravity, slope=slope),
         base=("x", "phi"),
         first_integrals={"spin": FirstIntegral(_spin, "horizontal symmetry: rounding")},
+        draw=draw,
         name="knife-edge",
     )
 
@@ -86,12 +95,6 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[Any, np.ndarray]
     return (np.stack([x, y], axis=1), phi[:, None]), np.stack([u * np.cos(phi), u * s, np.full_like(u, w)], axis=1)
 
 
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The edge as a segment."""
-    (x, y), (phi,) = (np.asarray(part) for part in g)
-    return {"edge": planar(np.array([[-0.1, 0.0], [0.1, 0.0]]), phi, x, y)}
-
-
 ENTRY = Entry(
     name="knife-edge",
     build=knife_edge,
@@ -107,5 +110,4 @@ ENTRY = Entry(
     dt=0.05,
     n_steps=500,
     exact=exact,
-    draw=draw,
 )

@@ -22,8 +22,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, along, axes, ball, line, link, shifted
+from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
@@ -48,6 +51,16 @@ def energy_y(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return 0.5 * (p[1] * xi[1] + g[1] ** 2)
 
 
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The particle, the spring from the origin, and a piece of the plane in which it may move."""
+    return [
+        Body("particle", ball(0.06, 12), at=shifted(*g), trace=[0, 0, 0]),
+        Body("spring", line([[0, 0, 0], [1, 0, 0]]), at=link(jnp.zeros(3), g)),
+        Body("admissible plane", PATCH, at=along(jnp.stack([1.0, 0.0, g[1]]), g, axis="z")),
+        Body("origin", axes(0.3)),
+    ]
+
+
 def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
     """Nonholonomic oscillator on R³ with V = ½|q|².
 
@@ -70,15 +83,9 @@ def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
         distribution=Distribution(forms=contact_forms),
         parameters=positive(m=m),
         first_integrals={"H_y": FirstIntegral(energy_y, "½(m₂ẏ² + y²): O(h²), no drift")},
+        draw=draw,
         name="nonholonomic-oscillator",
     )
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The spring from the origin, and the admissible plane at the particle as two segments of 0.2 m on each side."""
-    q = np.asarray(g)
-    sides = {"along y": np.array([0.0, 0.2, 0.0]), "along z": 0.2 * np.array([-q[1], 0.0, 1.0]) / np.hypot(1, q[1])}
-    return {"spring": np.stack([np.zeros(3), q]), **{k: np.stack([q - side, q + side]) for k, side in sides.items()}}
 
 
 ENTRY = Entry(
@@ -96,5 +103,4 @@ ENTRY = Entry(
     start=lambda system: Start(np.ones(3), np.zeros(3)),
     dt=0.05,
     n_steps=4000,
-    draw=draw,
 )

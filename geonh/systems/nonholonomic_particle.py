@@ -15,6 +15,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, along, axes, ball, shifted
+from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
@@ -37,6 +39,15 @@ def _speed(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return xi[0] * jnp.sqrt(1 + g[1] ** 2)
 
 
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The particle, and a piece of the plane in which it may move."""
+    return [
+        Body("particle", ball(0.06, 12), at=shifted(*g), trace=[0, 0, 0]),
+        Body("admissible plane", PATCH, at=along(jnp.stack([-g[1], 0.0, 1.0]), g, axis="z")),
+        Body("origin", axes(0.3)),
+    ]
+
+
 def nonholonomic_particle(m: float = 1.0) -> System:
     """Nonholonomic particle on R³, base coordinate y.
 
@@ -55,6 +66,7 @@ def nonholonomic_particle(m: float = 1.0) -> System:
             "p_y": FirstIntegral(_momentum_y, "momentum map of a horizontal symmetry: rounding"),
             "c": FirstIntegral(_speed, "ẋ√(1+y²): O(h²)"),
         },
+        draw=draw,
         name="nonholonomic-particle",
     )
 
@@ -69,13 +81,6 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     x = x0 + c / b * (np.arcsinh(y) - np.arcsinh(y0))
     z = z0 + c / b * (root - np.sqrt(1 + y0**2))
     return np.stack([x, y, z], axis=1), np.stack([c / root, np.full_like(y, b), y * c / root], axis=1)
-
-
-def draw(system: System, g: np.ndarray) -> dict[str, np.ndarray]:
-    """The admissible plane at the particle, as two segments."""
-    q = np.asarray(g)
-    sides = {"along y": np.array([0.0, 0.3, 0.0]), "along x + yz": 0.3 * np.array([1.0, 0.0, q[1]]) / np.hypot(1, q[1])}
-    return {name: np.stack([q - side, q + side]) for name, side in sides.items()}
 
 
 ENTRY = Entry(
@@ -96,5 +101,4 @@ ENTRY = Entry(
     method="gni",
     n_steps=200,
     exact=exact,
-    draw=draw,
 )

@@ -16,10 +16,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import System
-from geonh.systems.entry import Entry, Start, box, planar, positive
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> list:
@@ -31,6 +32,23 @@ def _metric(x: Any, p: Any) -> list:
 def _forms(x: Any, p: Any) -> list:
     d1, d2, phi = p["d1"], p["d2"], x[0]
     return [[0.0, 0.0, 1.0, 0.0], [d1 * jnp.cos(phi) + d2, -jnp.sin(phi), 0.0, d2]]
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The seat and the steered body, each on its pair of wheels, joined by tongue and arm."""
+    (theta, x, y), (phi,) = g
+    d1, d2 = float(p["d1"]), float(p["d2"])
+    wheels = [cylinder(0.1, 0.04, "y").moved(0, side * 0.3, 0.1) for side in (1, -1)]
+    axle = cylinder(0.02, 0.6, "y").moved(z=0.1)
+    seat = [box(0.6, 0.4, 0.08).moved(z=0.2), box(d1, 0.06, 0.04).moved(d1 / 2, 0, 0.2)]
+    arm = [box(d2, 0.06, 0.04).moved(-d2 / 2, 0, 0.2), cylinder(0.04, 0.2).moved(-d2, 0, 0.22)]
+    first = planar(theta, x, y)
+    joint = first @ planar(phi, d1, 0.0)
+    return [
+        Body("seat", [*seat, axle, *wheels], at=first, trace=[0, 0, 0]),
+        Body("steered body", [*arm, axle, *wheels], at=joint @ shifted(d2)),
+        Body("ground", ground()),
+    ]
 
 
 def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1.0, d2: float = 0.5) -> System:
@@ -51,6 +69,7 @@ def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1
         distribution=Distribution(forms=_forms),
         parameters=positive(m=m, I1=I1, I2=I2, d1=d1, d2=d2),
         base=("phi",),
+        draw=draw,
         name="roller-racer",
     )
 
@@ -58,16 +77,6 @@ def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1
 def _start(system: System) -> Start:
     g0 = (np.zeros(3), np.array([0.8]))
     return Start(g0, system.project(g0, np.array([0.3, 1.0, 0.0, -0.5])))
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The two bodies and their axles."""
-    (theta, x, y), (phi,) = (np.asarray(part) for part in g)
-    d1, d2 = (float(system.parameters[name]) for name in ("d1", "d2"))
-    axle = np.array([[0.0, -0.3], [0.0, 0.3]])
-    arm = planar(np.array([[0.0, 0.0], [d2, 0.0]]), phi, d1, 0.0)
-    parts = {"body": box(0.6, 0.4), "axle": axle, "tongue": np.array([[0.0, 0.0], [d1, 0.0]]), "arm": arm}
-    return {name: planar(part, theta, x, y) for name, part in parts.items()}
 
 
 ENTRY = Entry(
@@ -87,5 +96,4 @@ ENTRY = Entry(
     start=_start,
     dt=0.01,
     n_steps=1000,
-    draw=draw,
 )

@@ -20,10 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from geonh.drawing import Body, Pose, ball, ground, planar, shifted
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Opposite, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, body_axes, positive
+from geonh.numerics.precision import as_float64
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -47,6 +49,21 @@ def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     r = parameters["r"]
     return jnp.stack([p[2] - r * p[1], p[3] + r * p[0], p[4]])
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The ball on the table, and the path of its contact."""
+    return ball_on_table(t, *g, p)
+
+
+def ball_on_table(t: Any, x: Any, R: Any, p: Any) -> list[Body]:
+    """A ball of radius r at attitude R over the contact point x, on a table that turns at the rate Ω."""
+    r, turns = float(p["r"]), float(p["table_rate"]) != 0.0
+    return [
+        Body("ball", ball(r), at=Pose(R, jnp.stack([x[0], x[1], r]))),
+        Body("contact", at=shifted(*x), trace=[0, 0, 0]),
+        Body("table", ground(turns), at=planar(p["table_rate"] * t)),
+    ]
 
 
 def rolling_ball(
@@ -73,7 +90,7 @@ def rolling_ball(
     System
         With ξ = (ẋ, ẏ, w): velocity of the contact point and spatial angular velocity.
     """
-    parameters = {**positive(m=m, I=I, r=r), "table_rate": np.asarray(table_rate, dtype=np.float64)}
+    parameters = {**positive(m=m, I=I, r=r), "table_rate": as_float64(table_rate, "table_rate")}
     return System(
         Product((Translations(2), Opposite(SO3()))),
         metric=_metric,
@@ -84,6 +101,7 @@ def rolling_ball(
             "moving energy": FirstIntegral(_moving_energy, "at p⁻: rounding", momentum="minus"),
             "K": FirstIntegral(_contact_momentum, "angular momentum about the contact: rounding"),
         },
+        draw=draw,
         name="rolling-ball",
     )
 
@@ -147,24 +165,6 @@ def _start(system: System) -> Start:
     return Start(g0, np.concatenate([v, w]))
 
 
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The ball: its outline on the table, two great circles painted on it, and the body's axes."""
-    return draw_ball(np.asarray(g[0]), np.asarray(g[1]), float(system.parameters["r"]))
-
-
-def draw_ball(x: np.ndarray, R: np.ndarray, r: float) -> dict[str, np.ndarray]:
-    """Polylines of a ball of radius r at attitude R over the contact point x, shape=[k, 3] each."""
-    angle = np.linspace(0, 2 * np.pi, 49)
-    circle = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
-    centre = np.array([x[0], x[1], r])
-    return {
-        "outline": centre + r * circle,
-        "equator": centre + r * circle @ R.T,
-        "meridian": centre + r * circle[:, [2, 0, 1]] @ R.T,
-        **body_axes(R, centre, r),
-    }
-
-
 ENTRY = Entry(
     name="rolling-ball",
     build=rolling_ball,
@@ -181,5 +181,4 @@ ENTRY = Entry(
     method="gni",
     n_steps=2000,
     exact=exact,
-    draw=draw,
 )

@@ -23,10 +23,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, Pose, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, box, planar, positive
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -76,6 +77,38 @@ _CYCLIC = {
 }
 
 
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """Board, two steered axles with their wheels, and the rider as a rotor on top."""
+    (theta, x, y), (psi, phi) = g
+    return _board(planar(theta, x, y), psi, phi, p)
+
+
+def draw_absolute(t: Any, g: Any, p: Any) -> list[Body]:
+    """As ``draw``, with the front angle from the x axis."""
+    (theta, x, y), (psi, phi) = g
+    return _board(planar(theta, x, y), psi, phi - theta, p)
+
+
+def draw_abelian(t: Any, g: Any, p: Any) -> list[Body]:
+    """As ``draw``, on R²×T³."""
+    (x, y), (theta, psi, phi) = g
+    return _board(planar(theta, x, y), psi, phi, p)
+
+
+def _board(here: Pose, psi: Any, phi: Any, p: Any) -> list[Body]:
+    r = float(p["r"])
+    wheels = [cylinder(0.1 * r, 0.05 * r, "y").moved(0, side * 0.3 * r, 0.1 * r) for side in (1, -1)]
+    axle = [cylinder(0.02 * r, 0.6 * r, "y").moved(z=0.1 * r), box(0.4 * r, 0.3 * r, 0.05 * r).moved(z=0.22 * r)]
+    rotor = [cylinder(0.06 * r, 0.5 * r).moved(z=0.25 * r), box(1.0 * r, 0.12 * r, 0.12 * r).moved(z=0.5 * r)]
+    return [
+        Body("board", box(1.7 * r, 0.18 * r, 0.05 * r).moved(z=0.2 * r), at=here, trace=[0, 0, 0]),
+        Body("front axle", [*axle, *wheels], at=here @ planar(phi, r)),
+        Body("rear axle", [*axle, *wheels], at=here @ planar(-phi, -r)),
+        Body("rotor", rotor, at=here @ planar(psi, 0.0, 0.0, 0.2 * r)),
+        Body("ground", ground()),
+    ]
+
+
 def snakeboard(
     m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5, structure: str = "SE(2)"
 ) -> System:
@@ -97,9 +130,11 @@ def snakeboard(
     base: tuple[str, ...]
     if structure == "SE(2)":
         group, metric, forms, base = Product((SE2(), Torus(2, ("psi", "phi")))), _metric, _forms, ("phi",)
+        picture = draw
     elif structure == "abelian":
         group = Product((Translations(2), Torus(3, ("theta", "psi", "phi"))))
         metric, forms, base = _metric_abelian, _forms_abelian, ("theta", "phi")
+        picture = draw_abelian
     else:
         raise ValueError(f"structure must be 'SE(2)' or 'abelian', got {structure!r}")
     return System(
@@ -109,6 +144,7 @@ def snakeboard(
         parameters=parameters,
         base=base,
         first_integrals=_CYCLIC,
+        draw=picture,
         name="snakeboard",
     )
 
@@ -121,6 +157,7 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
         distribution=Distribution(forms=_forms_absolute),
         parameters=positive(m=m, J=J, J0=J0, J1=J1, r=r),
         first_integrals=_CYCLIC,
+        draw=draw_absolute,
         name="snakeboard-absolute",
     )
 
@@ -134,6 +171,7 @@ def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: f
         forces=_torques,
         parameters=positive(m=m, J=J, J0=J0, J1=J1, r=r),
         base=("phi",),
+        draw=draw,
         name="controlled-snakeboard",
     )
 
@@ -146,21 +184,6 @@ def sinusoidal_torques(t: Any) -> Any:
 def _start(system: System) -> Start:
     g0 = (np.zeros(3), np.array([0.0, 0.3]))
     return Start(g0, system.project(g0, np.array([0.2, 1.0, 0.0, 0.7, 0.1])))
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """Board, two axles and rotor in the plane."""
-    (theta, x, y), (psi, phi) = (np.asarray(part) for part in g)
-    steer = phi - theta if system.name == "snakeboard-absolute" else phi
-    r = float(system.parameters["r"])
-    axle = np.array([[0.0, -0.3], [0.0, 0.3]]) * r
-    parts = {
-        "board": box(2 * r, 0.2 * r),
-        "front axle": planar(axle, steer, r, 0.0),
-        "rear axle": planar(axle, -steer, -r, 0.0),
-        "rotor": planar(np.array([[-0.5, 0.0], [0.5, 0.0]]) * r, psi, 0.0, 0.0),
-    }
-    return {name: planar(part, theta, x, y) for name, part in parts.items()}
 
 
 _PARAMETERS = {
@@ -190,7 +213,6 @@ ENTRIES = (
         dt=0.02,
         n_steps=500,
         method="gni",
-        draw=draw,
     ),
     Entry(
         name="snakeboard-absolute",
@@ -204,7 +226,6 @@ ENTRIES = (
         dt=0.01,
         n_steps=150,
         method="gni",
-        draw=draw,
     ),
     Entry(
         name="controlled-snakeboard",
@@ -219,6 +240,5 @@ ENTRIES = (
         n_steps=1000,
         method="gni",
         controls=sinusoidal_torques,
-        draw=draw,
     ),
 )

@@ -26,12 +26,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, Pose, along, axes, ball, cylinder, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import System
-from geonh.systems.entry import Entry, Start, body_axes, positive
+from geonh.numerics.precision import as_float64
+from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import attitude
 
 _J = ((1.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.0, 1.0, 2.0))
@@ -43,6 +46,20 @@ def _metric(x: Any, p: Any) -> Any:
 
 def _forms(x: Any, p: Any) -> Any:
     return p["a"][None, :]
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The body's ellipsoid of inertia and axes, and the axis a about which it cannot turn, which leaves a trace."""
+    moments, principal = np.linalg.eigh(np.asarray(p["J"]))
+    semi = 0.6 * np.sqrt(moments[0] / moments)
+    a = along(p["a"], np.zeros(3), axis="z")
+    turned = principal * np.linalg.det(principal)
+    wheel = [line([[0, 0, 0], [0, 0, 1]]), cylinder(0.02, 1.0).moved(z=0.5), cylinder(0.1, 0.02, "x").moved(z=1.0)]
+    return [
+        Body("body", ball(semi), at=Pose(g @ turned, jnp.zeros(3))),
+        Body("axis a", wheel, at=Pose(g @ a.R, jnp.zeros(3)), trace=[0, 0, 1]),
+        Body("body axes", axes(0.9), at=Pose(g, jnp.zeros(3))),
+    ]
 
 
 def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
@@ -60,7 +77,7 @@ def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     System
         With ξ = Ω, the body angular velocity, and p = Π = JΩ.
     """
-    inertia, axis = np.asarray(J, dtype=np.float64), np.asarray(a, dtype=np.float64)
+    inertia, axis = as_float64(J, "J"), as_float64(a, "a")
     if inertia.shape != (3, 3) or not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):
         raise ValueError(f"J must be a symmetric 3×3 matrix, got {J}")
     if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):
@@ -72,6 +89,7 @@ def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
         distribution=Distribution(forms=_forms),
         parameters={"J": inertia, "a": axis},
         base="point",
+        draw=draw,
         name="suslov",
     )
 
@@ -111,12 +129,6 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     return R0 @ np.swapaxes(inverse, 1, 2), angular_velocity(system, start, t)
 
 
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes and the axis a, as unit segments from the fixed point."""
-    R, a = np.asarray(g), np.asarray(system.parameters["a"])
-    return {**body_axes(R, np.zeros(3)), "a": np.stack([np.zeros(3), R @ a / np.linalg.norm(a)])}
-
-
 ENTRY = Entry(
     name="suslov",
     build=suslov,
@@ -132,5 +144,4 @@ ENTRY = Entry(
     dt=0.05,
     n_steps=400,
     exact=exact,
-    draw=draw,
 )

@@ -15,10 +15,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, cylinder, ground, planar, shifted, turned
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, planar, positive
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -31,6 +32,18 @@ def _forms(x: Any, p: Any) -> list:
 
 def _rates(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return xi[jnp.array([0, 3])]
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The disk upright, turned by its rolling angle; the path of its contact."""
+    (theta, x, y), (psi,) = g
+    R, here = float(p["R"]), planar(theta, x, y)
+    disk = cylinder(R, 0.08 * R, "y")
+    return [
+        Body("disk", disk, at=here @ shifted(z=R) @ turned("y", psi)),
+        Body("contact", at=here, trace=[0, 0, 0]),
+        Body("ground", ground()),
+    ]
 
 
 def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.0) -> System:  # noqa: E741
@@ -52,6 +65,7 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
         parameters=positive(m=m, J=J, I=I, R=R),
         base="point",
         first_integrals={"turning and rolling rates": FirstIntegral(_rates, "constant; GNI: O(h²), no drift")},
+        draw=draw,
         name="vertical-disk",
     )
 
@@ -65,13 +79,6 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[Any, np.ndarray]
     y = y0 - u / omega * (np.cos(theta) - np.cos(theta0))
     psi = psi0 + psi_dot * np.asarray(t)
     return (np.stack([theta, x, y], axis=1), psi[:, None]), np.tile(start.xi0, (len(theta), 1))
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The disk from above, as a segment."""
-    theta, x, y = np.asarray(g[0])
-    R = float(system.parameters["R"])
-    return {"disk": planar(np.array([[-R, 0.0], [R, 0.0]]), theta, x, y)}
 
 
 ENTRY = Entry(
@@ -89,5 +96,4 @@ ENTRY = Entry(
     dt=0.05,
     n_steps=250,
     exact=exact,
-    draw=draw,
 )

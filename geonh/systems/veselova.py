@@ -20,11 +20,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.drawing import Body, Pose, axes, ball, line
 from geonh.geometry.action import AdvectedVector
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, body_axes, positive
+from geonh.systems.entry import Entry, Start, positive
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -37,6 +38,15 @@ def _forms(x: Any, p: Any) -> Any:
 
 def _horizontal(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return jnp.sum(g[:2] * p, axis=1)
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The ellipsoid of inertia of the body with its axes, of which the third leaves a trace, and the vertical."""
+    J = np.asarray(p["J"])
+    return [
+        Body("body", [ball(0.6 * np.sqrt(J.min() / J)), *axes(0.9)], at=Pose(g, jnp.zeros(3)), trace=[0, 0, 0.9]),
+        Body("vertical", line([[0, 0, -1], [0, 0, 1]])),
+    ]
 
 
 def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
@@ -62,17 +72,13 @@ def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
         parameters=positive(J=J),
         base=AdvectedVector(group, (0.0, 0.0, 1.0)),
         first_integrals={"horizontal momentum": FirstIntegral(_horizontal, "(RJΩ)₁, (RJΩ)₂: rounding")},
+        draw=draw,
         name="veselova",
     )
 
 
 def _start(system: System) -> Start:
     return Start(np.eye(3), system.project(np.eye(3), np.array([1.0, -0.6, 0.0])))
-
-
-def draw(system: System, g: Any) -> dict[str, np.ndarray]:
-    """The body's axes and the vertical, as unit segments from the fixed point."""
-    return {**body_axes(np.asarray(g), np.zeros(3)), "vertical": np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])}
 
 
 ENTRY = Entry(
@@ -89,5 +95,4 @@ ENTRY = Entry(
     start=_start,
     dt=0.05,
     n_steps=1000,
-    draw=draw,
 )

@@ -57,10 +57,10 @@ def test_entry_is_complete_and_consistent(name):
     assert report.ok, str(report)
     with pytest.raises(ValueError, match="no parameter wrong"):
         entry.system(wrong=1.0)
-    if entry.draw is not None:
-        for part in entry.draw(system, system.point(start.g0)).values():
-            assert part.ndim == 2
-            assert np.all(np.isfinite(part))
+    for body in system.draw(0.0, system.point(start.g0), system.parameters):
+        assert np.shape(body.at.x) == (3,)
+        assert np.all(np.isfinite(body.at.R))
+        assert body.name == "spring" or abs(np.linalg.det(body.at.R) - 1) < 1e-6  # a spring stretches
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if catalogue[n].exact is not None])

@@ -136,7 +136,6 @@ def test_starts_and_picture():
         start = entry.start(system)
         assert np.abs(system.constraint_residual(start.g0, start.xi0)).max() == 0
         np.testing.assert_allclose(system.energy(start.g0, jnp.zeros(3)), 1.5, rtol=1e-15)
-        assert all(np.all(np.isfinite(part)) for part in entry.draw(system, start.g0).values())
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,9 @@ def test_starts_and_pictures():
         start = entry.start(system)
         assert np.abs(system.constraint_residual(system.action.at(system.point(start.g0)), start.xi0)).max() <= 1e-15
     q = np.array([0.4, -0.7, 0.2])
-    for segment in catalogue["heisenberg"].draw(heisenberg(), q).values():
-        assert abs((segment[1] - segment[0]) @ [-q[1], q[0], 1.0]) < 1e-15
-    for segment in catalogue["heisenberg-group"].draw(heisenberg_group(), q).values():
-        assert abs((segment[1] - segment[0]) @ [0.5 * q[1], -0.5 * q[0], 1.0]) < 1e-15
+    for system, normal in ((heisenberg(), [-q[1], q[0], 1.0]), (heisenberg_group(), [0.5 * q[1], -0.5 * q[0], 1.0])):
+        plane = system.draw(0.0, q, system.parameters)[1]
+        np.testing.assert_allclose(plane.parts[0].lines[0] @ np.asarray(plane.at.R).T @ normal, 0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

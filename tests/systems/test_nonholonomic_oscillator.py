@@ -94,9 +94,11 @@ def test_start_and_picture():
     np.testing.assert_array_equal(start.g0, [1, 1, 1])
     np.testing.assert_array_equal(system.constraint_residual(start.g0, start.xi0), [0])
     q = np.array([0.1, 0.7, -0.4])
-    parts = entry.draw(system, q)
-    for name in ("along y", "along z"):
-        assert abs((parts[name][1] - parts[name][0]) @ [1.0, 0.0, q[1]]) < 1e-15
+    _, spring, plane, _ = system.draw(0.0, q, system.parameters)
+    np.testing.assert_allclose(spring.at.R[:, 0], q, atol=1e-6)  # from the origin to the particle
+    np.testing.assert_allclose(
+        plane.parts[0].lines[0] @ np.asarray(plane.at.R).T @ np.array([1, 0, q[1]]), 0, atol=1e-6
+    )
 
 
 def test_bad_parameters_are_named():

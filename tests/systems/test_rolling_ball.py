@@ -110,11 +110,10 @@ def test_start_and_picture():
     system = entry.system(r=0.5, table_rate=2.0)
     start = entry.start(system)
     assert np.abs(system.constraint_residual(start.g0[0], start.xi0)).max() <= 1e-15
-    parts = entry.draw(system, start.g0)
-    assert {p.shape[1] for p in parts.values()} == {3}
-    centre = np.array([*start.g0[0], 0.5])
-    for name in ("outline", "equator", "meridian"):
-        np.testing.assert_allclose(np.linalg.norm(parts[name] - centre, axis=1), 0.5, rtol=0, atol=1e-15)
+    ball, contact, _ = system.draw(0.0, start.g0, system.parameters)
+    np.testing.assert_allclose(ball.at.x, [*start.g0[0], 0.5])
+    np.testing.assert_allclose(contact.at.x, [*start.g0[0], 0.0])
+    np.testing.assert_allclose(np.linalg.norm(ball.parts[0].vertices, axis=1), 0.5)
     still = rolling_ball(table_rate=0.0)
     path = contact_path(still, Start(None, np.array([1.0, 2.0, 0.0, 0.0, 0.0])), np.array([0.0, 3.0]))[0]
     np.testing.assert_allclose(path, [[0, 0], [3, 6]])

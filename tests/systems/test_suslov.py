@@ -106,8 +106,12 @@ def test_start_and_picture():
     system = entry.system(J=FULL, a=AXIS)
     start = entry.start(system)
     assert np.abs(system.constraint_residual((), start.xi0)).max() <= 1e-15
-    parts = entry.draw(system, np.eye(3))
-    np.testing.assert_allclose(parts["a"][1], AXIS / np.linalg.norm(AXIS))
+    body, a, _ = system.draw(0.0, np.eye(3), system.parameters)
+    np.testing.assert_allclose(a.at.R @ a.trace, AXIS / np.linalg.norm(AXIS), atol=1e-6)
+    R, semi = np.asarray(body.at.R), np.ptp(body.parts[0].vertices, axis=0) / 2
+    np.testing.assert_allclose(R.T @ FULL @ R, np.diag(np.diag(R.T @ FULL @ R)), atol=1e-6)  # along principal axes
+    sizes = np.diag(R.T @ FULL @ R) * semi**2  # of the ellipsoid of inertia: all the same
+    np.testing.assert_allclose(sizes, sizes[0], rtol=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,230 @@
+"""Pages made from data: one for each system of the catalogue, each method, each room of the API.
+
+A system's page has its drawing, its equations from the module, a measured run by several methods, and the viewer. Runs
+are short; ``GEONH_PAGES=words`` leaves them out, to look at the words quickly.
+"""
+
+import inspect
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import api
+import numpy as np
+from bibliography import cited
+from markup import escaped, prose
+
+import geonh as gn
+import geonh.viewer
+from geonh.plotting.invariants import invariants
+from geonh.systems import catalogue
+
+DOCS = Path(__file__).parents[1]
+OUT = DOCS / "generated"
+COMPARED = ("projected", "gni", "dla", "gauss4", "rkmk4", "discrete-gradient")
+ROOMS = {
+    "geonh": ("System", "Distribution", "AffineDistribution", "solve", "integrate", "resume", "compose", "Trajectory"),
+    "geonh.groups": None,
+    "geonh.geometry": None,
+    "geonh.mechanics": None,
+    "geonh.integrators": None,
+    "geonh.systems": None,
+    "geonh.analysis": None,
+    "geonh.diagnostics": None,
+    "geonh.drawing": None,
+    "geonh.plotting": None,
+    "geonh.viewer": None,
+    "geonh.testing": ("check_group",),
+}
+RUNS = os.environ.get("GEONH_PAGES", "runs") == "runs"
+
+
+def make(app):
+    """Write all of them."""
+    for folder in ("systems", "methods", "api"):
+        (OUT / folder).mkdir(parents=True, exist_ok=True)
+    pictures = DOCS / "_static" / "systems"
+    pictures.mkdir(parents=True, exist_ok=True)
+    for entry in catalogue.values():
+        write(OUT / "systems" / f"{entry.name}.md", system_page(entry, pictures))
+    write(OUT / "systems" / "index.md", systems_index())
+    for name in gn.methods:
+        write(OUT / "methods" / f"{name}.md", method_page(name))
+    write(OUT / "methods" / "index.md", methods_index())
+    for room, names in ROOMS.items():
+        write(OUT / "api" / f"{room}.md", api.page(room, __import__(room, fromlist=["_"]), names))
+    write(OUT / "api" / "index.md", api_index())
+
+
+def write(path, text):
+    """Write a page, unless it is as it was."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+# --- systems ---------------------------------------------------------------------------------------------------
+def system_page(entry, pictures):
+    """Drawing, what it is, equations, parameters, what is kept and measured, how to run it."""
+    system = entry.system()
+    doc = sys.modules[entry.build.__module__].__doc__
+    title, _, rest = inspect.cleandoc(doc).partition("\n")
+    lines = [f"# {entry.title[0].upper()}{entry.title[1:]}", "", f"`geonh run {entry.name}`", ""]
+    if RUNS:
+        default = draw(entry, system, pictures)
+        lines += [f"![A run of {entry.name}](/_static/systems/{entry.name}.png)", ""]
+        lines += [f'<a href="../../_static/systems/{entry.name}.html">Open this run in the viewer</a>', ""]
+    lines += ["## What it is", "", escaped(title), prose(rest), ""]
+    group = system.group
+    lines += ["## In numbers", "", "| | |", "|---|---|"]
+    lines += [
+        f"| space | {group}, dimension {group.dim} |",
+        f"| coordinates | {', '.join(map(code, group.point_names))} |",
+    ]
+    lines += [
+        f"| velocity ξ | {', '.join(map(code, group.velocity_names))} |",
+        f"| constraints | {cell(entry.constraints)} |",
+    ]
+    lines += [f"| exact solution | {'in closed form' if entry.exact else 'none in the catalogue'} |"]
+    lines += [f"| default run | dt = {entry.dt:g} s, {entry.n_steps} steps, by `{entry.method}` |", ""]
+    if entry.parameters:
+        lines += ["| parameter | default | unit, meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{k}` | {cell(str(entry.defaults.get(k)))} | {cell(v)} |" for k, v in entry.parameters.items()
+        ] + [""]
+    if entry.conserved:
+        lines += ["## What is kept", "", "| quantity | and by which method |", "|---|---|"]
+        lines += [f"| {cell(k)} | {cell(v)} |" for k, v in entry.conserved.items()] + [""]
+    if RUNS:
+        lines += measured(entry, system, default)
+    lines += ["## Source", "", cited(entry.source), ""]
+    lines += ["## Run it", "", "```python", "import geonh as gn", "", f'entry = gn.systems.catalogue["{entry.name}"]']
+    lines += ["system = entry.system()", "start = entry.start(system)"]
+    driven = ", controls=entry.controls" if entry.controls else ""
+    lines += [f"run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=entry.dt, n_steps=entry.n_steps{driven})"]
+    lines += [f'run.view(path="{entry.name}.html")', "```", ""]
+    return "\n".join(lines)
+
+
+def solved(entry, system, method, n_steps):
+    """A run of an entry, as far as it goes."""
+    start = entry.start(system)
+    begin = {"g0": start.g0, "xi0": start.xi0, "controls": entry.controls}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return gn.solve(system, method, dt=entry.dt, n_steps=n_steps, throw=False, **begin)
+
+
+def draw(entry, system, pictures):
+    """The figure and the viewer of the default method's run."""
+    run = solved(entry, system, "projected", min(entry.n_steps, 1000))
+    run.plot().savefig(pictures / f"{entry.name}.png", dpi=80)
+    run.view(path=pictures / f"{entry.name}.html", max_frames=1001)
+    return run
+
+
+def measured(entry, system, default):
+    """Table of what methods kept of the default run."""
+    lines = [
+        "## Measured",
+        "",
+        f"Largest relative changes in {len(default) - 1} steps of {entry.dt:g} s from the default start:",
+    ]
+    names = [q.name for q in invariants(default)]
+    shown = [name for name in names if name != "constraint residual"]
+    lines += ["", f"| method | {' | '.join(map(cell, shown))} | constraint residual |", "|---" * (len(shown) + 2) + "|"]
+    for name in COMPARED:
+        try:
+            run = default if name == "projected" else solved(entry, system, name, len(default) - 1)
+        except (ValueError, TypeError):
+            continue  # it refuses the system
+        found = {q.name.replace("energy at p̃", "energy"): q for q in invariants(run)}
+        cells = [f"{found[n].relative.max():.1e}" if n in found else "" for n in shown]
+        residual = np.abs(run.constraint_residual).max(initial=0.0)
+        end = "" if run.success else f", stopped at {run.t[-1]:.3g} s"
+        lines.append(f"| [`{name}`](../methods/{name}.md){end} | {' | '.join(cells)} | {residual:.1e} |")
+    return [*lines, ""]
+
+
+def systems_index():
+    """All systems with their pictures."""
+    lines = [
+        "# Systems",
+        "",
+        "The catalogue: `geonh list`, `gn.systems.catalogue`. Each page is made from its file and its runs.",
+        "",
+    ]
+    lines += ["| system | space | what it is |", "|---|---|---|"]
+    lines += [f"| [{e.name}]({e.name}.md) | {e.system().group} | {cell(e.title)} |" for e in catalogue.values()]
+    lines += ["", "```{toctree}", ":hidden:", "", *catalogue, "```", ""]
+    return "\n".join(lines)
+
+
+# --- methods ---------------------------------------------------------------------------------------------------
+def method_page(name):
+    """Scheme, guarantees, options, reference."""
+    entry = gn.methods[name]
+    method = entry.make()
+    g = method.guarantees
+    kind = type(method)
+    lines = [
+        f"# {name}",
+        "",
+        f'{entry.title[0].upper()}{entry.title[1:]}. `gn.solve(system, "{name}", ...)`; `geonh run … --method {name}`.',
+        "",
+    ]
+    lines += ["## Scheme", "", prose(sys.modules[kind.__module__].__doc__), ""]
+    lines += [f"## `{kind.__name__}`", "", prose(section_free(kind.__doc__)), ""]
+    lines += ["## What it promises", "", "Every entry is a test on random systems.", "", "| | |", "|---|---|"]
+    said = {
+        "order": g.order,
+        "solve": "implicit" if g.implicit else "explicit",
+        "symmetric": "yes" if g.symmetric else "no",
+        "node": g.node,
+        "constraint": g.constraint,
+        "energy": g.energy,
+        "momentum": g.momentum,
+        "affine constraints": "yes" if g.affine else "no",
+        "spaces": g.groups,
+    }
+    lines += [f"| {key} | {cell(str(value))} |" for key, value in said.items()]
+    lines += ["", "What the words mean is said with [the table of all methods](../../methods.md).", ""]
+    lines += ["## Reference", "", cited(g.reference), ""]
+    return "\n".join(lines)
+
+
+def section_free(doc):
+    """A docstring up to its parameters, which the API has."""
+    return re.split(r"\n\s*(?:Parameters|Attributes)\n\s*-+", doc or "")[0]
+
+
+def methods_index():
+    """All methods."""
+    lines = ["# Each method", "", "| method | what it is | order |", "|---|---|---|"]
+    lines += [f"| [`{n}`]({n}.md) | {cell(m.title)} | {m.make().guarantees.order} |" for n, m in gn.methods.items()]
+    lines += ["", "```{toctree}", ":hidden:", "", *gn.methods, "```", ""]
+    return "\n".join(lines)
+
+
+def api_index():
+    """The rooms."""
+    lines = [
+        "# API",
+        "",
+        "Every public name, with shapes, units, errors and source.",
+        "",
+        "```{toctree}",
+        ":maxdepth: 1",
+        "",
+    ]
+    return "\n".join([*lines, *ROOMS, "```", ""])
+
+
+def code(word):
+    return f"`{word}`"
+
+
+def cell(text):
+    """Words in a cell of a table."""
+    return escaped(str(text)).replace("\n", " ")

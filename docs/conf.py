@@ -1,0 +1,69 @@
+"""The documentation site. One command builds all of it: ``sphinx-build -W docs build/site`` (``pip install '.[docs]'``)."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+import pages  # noqa: E402
+from sphinx_gallery.sorting import FileNameSortKey  # noqa: E402
+
+import geonh  # noqa: E402
+
+project = "geonh"
+author = "the authors of geonh"
+release = version = geonh.__version__
+extensions = [
+    "myst_nb",
+    "sphinx.ext.mathjax",
+    "sphinxcontrib.bibtex",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
+exclude_patterns = ["gallery/*", "_ext", "build", "sg_execution_times.rst", "generated/gallery/sg_execution_times.rst"]
+templates_path: list[str] = []
+html_theme = "pydata_sphinx_theme"
+html_title = "geonh"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_depth": 2,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_context = {"default_mode": "auto"}
+html_copy_source = html_show_sourcelink = False
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "alpha"
+
+suppress_warnings = ["config.cache"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["gallery"],
+    "gallery_dirs": ["generated/gallery"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": FileNameSortKey,
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "plot_gallery": os.environ.get("GEONH_GALLERY", "1") == "1",
+    "min_reported_time": 0,
+    "reset_modules": ("matplotlib",),
+}
+
+
+def setup(app):
+    """Make the pages that come from data."""
+    app.connect("builder-inited", pages.make)

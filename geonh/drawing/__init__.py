@@ -1,0 +1,34 @@
+"""What a system looks like: bodies made of parts, and where they stand. Figures, animations and the viewer read it.
+
+A drawing is a function ``draw(t, g, parameters)`` → list of ``Body``; ``System(..., draw=)`` takes it. A body's parts
+are its shape, in its own axes and metres; its ``Pose`` says where it stands at g, in ``jax.numpy``.
+"""
+
+from geonh.drawing.bodies import Body, Pose, along, link, planar, shifted, turned
+from geonh.drawing.momenta import Momenta, momenta
+from geonh.drawing.scene import Moving, Scene, scene
+from geonh.drawing.shapes import Part, axes, ball, box, cylinder, ground, line, prism, surface
+
+__all__ = [
+    "Body",
+    "Momenta",
+    "Moving",
+    "Part",
+    "Pose",
+    "Scene",
+    "along",
+    "axes",
+    "ball",
+    "box",
+    "cylinder",
+    "ground",
+    "line",
+    "link",
+    "momenta",
+    "planar",
+    "prism",
+    "scene",
+    "shifted",
+    "surface",
+    "turned",
+]

@@ -1,0 +1,121 @@
+"""Bodies and where they stand. A pose is written in ``jax.numpy`` for one g, as a system's functions are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.drawing.shapes import Part, _axis
+
+
+class Pose(NamedTuple):
+    """Where a body stands: its point b is at R b + x in space. ``a @ b`` is the pose b seen from the body at a.
+
+    Attributes
+    ----------
+    R : array, shape=[3, 3]
+        The body's axes, as columns.
+    x : array, shape=[3]
+        The body's origin, metres.
+    """
+
+    R: Any
+    x: Any
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return Pose(self.R @ other.R, self.R @ other.x + self.x)
+
+
+HERE = Pose(np.eye(3), np.zeros(3))
+"""The axes of space."""
+
+
+class Body:
+    """A body, or a mark, of a drawing.
+
+    Parameters
+    ----------
+    name : str
+        What legends and the viewer call it.
+    parts : Part or sequence of Part
+        Its shape, in its own axes; may be empty. It cannot depend on g.
+    at : Pose
+        Where it stands; the axes of space when left out.
+    trace : array_like, shape=[3], optional
+        A point of the body, in its own axes, whose path is drawn.
+    colour : str
+        "#rrggbb"; one of a palette when left out.
+
+    Raises
+    ------
+    TypeError
+        If ``parts`` are no parts, or ``at`` is no pose.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: Part | Sequence[Part] = (),
+        at: Pose = HERE,
+        *,
+        trace: Any = None,
+        colour: str = "",
+    ):
+        self.name = name
+        self.parts = (parts,) if isinstance(parts, Part) else tuple(parts)
+        for part in self.parts:
+            if not isinstance(part, Part):
+                raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {part!r}")
+        if not isinstance(at, Pose):
+            raise TypeError(f"at of body {name!r} must be a Pose such as planar(theta, x, y), got {at!r}")
+        self.at = at
+        self.trace = None if trace is None else np.asarray(trace, dtype=np.float64)
+        if self.trace is not None and self.trace.shape != (3,):
+            raise ValueError(f"trace of body {name!r} must be a point of shape [3], got {list(self.trace.shape)}")
+        self.colour = colour
+
+    def __repr__(self) -> str:
+        return f"Body({self.name!r}, {len(self.parts)} parts)"
+
+
+def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
+    """Pose in the plane: turned by θ, rad, about the vertical, the origin at (x, y, z), metres."""
+    c, s = jnp.cos(theta), jnp.sin(theta)
+    o, i = jnp.zeros_like(c), jnp.ones_like(c)
+    return Pose(jnp.stack([jnp.stack([c, -s, o]), jnp.stack([s, c, o]), jnp.stack([o, o, i])]), _vector(x, y, z))
+
+
+def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
+    """Pose with the axes of space and the origin at (x, y, z), metres."""
+    return Pose(jnp.eye(3), _vector(x, y, z))
+
+
+def turned(axis: str, angle: Any) -> Pose:
+    """Pose turned by an angle, rad, about "x", "y" or "z", the origin where it was."""
+    R, order = planar(angle).R, np.roll([0, 1, 2], _axis(axis) - 2)
+    return Pose(R[order][:, order], jnp.zeros(3))
+
+
+def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
+    """Pose with an axis, "x", "y" or "z", along ``direction``, shape=[3], of any length; the origin at x, shape=[3]."""
+    R = link(jnp.zeros(3), jnp.asarray(direction)).R
+    return Pose(jnp.roll(R / jnp.linalg.norm(R, axis=0), _axis(axis), axis=1), jnp.asarray(x))
+
+
+def link(a: Any, b: Any) -> Pose:
+    """Pose that stretches the first unit vector from a to b, shape=[3] each, metres: of springs, rods, strings."""
+    a = jnp.asarray(a)
+    first = jnp.asarray(b) - a
+    length = jnp.linalg.norm(first)
+    n = jnp.where(length > 0, first / jnp.where(length > 0, length, 1.0), jnp.eye(3)[0])
+    sign = jnp.where(n[2] < 0, -1.0, 1.0)
+    k = -1.0 / (sign + n[2])
+    second = jnp.stack([1 + sign * n[0] ** 2 * k, sign * n[0] * n[1] * k, -sign * n[0]])
+    return Pose(jnp.stack([first, second, jnp.cross(n, second)], axis=1), a)
+
+
+def _vector(x: Any, y: Any, z: Any) -> Any:
+    return jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(v, dtype=float) for v in (x, y, z))))

@@ -1,0 +1,109 @@
+r"""Force of the constraints and angular momentum, as arrows: the momentum maps of the motions of the whole picture.
+
+What the system's covectors mean in space is found from the drawing. η ∈ g moves all solid bodies as one rigid body
+when their poses move by a translation e, or by a turn about an axis e through a point o:
+
+    D(poses)(g)·η = (e for each origin, 0 for the axes)    or    (e×(x − o), e×R).
+
+Then ⟨p, η⟩ is the component along e of the linear momentum, or of the angular momentum about o; ⟨μᵀλ, η⟩ is that of the
+force, or of the moment, that the constraints exert from outside: by virtual work, inner forces do none. Where no η does
+it (a planar body cannot be lifted) there is no such component, and it is zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.drawing.scene import Picture, scene, system_of
+from geonh.numerics.compiled import mapped
+
+TOLERANCE = 1e-6
+"""Of the residual of such an η, relative."""
+
+
+class Momenta(NamedTuple):
+    """Arrows in space along a run, shape=[N, 3] each.
+
+    Attributes
+    ----------
+    about : ndarray
+        The point o, metres: the origin of the first solid body; the origin of space if no body turns, since a point has
+        no angular momentum about itself.
+    force : ndarray
+        Of the constraints, N.
+    moment : ndarray
+        Of the constraints about o, N m.
+    angular : ndarray
+        Angular momentum about o, kg m²/s.
+    """
+
+    about: np.ndarray
+    force: np.ndarray
+    moment: np.ndarray
+    angular: np.ndarray
+
+
+def momenta(trajectory: Any, nodes: Any = None) -> Momenta:
+    """Force and moment of the constraints, and angular momentum, as vectors in space.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        As for ``scene``.
+    nodes : array_like of int, optional
+        Which nodes; all when left out.
+    """
+    nodes = np.arange(len(trajectory)) if nodes is None else np.asarray(nodes)
+    system, seen = system_of(trajectory), scene(trajectory, nodes)
+    solid = [i for i, body in enumerate(seen.bodies) if body.is_solid]
+    zero = np.zeros((len(nodes), 3))
+    if not solid:
+        return Momenta(zero, zero, zero, zero)
+    t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
+    tree = (system, Picture(system), tuple(solid))
+    dR, dx, force = mapped(_moves, tree, (t, g, trajectory.multipliers[nodes]))
+    R = np.stack([seen.bodies[i].R for i in solid], axis=1)  # [N, b, 3, 3]
+    x = np.stack([seen.bodies[i].x for i in solid], axis=1)
+    turns = np.abs(dR).max(axis=(0, 2, 3, 4)) > 0
+    moves = turns | (np.abs(dx).max(axis=(0, 2, 3)) > 0)
+    if not np.any(moves):
+        return Momenta(zero, zero, zero, zero)
+    about = x[:, np.argmax(moves)] if np.any(turns) else zero
+    dR, R, dx, x = dR[:, turns], R[:, turns], dx[:, moves], x[:, moves]
+    n, b = dR.shape[0], dR.shape[1]
+    A = np.concatenate([dx.reshape(n, -1, dx.shape[-1]), dR.reshape(n, b * 9, dx.shape[-1])], axis=1)
+    generalised = np.linalg.pinv(A, rcond=1e-10)
+    arrows = []
+    for kind, covector in (("shift", force), ("turn", force), ("turn", trajectory.p[nodes])):
+        arrow = np.zeros((n, 3))
+        for axis, e in enumerate(np.eye(3)):
+            if kind == "shift":
+                rows = np.concatenate([np.broadcast_to(e, x.shape).reshape(n, -1), np.zeros((n, b * 9))], axis=1)
+            else:
+                arm = np.cross(e, x - about[:, None])
+                rows = np.concatenate([arm.reshape(n, -1), np.cross(e, R, axisb=2, axisc=2).reshape(n, -1)], axis=1)
+            eta = np.einsum("nij,nj->ni", generalised, rows)
+            missed = np.linalg.norm(np.einsum("nij,nj->ni", A, eta) - rows, axis=1)
+            found = missed <= TOLERANCE * (1 + np.linalg.norm(rows, axis=1))
+            arrow[:, axis] = np.where(found, np.einsum("ni,ni->n", covector, eta), 0.0)
+        arrows.append(arrow)
+    return Momenta(about, *arrows)
+
+
+def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
+    """Derivatives of the solid bodies' axes and origins along a basis of g, and the covector of the constraints."""
+    (system, picture, solid), (t, g, lam) = tree, node
+
+    def poses(g: Any) -> tuple[Any, Any]:
+        found = [picture.bodies(t, g)[i].at for i in solid]
+        return jnp.stack([jnp.asarray(p.R) for p in found]), jnp.stack([jnp.asarray(p.x) for p in found])
+
+    def moved(xi: Any) -> tuple[Any, Any]:
+        return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]
+
+    dR, dx = jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))
+    return dR, dx, system.annihilator(system.action.at(g)).T @ lam

@@ -1,0 +1,272 @@
+"""A drawing along a run: the bodies once, and where they stand at each of its times."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.drawing.bodies import Body, Pose, planar, shifted
+from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
+from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
+from geonh.groups.product import Product
+from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import float64
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
+"""Okabe and Ito's colours, told apart by colour-blind readers; bodies take them in turn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """A body along a run.
+
+    Attributes
+    ----------
+    name, parts, trace, colour
+        As in ``Body``; the colour is never empty.
+    R : ndarray, shape=[N, 3, 3]
+        Its axes, as columns.
+    x : ndarray, shape=[N, 3]
+        Its origin, metres.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    trace: np.ndarray | None
+    colour: str
+    R: np.ndarray
+    x: np.ndarray
+
+    def points(self, body_points: np.ndarray, i: Any = slice(None)) -> np.ndarray:
+        """Points of the body, shape=[k, 3], in space at the i-th times, shape=[..., k, 3]."""
+        return body_points @ np.swapaxes(self.R[i], -1, -2) + self.x[i][..., None, :]
+
+    @property
+    def path(self) -> np.ndarray:
+        """Path of its trace (of its origin where it has none), shape=[N, 3]."""
+        return self.points(np.zeros((1, 3)) if self.trace is None else self.trace[None])[:, 0]
+
+    @property
+    def is_ground(self) -> bool:
+        """Whether it is what the others move on."""
+        return any(part.unbounded for part in self.parts)
+
+    @property
+    def is_solid(self) -> bool:
+        """Whether it is matter rather than ground or a mark of lines."""
+        return not self.is_ground and any(len(part.faces) for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is seen of a run.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[N]
+        Times, seconds.
+    bodies : tuple of Moving
+    """
+
+    t: np.ndarray
+    bodies: tuple[Moving, ...]
+
+    @property
+    def traces(self) -> list[Moving]:
+        """The bodies that leave a trace; the first solid one where none says so."""
+        said = [body for body in self.bodies if body.trace is not None]
+        return said or [body for body in self.bodies if body.is_solid][:1]
+
+    @property
+    def extent(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest corner of all that moves, shape=[3] each, metres."""
+        found = [body.path for body in self.traces]
+        for body in self.bodies:
+            corners = _box(body)
+            if len(corners) and not body.is_ground:
+                found.append(body.points(corners).reshape(-1, 3))
+        return np.min([f.min(axis=0) for f in found], axis=0), np.max([f.max(axis=0) for f in found], axis=0)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether nothing leaves the horizontal plane, so that it can be drawn from above."""
+        turning = all(np.allclose(b.R[:, 2], [0, 0, 1]) and np.ptp(b.x[:, 2]) == 0 for b in self.bodies)
+        return turning and all(np.ptp(b.path[:, 2]) < 1e-12 for b in self.traces)
+
+
+def scene(trajectory: Any, nodes: Any = None) -> Scene:
+    """The drawing of a trajectory's system along its nodes.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        With its system; one from a file gets it by ``load(path, system=)``, or is of the catalogue.
+    nodes : array_like of int, optional
+        Which nodes; all when left out.
+
+    Raises
+    ------
+    ValueError
+        If the system is not known, or has neither a drawing nor a space that says how to draw it.
+    TypeError
+        If the drawing gives no bodies.
+    """
+    system = system_of(trajectory)
+    nodes = np.arange(len(trajectory)) if nodes is None else np.asarray(nodes)
+    t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
+    picture = Picture(system)
+    with float64():
+        bodies = picture.bodies(t[0], jax.tree.map(lambda a: a[0], g))
+        try:
+            poses = mapped(_poses, picture, (t, g))
+        except jax.errors.TracerArrayConversionError as error:
+            raise TypeError(
+                f"draw of {system.name!r} gives a body whose parts depend on g, or uses NumPy on it: the shape of a "
+                "body is fixed, what moves it is its pose, at=, written in jax.numpy"
+            ) from error
+    if len(poses) != len(bodies):
+        raise ValueError(f"draw of {system.name!r} must give the same bodies at all g")
+    colours = iter(PALETTE * (len(bodies) // len(PALETTE) + 1))
+    moving = []
+    for body, pose in zip(bodies, poses, strict=True):
+        unpainted = not body.colour and not any(part.unbounded for part in body.parts)
+        colour = next(colours) if unpainted else body.colour or "#999999"
+        R, x = (np.asarray(a, dtype=np.float64) for a in pose)
+        moving.append(Moving(body.name, body.parts, body.trace, colour, R, x))
+    seen = Scene(t, tuple(moving))
+    return Scene(t, tuple(_as_wide(body, *seen.extent) if body.is_ground else body for body in moving))
+
+
+def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
+    """A ground as wide as what moves on it: about its middle, or about its own where it turns or moves."""
+    still = np.ptp(body.R, axis=0).max() == 0 and np.ptp(body.x, axis=0).max() == 0
+    middle = (low + high) / 2 * [1, 1, 0] if still and np.all(body.R[0] == np.eye(3)) else np.zeros(3)
+    round_table = 1.05 * max(np.hypot(*corner) for corner in itertools.product(*zip(low[:2], high[:2], strict=True)))
+    width = 0.6 * np.max(high[:2] - low[:2]) if still else round_table
+    sized = [replace(p, vertices=width * p.vertices, lines=tuple(width * c for c in p.lines)) for p in body.parts]
+    return replace(body, parts=tuple(part.moved(*middle) for part in sized))
+
+
+class Picture:
+    """A system's drawing, or the one that its space implies, with the numbers of its parameters: a part of programs.
+
+    Raises
+    ------
+    ValueError
+        If the system has none and its space says nothing.
+    """
+
+    def __init__(self, system: Any):
+        self.name, self.parameters = system.name, jax.tree.map(_number, system.parameters)
+        self.draw = system.draw or _implied(system.group)
+        if self.draw is None:
+            raise ValueError(
+                f"{system.name!r} on {system.group} has no drawing, and its space implies none: System(..., draw=) "
+                "takes a function of (t, g, parameters) that returns bodies; see geonh.drawing"
+            )
+        leaves, structure = jax.tree.flatten(self.parameters)
+        self._key = (system.draw or system.group, structure, tuple(map(_content, leaves)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Picture) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def bodies(self, t: Any, g: Any) -> list[Body]:
+        """The bodies at (t, g)."""
+        found = self.draw(t, g, self.parameters)
+        if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
+            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {found!r}")
+        if len({body.name for body in found}) < len(found):
+            raise ValueError(f"draw of {self.name!r} gives two bodies of one name: {[body.name for body in found]}")
+        return list(found)
+
+
+def _number(leaf: Any) -> Any:
+    return leaf if callable(leaf) else np.asarray(leaf)
+
+
+def _content(leaf: Any) -> Any:
+    """Something that can be compared, of a parameter."""
+    return leaf if callable(leaf) else (leaf.shape, leaf.dtype.str, leaf.tobytes())
+
+
+def system_of(trajectory: Any) -> Any:
+    """The trajectory's system, rebuilt from the catalogue for one that came from a file.
+
+    Raises
+    ------
+    ValueError
+        If it is not of the catalogue.
+    """
+    if trajectory.system is not None:
+        return trajectory.system
+    from geonh.systems import catalogue  # which imports this room
+
+    a = trajectory.attributes
+    if a["catalogue"] not in catalogue:
+        raise ValueError(f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)")
+    entry = catalogue[a["catalogue"]]
+    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
+    return entry.system(**known)
+
+
+def _poses(picture: Picture, node: tuple) -> list[Pose]:
+    return [Pose(*map(jnp.asarray, body.at)) for body in picture.bodies(*node)]
+
+
+def _box(body: Moving) -> np.ndarray:
+    """Corners of the box that a body's parts fill, in its axes, shape=[8, 3], or none."""
+    points = [c for part in body.parts for c in (part.vertices, *part.lines) if len(c)]
+    if not points:
+        return np.zeros((0, 3))
+    every = np.concatenate(points)
+    return np.array(list(itertools.product(*zip(every.min(axis=0), every.max(axis=0), strict=True))))
+
+
+def _implied(group: LieGroup) -> Any:
+    """A drawing from the factors of a group: a wedge for SE(2), axes for a rotation, a ball for a point; else None."""
+    factors = group.factors if isinstance(group, Product) else (group,)
+    single = not isinstance(group, Product)
+    plain = [f.group if isinstance(f, Opposite) else f for f in factors]
+    points = [i for i, f in enumerate(plain) if isinstance(f, Translations) and f.dim in (2, 3)]
+    kinds = (SE2, SE3, SO3)
+    drawn = [i for i, f in enumerate(plain) if isinstance(f, kinds)]
+    if not drawn and not points:
+        return None
+
+    def draw(t: Any, g: Any, p: Any) -> list[Body]:
+        parts = (g,) if single else g
+        found, at = [], points[0] if points and len(drawn) == 1 and isinstance(plain[drawn[0]], SO3) else None
+        for i in drawn:
+            name = str(factors[i]) if len(drawn) == 1 else f"body {i + 1}"
+            if isinstance(plain[i], SE2):
+                theta, x, y = parts[i]
+                found.append(Body(name, WEDGE, at=planar(theta, x, y), trace=[0, 0, 0]))
+            elif isinstance(plain[i], SE3):
+                at_g = Pose(parts[i][:3, :3], parts[i][:3, 3])
+                found.append(Body(name, [BRICK, *axes(0.6)], at=at_g, trace=[0, 0, 0]))
+            else:
+                x = jnp.zeros(3) if at is None else jnp.zeros(3).at[: plain[at].dim].set(parts[at])
+                found.append(Body(name, [BRICK, *axes(0.6)], at=Pose(parts[i], x), trace=[0, 0, 0] if at else None))
+        for i in points:
+            if i != at:
+                place = shifted(*parts[i])
+                found.append(Body(f"point {i + 1}" if len(points) > 1 else "point", DOT, at=place, trace=[0, 0, 0]))
+        if any(isinstance(plain[i], SE2) for i in drawn):
+            found.append(Body("ground", ground()))
+        return found
+
+    return draw
+
+
+WEDGE = prism([[-0.1, -0.1], [0.25, 0.0], [-0.1, 0.1]], 0.05)
+BRICK = cylinder(0.25, 0.1)
+DOT = ball(0.05, 12)

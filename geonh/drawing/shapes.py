@@ -1,0 +1,239 @@
+"""Parts of bodies: triangles and lines in the body's own axes, in metres.
+
+Every part is of one kind, so that what draws it need not know what it is: ``box``, ``ball``, ``cylinder``, ``prism``,
+``surface``, ``line``, ``axes`` and ``ground`` make them, ``moved`` places them in their body. Dark faces and lines show
+how a body turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.numerics.precision import float64
+
+AXES = {"x": 0, "y": 1, "z": 2}
+AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
+"""Of the three body axes; told apart by colour-blind readers."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Triangles and lines that belong together.
+
+    Attributes
+    ----------
+    vertices : ndarray, shape=[k, 3]
+        Corners, metres, in the body's axes.
+    faces : ndarray of int, shape=[f, 3]
+        Triangles, by the numbers of their corners.
+    dark : ndarray of bool, shape=[f]
+        Triangles in the darker of the body's two shades.
+    lines : tuple of ndarray, shape=[j, 3] each
+        Polylines drawn on it, metres.
+    smooth : bool
+        Whether the surface is round rather than faceted.
+    colour : str
+        "#rrggbb"; "" for that of the body.
+    unbounded : bool
+        Whether it is a ground of radius one, to be made as wide as the motion.
+    """
+
+    vertices: np.ndarray
+    faces: np.ndarray
+    dark: np.ndarray
+    lines: tuple[np.ndarray, ...] = ()
+    smooth: bool = False
+    colour: str = ""
+    unbounded: bool = False
+
+    def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
+        """The part, shifted in its body by (x, y, z), metres."""
+        by = np.array([x, y, z], dtype=np.float64)
+        return replace(self, vertices=self.vertices + by, lines=tuple(points + by for points in self.lines))
+
+    def painted(self, colour: str) -> Part:
+        """The part in a colour of its own, "#rrggbb"."""
+        return replace(self, colour=colour)
+
+
+def box(length: float, width: float, height: float) -> Part:
+    """A box about the origin, its sides along the body's axes, metres."""
+    half = _positive("box", length, width, height) / 2
+    signs = np.array([[i, j, k] for k in (-1, 1) for j in (-1, 1) for i in (-1, 1)], dtype=np.float64)
+    quads = [(0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5)]
+    corners = signs * half
+    return _part(corners, _fans(quads), lines=[corners[[*quad, quad[0]]] for quad in quads[:2]])
+
+
+def ball(radius: Any, resolution: int = 24) -> Part:
+    """A ball about the origin, octants light and dark.
+
+    Parameters
+    ----------
+    radius : float or array_like, shape=[3]
+        Radius, or the three semi-axes of an ellipsoid, metres.
+    resolution : int
+        Half the number of corners of its equator; a multiple of 4 shows the octants sharp.
+    """
+    semi = _positive("ball", *(np.ones(3) * np.asarray(radius, dtype=np.float64)))
+    return _round(lambda normals: normals * semi, resolution)
+
+
+def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
+    """A closed surface from the unit sphere, octants light and dark.
+
+    Parameters
+    ----------
+    point : callable
+        Of a unit vector, shape=[3], in ``jax.numpy``: the point of the surface that belongs to it, shape=[3], metres.
+        For a convex body, the point with this outward normal (the gradient of its support function).
+    resolution : int
+        Half the number of corners of its equator.
+    """
+
+    def points(normals: np.ndarray) -> np.ndarray:
+        with float64(), jax.ensure_compile_time_eval():
+            found = np.asarray(jax.vmap(point)(normals))
+        if found.shape != normals.shape or not np.all(np.isfinite(found)):
+            raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
+        return found
+
+    return _round(points, resolution)
+
+
+def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int) -> Part:
+    normals, faces, dark = _sphere(resolution)
+    angle = np.linspace(0, 2 * np.pi, 2 * resolution + 1)
+    circle = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    lines = [points(c) for c in (circle, circle[:, [2, 0, 1]], circle[:, [1, 2, 0]])]
+    return _part(points(normals), faces, dark=dark, lines=lines, smooth=True)
+
+
+def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32) -> Part:
+    """A cylinder about the origin: a wheel, a disc, a rod. Quarters of its ends are light and dark.
+
+    Parameters
+    ----------
+    radius, length : float
+        Metres.
+    axis : str
+        "x", "y" or "z", along which its length lies.
+    resolution : int
+        Number of corners of its rim, a multiple of 4.
+    """
+    r, half = _positive("cylinder", radius, length / 2)
+    angle = np.linspace(0, 2 * np.pi, resolution, endpoint=False)
+    rim = np.stack([r * np.cos(angle), r * np.sin(angle), np.full(resolution, half)], axis=1)
+    top, bottom = np.vstack([rim, [0, 0, half]]), np.vstack([rim * [1, 1, -1], [0, 0, -half]])
+    n, i = resolution, np.arange(resolution)
+    j = (i + 1) % n
+    caps = np.concatenate([np.stack([i, j, np.full(n, n)], 1), np.stack([j, i, np.full(n, n)], 1) + n + 1])
+    side = np.concatenate([np.stack([i, i + n + 1, j], 1), np.stack([j, i + n + 1, j + n + 1], 1)])
+    quarter = (4 * i // n) % 2 == 1
+    closed = np.append(i, 0)
+    spokes = [end[[0, n // 2]] for end in (top, bottom)] + [end[[n // 4, 3 * n // 4]] for end in (top, bottom)]
+    made = _part(
+        np.concatenate([top, bottom]),
+        np.concatenate([caps, side]),
+        dark=np.concatenate([quarter, quarter, np.zeros(2 * n, dtype=bool)]),
+        lines=[top[closed], bottom[closed], *spokes],
+    )
+    order = np.roll([0, 1, 2], _axis(axis) - 2)
+    return replace(made, vertices=made.vertices[:, order], lines=tuple(points[:, order] for points in made.lines))
+
+
+def prism(outline: Any, height: float) -> Part:
+    """A plate: an outline in the body's plane, convex and anticlockwise, with a thickness along its third axis.
+
+    Parameters
+    ----------
+    outline : array_like, shape=[k, 2]
+        Corners, metres; k ≥ 3.
+    height : float
+        Thickness, metres; the plate lies half above and half below the plane.
+    """
+    flat = np.asarray(outline, dtype=np.float64)
+    if flat.ndim != 2 or flat.shape[1] != 2 or len(flat) < 3:
+        raise ValueError(f"outline must be at least 3 corners, shape [k, 2], got shape {list(flat.shape)}")
+    (half,) = _positive("prism", height / 2)
+    k = len(flat)
+    top, bottom = (np.column_stack([flat, np.full(k, side * half)]) for side in (1, -1))
+    sides = [(i, i + k, (i + 1) % k + k, (i + 1) % k) for i in range(k)]
+    faces = _fans([tuple(range(k)), tuple(range(2 * k - 1, k - 1, -1)), *sides])
+    return _part(np.concatenate([top, bottom]), faces, lines=[np.vstack([end, end[:1]]) for end in (top, bottom)])
+
+
+def line(points: Any) -> Part:
+    """A polyline, shape=[k, 2] (in the body's plane) or [k, 3], metres. What is only lines is a mark, not matter."""
+    found = np.asarray(points, dtype=np.float64)
+    if found.ndim != 2 or found.shape[1] not in (2, 3) or len(found) < 2:
+        raise ValueError(f"points must be at least two, shape [k, 2] or [k, 3], got shape {list(found.shape)}")
+    spatial = found if found.shape[1] == 3 else np.column_stack([found, np.zeros(len(found))])
+    return _part(np.zeros((0, 3)), np.zeros((0, 3), dtype=int), lines=[spatial])
+
+
+def axes(length: float = 1.0) -> list[Part]:
+    """The body's three axes, metres, each in a colour of its own."""
+    return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
+
+
+def ground(turns: bool = False) -> Part:
+    """The plane z = 0 of its body, as wide as the motion; a round table with spokes where it ``turns``."""
+    angle = np.linspace(0, 2 * np.pi, 97)
+    circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle])
+    grid = np.linspace(-1, 1, 21)
+    if turns:
+        spokes = [np.array([[0.0, 0.0, 0.0], rim]) for rim in circle[:-1:8]]
+        lines = [*(r * circle for r in (0.25, 0.5, 0.75, 1.0)), *spokes]
+        corners, faces = np.vstack([circle[:-1], [0, 0, 0]]), _fans([(*range(96),)])
+    else:
+        lines = [np.array([[a, -1, 0], [a, 1, 0]]) for a in grid] + [np.array([[-1, a, 0], [1, a, 0]]) for a in grid]
+        corners, faces = np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]]), _fans([(0, 1, 2, 3)])
+    return replace(_part(corners, faces, lines=lines), unbounded=True)
+
+
+def _part(
+    vertices: np.ndarray, faces: np.ndarray, *, dark: Any = None, lines: Sequence[np.ndarray] = (), smooth: bool = False
+) -> Part:
+    shade = np.zeros(len(faces), dtype=bool) if dark is None else np.asarray(dark, dtype=bool)
+    return Part(np.asarray(vertices, dtype=np.float64), np.asarray(faces, dtype=np.int64), shade, tuple(lines), smooth)
+
+
+def _fans(polygons: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Triangles of convex polygons."""
+    return np.array([(p[0], p[i], p[i + 1]) for p in polygons for i in range(1, len(p) - 1)], dtype=np.int64)
+
+
+def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unit vectors, triangles, and which of them lie in every other octant."""
+    n, m = 2 * resolution, resolution
+    theta, phi = np.linspace(0, np.pi, m + 1), np.linspace(0, 2 * np.pi, n, endpoint=False)
+    a, b = np.meshgrid(theta, phi, indexing="ij")
+    normals = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1).reshape(-1, 3)
+    i, j = np.meshgrid(np.arange(m), np.arange(n), indexing="ij")
+    here, right = i * n + j, i * n + (j + 1) % n
+    first, second = np.stack([here, here + n, right], -1), np.stack([right, here + n, right + n], -1)
+    faces = np.concatenate([first[1:].reshape(-1, 3), second[:-1].reshape(-1, 3)])  # none without area at the poles
+    return normals, faces, np.prod(normals[faces].mean(axis=1), axis=1) < 0
+
+
+def _positive(what: str, *sizes: float) -> np.ndarray:
+    found = np.array(sizes, dtype=np.float64)
+    if not (np.all(np.isfinite(found)) and np.all(found > 0)):
+        raise ValueError(f"the sizes of a {what} must be positive, in metres, got {', '.join(map(str, sizes))}")
+    return found
+
+
+def _axis(axis: str) -> int:
+    if axis not in AXES:
+        raise ValueError(f"axis must be 'x', 'y' or 'z', got {axis!r}")
+    return AXES[axis]
+
+
+PATCH = line([[-0.25, -0.25], [0.25, -0.25], [0.25, 0.25], [-0.25, 0.25], [-0.25, -0.25], [0.25, 0.25]])
+"""A piece of a plane half a metre wide."""

@@ -1,0 +1,144 @@
+"""Animations: the bodies of a run, moving, with what their traces leave, as MP4 or GIF."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonh.drawing import scene
+from geonh.plotting import figures
+from geonh.plotting.bodies import draw_scene, set_limits
+from geonh.plotting.invariants import catalogue_entry
+from geonh.plotting.trajectory import draw_ground, label_space
+
+WRITERS = {".gif": "pillow", ".mp4": "ffmpeg"}
+
+
+def animate(
+    trajectory: Any,
+    path: str | os.PathLike,
+    *,
+    fps: float = 25.0,
+    speed: float = 1.0,
+    dpi: float = 100.0,
+    trail: float | None = None,
+    progress: bool | Callable[[int, int], None] = False,
+) -> Path:
+    """Write an animation of the bodies of a run.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The run; its system says how it is drawn (see ``geonh.drawing.scene``).
+    path : path
+        Where to write it, ``.gif`` or ``.mp4`` (which needs ffmpeg).
+    fps : float
+        Pictures per second.
+    speed : float
+        Seconds of the run per second of the animation.
+    dpi : float
+        Dots per inch of the pictures, which are 6.4 by 5 inches.
+    trail : float, optional
+        How many seconds of the paths are drawn; all when left out.
+    progress : bool or callable
+        Whether to show a bar, or what is called with the number of pictures that are done, and of all.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ValueError
+        For another suffix, a number that is not positive, a run of one node, or a system that cannot be drawn.
+    RuntimeError
+        If there is no ffmpeg.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in WRITERS:
+        raise ValueError(f"path must end in .gif or .mp4, got {str(path)!r}")
+    for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be positive, got {value!r}")
+    if len(trajectory) < 2:
+        raise ValueError("the run has one node: there is nothing to animate")
+    from matplotlib.animation import writers
+
+    kind = WRITERS[path.suffix.lower()]
+    if not writers.is_available(kind):
+        raise RuntimeError("MP4 needs ffmpeg, which is not installed; write a .gif, or install ffmpeg")
+    writer = writers[kind](fps=fps)
+    span = abs(float(trajectory.t[-1] - trajectory.t[0]))
+    times = np.linspace(0.0, span, max(2, round(span / speed * fps) + 1))
+    nodes = np.searchsorted(np.abs(trajectory.t - trajectory.t[0]), times - 1e-9 * span)
+    seen = scene(trajectory, nodes.clip(0, len(trajectory) - 1))
+    stage = _Stage(trajectory, seen, trail)
+    with writer.saving(stage.figure, str(path), dpi), _told(progress, len(times)) as tell:
+        for i in range(len(times)):
+            stage.show(i)
+            writer.grab_frame()
+            tell(i + 1)
+    return path
+
+
+class _Stage:
+    """A figure in which the bodies of a scene move."""
+
+    def __init__(self, trajectory: Any, seen: Any, trail: float | None):
+        self.seen, self.trail, self.flat = seen, trail, seen.is_flat
+        self.figure = figures.empty_figure((6.4, 5.0))
+        self.axes = self.figure.add_subplot(projection=None if self.flat else "3d")
+        set_limits(self.axes, seen, self.flat)
+        label_space(self.axes, self.flat)
+        entry = catalogue_entry(trajectory)
+        self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.title, fontsize=10)
+        self.clock = self.axes.set_title("", fontsize=9, color="0.3")
+        self.paths = [body.path[:, :2] if self.flat else body.path for body in seen.traces]
+        self.lines = [self.axes.plot([], [], *([] if self.flat else [[]]), lw=1.4)[0] for _ in self.paths]
+        for line, body in zip(self.lines, seen.traces, strict=True):
+            line.set_color(body.colour)
+        self.drawn: list[Any] = []
+
+    def show(self, i: int) -> None:
+        """The i-th picture."""
+        for artist in self.drawn:
+            artist.remove()
+        t = self.seen.t
+        self.drawn = draw_ground(self.axes, self.seen, i, self.flat)
+        self.drawn += draw_scene(self.axes, self.seen, i, self.flat)
+        first = 0 if self.trail is None else int(np.argmax(np.abs(t[i] - t) <= self.trail))
+        for line, path in zip(self.lines, self.paths, strict=True):
+            part = path[first : i + 1].T
+            line.set_data(*part[:2])
+            if not self.flat:
+                line.set_3d_properties(part[2])
+        self.clock.set_text(f"t = {t[i]:.2f} s")
+
+
+class _told:
+    """What tells of progress: a bar, the user's function, or nothing."""
+
+    def __init__(self, progress: bool | Callable[[int, int], None], total: int):
+        self.progress, self.total = progress, total
+        self.bar: Any = None
+
+    def __enter__(self) -> Callable[[int], None]:
+        if callable(self.progress):
+            progress = self.progress
+            return lambda done: progress(done, self.total)
+        if not self.progress:
+            return lambda done: None
+        from rich.progress import Progress
+
+        bar = self.bar = Progress(transient=True)
+        bar.start()
+        task = bar.add_task("animation", total=self.total)
+        return lambda done: bar.update(task, completed=done)
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,118 @@
+"""Bodies of a scene as matplotlib draws them: from above where nothing leaves the plane, else in three dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from geonh.drawing import Moving, Part, Scene
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
+
+
+def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
+    """One body at its i-th time; the artists that were added.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        Two-dimensional if ``flat``, else three-dimensional.
+    body : Moving
+        A body of a scene.
+    i : int
+        Which of its times.
+    flat : bool
+        Whether to draw it from above.
+    alpha : float
+        Opacity.
+    """
+    made: list[Artist] = []
+    for part in sorted(body.parts, key=lambda part: part.vertices[:, 2].max(initial=-np.inf)):
+        colour = part.colour or body.colour
+        made += (_from_above if flat else _in_space)(axes, body, part, i, colour, alpha)
+    return made
+
+
+def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0, ground: bool = False) -> list[Artist]:
+    """All bodies at the i-th time, the lower first; ``ground`` with what they move on."""
+    made: list[Artist] = []
+    for body in sorted(scene.bodies, key=lambda body: _height(body, i)):
+        if ground or not body.is_ground:
+            made += draw_body(axes, body, i, flat, alpha if not body.is_ground else 0.5 * alpha)
+    return made
+
+
+def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
+    """Equal aspect, and everything that moves in view."""
+    low, high = scene.extent
+    pad = 0.03 * np.max(high - low)
+    axes.set_xlim(low[0] - pad, high[0] + pad)
+    axes.set_ylim(low[1] - pad, high[1] + pad)
+    if not flat:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.set_zlim(low[2] - pad, high[2] + pad)
+        shares = (high - low + 2 * pad) / np.max(high - low + 2 * pad)
+        axes.set_box_aspect(shares, zoom=1.2)
+        for axis, share in zip((axes.xaxis, axes.yaxis, axes.zaxis), shares, strict=True):
+            axis.set_major_locator(MaxNLocator(max(1, round(5 * share))))
+    else:
+        axes.set_aspect("equal", adjustable="box")
+
+
+def _height(body: Moving, i: int) -> float:
+    if body.is_ground:
+        return -np.inf
+    return max((float(body.points(p.vertices, i)[:, 2].max(initial=-np.inf)) for p in body.parts), default=-np.inf)
+
+
+def _shades(colour: str, dark: np.ndarray) -> np.ndarray:
+    """Colours of faces, shape=[f, 3]."""
+    from matplotlib.colors import to_rgb
+
+    base = np.array(to_rgb(colour))
+    light = 0.5 + 0.5 * base if np.any(dark) else 0.25 + 0.75 * base
+    return np.where(dark[:, None], 0.8 * base, light)
+
+
+def _from_above(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: float) -> list[Artist]:
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    made: list[Artist] = []
+    if len(part.faces):
+        corners = body.points(part.vertices, i)[part.faces]
+        order = np.argsort(corners[:, :, 2].max(axis=1))
+        faces = PolyCollection(corners[order][:, :, :2], lw=0.3, alpha=alpha, zorder=2)
+        faces.set_facecolor(_shades(colour, part.dark)[order])
+        faces.set_edgecolor("face")
+        made.append(axes.add_collection(faces, autolim=False))
+    if part.lines:
+        ink = colour if not len(part.faces) else "0.2"
+        lines = [body.points(points, i)[:, :2] for points in part.lines]
+        drawn = LineCollection(lines, colors=ink, lw=0.4 if body.is_ground else 0.7, alpha=alpha, zorder=2)
+        made.append(axes.add_collection(drawn, autolim=False))
+    return made
+
+
+def _in_space(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: float) -> list[Artist]:
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+    made: list[Artist] = []
+    if len(part.faces) and not body.is_ground:
+        corners = body.points(part.vertices, i)[part.faces]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        lit = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
+        shades = np.clip(_shades(colour, part.dark) * (0.78 + 0.3 * lit)[:, None], 0, 1)
+        drawn = Poly3DCollection(corners, facecolors=shades, lw=0, alpha=alpha)
+        made.append(axes.add_collection3d(drawn, autolim=False))
+    if part.lines and not (part.smooth and len(part.faces)):
+        ink = colour if not len(part.faces) else "0.25"
+        lines = [body.points(points, i) for points in part.lines]
+        width = 0.4 if body.is_ground else 0.6 if len(part.faces) else 1.0
+        made.append(axes.add_collection3d(Line3DCollection(lines, colors=ink, lw=width, alpha=alpha), autolim=False))
+    return made

@@ -1,0 +1,199 @@
+"""Figures of one question each: what was kept, what held it, where it went in phase space, how fast it converged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.plotting import figures
+from geonh.plotting.figures import COLOURS, legend, styles
+from geonh.plotting.labels import symbol, velocity_unit
+from geonh.plotting.trajectory import draw_title, plot_errors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKERS = "osD^vP*X"
+
+
+def plot_invariants(trajectory: Any, *, show: bool = False) -> Figure:
+    """Errors of what should be kept, and each quantity itself, on scales that do not magnify rounding.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The run, computed or loaded.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    curves = {"energy (J)": trajectory.energy[:, None]}
+    curves |= {name: values.reshape(len(values), -1) for name, values in trajectory.integrals.items()}
+    figure = figures.empty_figure((9.0, 2.6 + 1.5 * len(curves)), show)
+    rows = figure.subplots(1 + len(curves), 1, sharex=True, height_ratios=[1.6] + [1] * len(curves))
+    plot_errors(trajectory, rows[0])
+    rows[0].set_xlabel("")
+    for axes, (name, values) in zip(rows[1:], curves.items(), strict=True):
+        _against_time(axes, trajectory, values, [""] * values.shape[1], name)
+    rows[-1].set_xlabel("time (s)")
+    draw_title(figure, trajectory)
+    return figures.finished(figure, show)
+
+
+def plot_multipliers(trajectory: Any, *, show: bool = False) -> Figure:
+    """Multipliers λ of the constraint force, and for methods with an impulse at the node also those of the impulse.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Of a system with constraints.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Raises
+    ------
+    ValueError
+        If the system has no constraints.
+    """
+    lam, impulse = trajectory.multipliers, trajectory.impulse_multipliers
+    if not lam.shape[1]:
+        raise ValueError(f"{trajectory.attributes['system']} has no constraints, hence no multipliers")
+    figure = figures.empty_figure((9.0, 1.4 + 2.0 * lam.shape[1]), show)
+    rows = np.atleast_1d(figure.subplots(lam.shape[1], 1, sharex=True))
+    for i, axes in enumerate(rows):
+        if impulse is not lam:
+            axes.plot(trajectory.t, impulse[:, i], ".", ms=2.5, color=COLOURS[1], label="of the impulse at the node")
+        axes.plot(trajectory.t, lam[:, i], color=COLOURS[0], lw=1.3, label="of the constraint force")
+        axes.set_ylabel(f"$\\lambda_{{{i + 1}}}$")
+        axes.grid(alpha=0.25)
+        figures.mark_fault(axes, trajectory)
+    legend(rows[0], 4)
+    rows[-1].set_xlabel("time (s)")
+    draw_title(figure, trajectory)
+    return figures.finished(figure, show)
+
+
+def plot_phase(trajectory: Any, x: str, y: str, *, show: bool = False) -> Figure:
+    """Phase portrait: one named component against another.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The run, computed or loaded.
+    x, y : str
+        Names of coordinates or velocities, as in ``geonh show`` and ``to_pandas``; "energy", "t", or a first integral
+        that is a number.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Raises
+    ------
+    ValueError
+        For a name that is none, with those that are.
+    """
+    figure = figures.empty_figure((6.4, 5.6), show)
+    axes = figure.subplots()
+    points = np.column_stack([_component(trajectory, name) for name in (x, y)])
+    axes.plot(*points.T, color=COLOURS[0], lw=1.0)
+    axes.plot(*points[:1].T, "o", color="black", ms=5, label="start")
+    axes.plot(*points[-1:].T, "s", color="black", ms=5, mfc="white", label="end")
+    axes.set_xlabel(_with_unit(x))
+    axes.set_ylabel(_with_unit(y))
+    axes.grid(alpha=0.25)
+    if velocity_unit(x) == velocity_unit(y) != "":
+        axes.set_aspect("equal", adjustable="datalim")
+    legend(axes, 2)
+    draw_title(figure, trajectory)
+    return figures.finished(figure, show)
+
+
+def plot_poincare(sections: Mapping[str, Any], x: str, y: str, *, show: bool = False) -> Figure:
+    """Poincaré maps of several runs, one over the other.
+
+    Parameters
+    ----------
+    sections : mapping of str to Section
+        Of ``geonh.diagnostics.poincare_section``, by what the legend calls them.
+    x, y : str
+        Names of coordinates or velocities.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Raises
+    ------
+    ValueError
+        If no run crosses its surface.
+    """
+    if not any(len(section) for section in sections.values()):
+        raise ValueError("no run crosses its surface in that direction")
+    figure = figures.empty_figure((6.4, 5.8), show)
+    axes = figure.subplots()
+    for (name, section), colour, marker in zip(sections.items(), cycle(COLOURS), cycle(MARKERS), strict=False):
+        points, label = (section.values(x), section.values(y)), f"{name}, {len(section)} crossings"
+        axes.plot(*points, marker, ms=3.0, color=colour, mew=0.6, mfc="none", label=label)
+    axes.set_xlabel(_with_unit(x))
+    axes.set_ylabel(_with_unit(y))
+    axes.grid(alpha=0.25)
+    legend(axes, 1)
+    return figures.finished(figure, show)
+
+
+def plot_convergence(results: Sequence[Any], *, show: bool = False) -> Figure:
+    """Errors at the end against step sizes, of several methods, with a line of each measured order.
+
+    Parameters
+    ----------
+    results : sequence of Convergence
+        Of ``geonh.diagnostics.convergence``.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure = figures.empty_figure((7.2, 5.6), show)
+    axes = figure.subplots()
+    for result, (colour, dashes), marker in zip(results, styles(len(results)), cycle(MARKERS), strict=False):
+        label = f"{result.label}: order {result.order:.2f}"
+        axes.loglog(result.dt, result.error, color=colour, ls=dashes, marker=marker, ms=5, label=label)
+    axes.set_xlabel("dt (s)")
+    axes.set_ylabel("error at the end")
+    axes.grid(alpha=0.25, which="both")
+    legend(axes, 1)
+    return figures.finished(figure, show)
+
+
+def _against_time(axes: Any, trajectory: Any, values: np.ndarray, names: Sequence[str], label: str) -> None:
+    for column, name, (colour, dashes) in zip(values.T, names, styles(len(names)), strict=True):
+        axes.plot(trajectory.t, column, color=colour, ls=dashes, lw=1.3, label=name or None)
+    figures.mark_fault(axes, trajectory)
+    figures.honest(axes, values)
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.25)
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
+
+
+def _component(trajectory: Any, name: str) -> np.ndarray:
+    a = trajectory.attributes
+    if name in a["point_names"]:
+        return trajectory.g_vector[:, a["point_names"].index(name)]
+    if name in a["velocity_names"]:
+        return trajectory.xi[:, a["velocity_names"].index(name)]
+    numbers = {key: values for key, values in trajectory.integrals.items() if values.ndim == 1}
+    numbers |= {"energy": trajectory.energy, "t": trajectory.t}
+    if name in numbers:
+        return numbers[name]
+    known = [*a["point_names"], *a["velocity_names"], *numbers]
+    raise ValueError(f"there is no component {name!r} of {a['system']}; there are {', '.join(known)}")
+
+
+def _with_unit(name: str) -> str:
+    unit = velocity_unit(name) or {"energy": "J", "t": "s"}.get(name, "")
+    return f"{symbol(name)} ({unit})" if unit else symbol(name)

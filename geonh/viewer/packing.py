@@ -1,0 +1,185 @@
+"""Runs as numbers for the viewer: one block of bytes, and a header that says what is where."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from geonh.drawing import Moving, Part, momenta, scene
+from geonh.groups import matrix_to_quaternion
+from geonh.numerics.precision import float64
+from geonh.plotting.invariants import catalogue_entry, invariants
+from geonh.plotting.labels import method_in_words, plain, velocity_unit
+
+CURVE_POINTS = 500
+"""Of a curve against time; of more nodes, the largest and smallest of each block are shown."""
+STILL = 1e-12
+FLOOR = 1e-17
+"""Errors below it are drawn at it."""
+
+
+class Block:
+    """Bytes that grow; ``add`` says where an array is in them."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+        self._known: dict[bytes, dict[str, Any]] = {}
+
+    def add(self, array: Any, kind: str) -> dict[str, Any]:
+        """Append an array as "f4", "i2", "u2" or "u1", once; give kind, offset and length."""
+        data = np.ascontiguousarray(array, dtype="<" + kind if kind != "u1" else kind)
+        key = hashlib.sha256(kind.encode() + data.tobytes()).digest()
+        if key not in self._known:
+            self.bytes += bytes(-len(self.bytes) % 4)
+            self._known[key] = {"kind": kind, "at": len(self.bytes), "n": int(data.size)}
+            self.bytes += data.tobytes()
+        return self._known[key]
+
+
+def packed(trajectories: Sequence[Any], names: Sequence[str], max_frames: int) -> tuple[dict[str, Any], bytes]:
+    """Header and bytes of runs."""
+    block = Block()
+    runs = [_run(block, trajectory, name, max_frames) for trajectory, name in zip(trajectories, names, strict=True)]
+    entry = catalogue_entry(trajectories[0])
+    system = trajectories[0].attributes["system"]
+    return {"title": system if entry is None else entry.title, "system": system, "runs": runs}, bytes(block.bytes)
+
+
+def frames_of(n: int, max_frames: int) -> np.ndarray:
+    """Evenly chosen nodes, first and last among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, max_frames)).round().astype(int))
+
+
+def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str, Any]:
+    nodes = frames_of(len(trajectory), max_frames)
+    if trajectory.dt < 0:
+        nodes = nodes[::-1]  # the viewer's time goes forwards
+    seen, arrows = scene(trajectory, nodes), momenta(trajectory, nodes)
+    a = trajectory.attributes
+    low, high = seen.extent
+    return {
+        "name": name,
+        "method": method_in_words(trajectory),
+        "facts": f"{a['system']} on {a['group']}, dt = {trajectory.dt:g} s, {int(trajectory.k[-1])} steps",
+        "warning": _warning(trajectory),
+        "spoiled": trajectory.spoiled_from,
+        "t": block.add(seen.t - seen.t[0], "f4"),
+        "t0": float(seen.t[0]),
+        "low": low.tolist(),
+        "high": high.tolist(),
+        "flat": bool(seen.is_flat),
+        "bodies": [_body(block, body) for body in seen.bodies],
+        "traces": [[_index(seen.bodies, body), _trace(body)] for body in seen.traces],
+        "about": next((i for i, b in enumerate(seen.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
+        "arrows": [
+            _arrow(block, "constraint force", "N", arrows.force),
+            _arrow(block, "constraint moment", "N m", arrows.moment),
+            _arrow(block, "angular momentum", "kg m²/s", arrows.angular),
+        ],
+        "panels": _panels(block, trajectory),
+    }
+
+
+def _warning(trajectory: Any) -> str:
+    if trajectory.spoiled_from is not None:
+        return f"spoiled from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node"
+    if not trajectory.success:
+        return f"stopped at t = {trajectory.t[-1]:.6g} s: {trajectory.status.message}"
+    return ""
+
+
+def _index(bodies: tuple[Moving, ...], body: Moving) -> int:
+    return next(i for i, other in enumerate(bodies) if other is body)
+
+
+def _trace(body: Moving) -> list[float]:
+    return [0.0, 0.0, 0.0] if body.trace is None else body.trace.tolist()
+
+
+def _body(block: Block, body: Moving) -> dict[str, Any]:
+    lengths = np.linalg.norm(body.R, axis=1)
+    stretched = bool(np.abs(lengths - 1).max() > 1e-6)
+    with float64():
+        q = np.asarray(matrix_to_quaternion(body.R / np.where(lengths > 0, lengths, 1.0)[:, None], scalar_first=False))
+    turned = np.sum(q[1:] * q[:-1], axis=1) < 0  # q and −q are one attitude: the nearer to the one before
+    q = q * np.where(np.cumsum(np.append(False, turned)) % 2 == 1, -1.0, 1.0)[:, None]
+    return {
+        "name": body.name,
+        "colour": body.colour,
+        "ground": body.is_ground,
+        "parts": [_part(block, part) for part in body.parts],
+        "x": block.add(_once(body.x), "f4"),
+        "q": block.add(np.rint(_once(q) * 32767), "i2"),
+        "scale": block.add(_once(lengths), "f4") if stretched else None,
+    }
+
+
+def _once(rows: np.ndarray) -> np.ndarray:
+    """One row only where all are the same."""
+    return rows[:1] if np.ptp(rows, axis=0).max() <= STILL else rows
+
+
+def _part(block: Block, part: Part) -> dict[str, Any]:
+    pieces = [np.repeat(points, 2, axis=0)[1:-1] for points in part.lines]  # as pairs of ends
+    return {
+        "vertices": block.add(part.vertices, "f4"),
+        "faces": block.add(part.faces, "u2"),
+        "dark": block.add(part.dark, "u1"),
+        "lines": block.add(np.concatenate(pieces) if pieces else [], "f4"),
+        "smooth": part.smooth,
+        "colour": part.colour,
+    }
+
+
+def _arrow(block: Block, name: str, unit: str, rows: np.ndarray) -> dict[str, Any] | None:
+    largest = float(np.abs(rows).max(initial=0.0))
+    if not largest > STILL or not np.isfinite(largest):
+        return None
+    length = float(np.linalg.norm(rows, axis=1).max())
+    step = largest / 32767
+    return {
+        "name": name,
+        "unit": unit,
+        "values": block.add(np.rint(rows / step), "i2"),
+        "of": step,
+        "max": length,
+    }
+
+
+def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
+    """Curves against time: errors of what should be kept, the energy, the velocities."""
+    found = invariants(trajectory)
+    errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in found if q.conserved]
+    names, xi = trajectory.attributes["velocity_names"], trajectory.xi
+    panels: list[dict[str, Any]] = [
+        {"title": "error of what is kept", "unit": "relative; residual absolute", "log": True, "curves": errors},
+        {"title": "energy", "unit": "J", "log": False, "curves": [("energy", trajectory.energy)]},
+    ]
+    for unit in ("rad/s", "m/s", ""):
+        chosen = [(plain(name), xi[:, i]) for i, name in enumerate(names) if velocity_unit(name) == unit]
+        if chosen:
+            title = "angular velocity" if unit == "rad/s" else "velocity"
+            panels.append({"title": title, "unit": unit, "log": False, "curves": chosen})
+    for panel in panels:
+        panel["curves"] = [
+            {"name": name, **_curve(block, trajectory.t, np.asarray(values, dtype=np.float64), panel["log"])}
+            for name, values in panel["curves"]
+        ]
+    return [panel for panel in panels if panel["curves"]]
+
+
+def _curve(block: Block, t: np.ndarray, values: np.ndarray, log: bool) -> dict[str, Any]:
+    """A curve of some ``CURVE_POINTS``: of each block of nodes the largest and, unless logarithmic, the smallest."""
+    order = np.argsort(t)
+    t, values = t[order], values[order]
+    if len(t) > CURVE_POINTS:
+        starts = np.unique(np.linspace(0, len(t), CURVE_POINTS // (1 if log else 2), endpoint=False).astype(int))
+        top = np.maximum.reduceat(values, starts)
+        if log:
+            t, values = t[starts], top
+        else:
+            t, values = np.repeat(t[starts], 2), np.stack([np.minimum.reduceat(values, starts), top], 1).ravel()
+    return {"t": block.add(t, "f4"), "y": block.add(np.log10(values) if log else values, "f4")}

@@ -1,0 +1,130 @@
+"""One HTML file of runs: the page, its style and script, three.js, and the data, all inside."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import json
+import os
+import re
+import zlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from geonh.plotting.labels import method_in_words
+from geonh.viewer.packing import packed
+
+MAX_FRAMES = 10_001
+
+
+class Page:
+    """A page of the viewer; Jupyter shows it, ``save`` writes it.
+
+    Attributes
+    ----------
+    html : str
+        The whole page, which needs nothing outside it.
+    """
+
+    def __init__(self, text: str):
+        self.html = text
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the page; replaces what was there."""
+        path = Path(path)
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"path must end in .html, got {str(path)!r}")
+        path.write_text(self.html, encoding="utf-8")
+        return path
+
+    def __repr__(self) -> str:
+        return f"Page of the viewer, {len(self.html) / 1e6:.2f} MB; save(path) writes it"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, which its script cannot leave."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" title="geonh viewer" sandbox="allow-scripts" '
+            'style="width:100%;height:560px;border:0" allowfullscreen></iframe>'
+        )
+
+
+def view(
+    *trajectories: Any,
+    path: str | os.PathLike | None = None,
+    names: Sequence[str] | None = None,
+    side_by_side: bool = False,
+    max_frames: int = MAX_FRAMES,
+) -> Page:
+    """Runs in one self-contained HTML page: bodies in three dimensions, their traces, arrows, and what the runs kept.
+
+    Parameters
+    ----------
+    *trajectories : Trajectory
+        One or more; several are overlaid, or stand side by side.
+    path : path, optional
+        Where to write the page, a name that ends in ``.html``.
+    names : sequence of str, optional
+        What the runs are called; their methods when left out.
+    side_by_side : bool
+        Whether several begin side by side; the page can switch.
+    max_frames : int
+        Frames of a run at most, chosen evenly; the viewer interpolates between them.
+
+    Returns
+    -------
+    Page
+        Jupyter shows it.
+
+    Raises
+    ------
+    ValueError
+        If there is no run, ``names`` does not fit, or a system cannot be drawn (see ``geonh.drawing.scene``).
+    """
+    if not trajectories:
+        raise ValueError("view takes at least one trajectory")
+    if names is None:
+        names = _distinct([method_in_words(trajectory) for trajectory in trajectories])
+    if isinstance(names, str) or len(names) != len(trajectories):
+        raise ValueError(f"names must have one entry for each of the {len(trajectories)} runs, got {names!r}")
+    if not isinstance(max_frames, int) or max_frames < 2:
+        raise ValueError(f"max_frames must be an integer of at least 2, got {max_frames!r}")
+    header, data = packed(trajectories, names, max_frames)
+    header["sideBySide"] = bool(side_by_side)
+    page = Page(_page(header, data))
+    if path is not None:
+        page.save(path)
+    return page
+
+
+def _page(header: dict[str, Any], data: bytes) -> str:
+    files = resources.files("geonh.viewer")
+    text = files.joinpath("page.html").read_text(encoding="utf-8")
+    parts = {
+        "{{title}}": html.escape(f"{header['title']} – geonh"),
+        "{{style}}": files.joinpath("viewer.css").read_text(encoding="utf-8"),
+        "{{header}}": json.dumps(header, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
+        "{{data}}": _squeezed(data),
+        "{{three}}": _three(),
+        "{{licence}}": files.joinpath("three-LICENSE.txt").read_text(encoding="utf-8"),
+        "{{script}}": files.joinpath("viewer.js").read_text(encoding="utf-8"),
+    }
+    return re.sub("|".join(parts), lambda found: parts[found.group()], text)
+
+
+@functools.cache
+def _three() -> str:
+    return _squeezed(resources.files("geonh.viewer").joinpath("three.min.js").read_bytes())
+
+
+def _squeezed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names told apart by a number where two are the same."""
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})" for i, name in enumerate(names)
+    ]

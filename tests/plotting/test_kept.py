@@ -1,0 +1,123 @@
+"""Figures of one question, and animations: what they show is what the run has; wrong words say so."""
+
+import matplotlib
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh import plotting
+from geonh.diagnostics import convergence, poincare_section
+from geonh.systems import catalogue
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def sleigh():
+    start = catalogue["chaplygin-sleigh"].start(None)
+    return gn.solve(gn.systems.chaplygin_sleigh(), gn.GNI(), xi0=start.xi0, dt=0.05, n_steps=200)
+
+
+@pytest.fixture(scope="module")
+def oscillator():
+    entry = catalogue["nonholonomic-oscillator"]
+    start = entry.start(entry.system())
+    return gn.solve(entry.system(), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=1000)
+
+
+def pixels(figure):
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())[:, :, :3].astype(int)
+
+
+def near(picture, colour, within=40):
+    """How many pixels have about a colour."""
+    wanted = np.array(matplotlib.colors.to_rgb(colour)) * 255
+    return int(np.sum(np.abs(picture - wanted).max(axis=2) < within))
+
+
+@pytest.mark.filterwarnings("error")
+def test_each_figure_shows_the_numbers_of_the_run(sleigh, oscillator):
+    figure = plotting.plot_invariants(sleigh)
+    figure.canvas.draw()
+    np.testing.assert_array_equal(figure.axes[1].lines[0].get_ydata(), sleigh.energy)
+    low, high = figure.axes[1].get_ylim()
+    assert (high - low) / low > 1e-3  # the rounding of a constant is not magnified
+    figure = plotting.plot_multipliers(sleigh)
+    impulse, own = figure.axes[0].lines
+    np.testing.assert_array_equal(own.get_ydata(), sleigh.multipliers[:, 0])
+    np.testing.assert_array_equal(impulse.get_ydata(), sleigh.impulse_multipliers[:, 0])
+    figure = plotting.plot_phase(oscillator, "x", "z")
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_xdata(), oscillator.g[:, 0])
+    np.testing.assert_array_equal(
+        plotting.plot_phase(oscillator, "t", "energy").axes[0].lines[0].get_ydata(), oscillator.energy
+    )
+
+
+def test_sections_of_several_runs(oscillator):
+    section = poincare_section(oscillator, lambda g, xi: g[1])
+    figure = plotting.plot_poincare({"default": section, "again": section}, "x", "z")
+    lines = figure.axes[0].lines
+    np.testing.assert_array_equal(lines[1].get_ydata(), section.values("z"))
+    assert lines[0].get_label() == f"default, {len(section)} crossings"
+    none = poincare_section(oscillator, lambda g, xi: 1.0 + 0 * g[1])
+    with pytest.raises(ValueError, match="no run crosses"):
+        plotting.plot_poincare({"none": none}, "x", "z")
+    with pytest.raises(ValueError, match=r"no component 'w' .* there are x, y, z, vx"):
+        plotting.plot_phase(oscillator, "x", "w")
+
+
+def test_orders_of_several_methods_in_one_figure():
+    system = gn.systems.chaplygin_sleigh()
+    found = [convergence(system, m, xi0=[0.8, -0.5, 0.0], steps=(20, 40)) for m in (gn.GNI("left"), gn.RKMK(4))]
+    figure = plotting.plot_convergence(found)
+    lines = figure.axes[0].lines
+    np.testing.assert_array_equal(lines[0].get_ydata(), found[0].error)
+    assert f"order {found[1].order:.2f}" in lines[1].get_label()
+
+
+def test_the_picture_has_the_body_where_it_is(sleigh):
+    """Image comparison by what must be there: the bodies' colours, and the same picture for the same run."""
+    figure = sleigh.plot()
+    first = pixels(figure)
+    assert near(first, "#0072B2", 90) > 3000  # the body, from above
+    assert near(first, "#D55E00") > 300  # the path of the blade
+    np.testing.assert_array_equal(first, pixels(sleigh.plot()))
+    box = figure.axes[0].get_window_extent()
+    (x0, x1), (y0, y1) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    np.testing.assert_allclose(box.width / (x1 - x0), box.height / (y1 - y0), rtol=1e-3)  # lengths are lengths
+
+
+def test_animations(sleigh, tmp_path):
+    from PIL import Image
+
+    told = []
+    path = sleigh.animate(tmp_path / "a.gif", fps=5, speed=5, dpi=40, progress=lambda done, of: told.append((done, of)))
+    with Image.open(path) as picture:
+        assert picture.n_frames == 11
+        frames = []
+        for i in (0, 10):
+            picture.seek(i)
+            frames.append(np.asarray(picture.convert("RGB")).astype(int))
+    assert told[-1] == (11, 11)
+    assert np.mean(np.abs(frames[0] - frames[1]).max(axis=2) > 60) > 0.005
+    for wrong, words in (({"fps": 0}, "fps must be positive"), ({"trail": -1.0}, "trail must be positive")):
+        with pytest.raises(ValueError, match=words):
+            sleigh.animate(tmp_path / "a.gif", **wrong)
+    with pytest.raises(ValueError, match=r"must end in \.gif or \.mp4"):
+        sleigh.animate(tmp_path / "a.avi")
+    with pytest.raises(ValueError, match="nothing to animate"):
+        sleigh.first(1).animate(tmp_path / "a.gif")
+    with pytest.raises(ValueError, match="no constraints"):
+        plotting.plot_multipliers(gn.solve(gn.systems.heavy_top(), xi0=[0.1, 0.2, 3.0], dt=0.02, n_steps=2))
+
+
+def test_mp4_needs_ffmpeg_and_says_so(sleigh, tmp_path, monkeypatch):
+    from matplotlib.animation import writers
+
+    if writers.is_available("ffmpeg"):
+        path = sleigh.animate(tmp_path / "a.mp4", fps=5, speed=10, dpi=40, trail=1.0)
+        assert path.read_bytes()[4:8] == b"ftyp"
+    monkeypatch.setattr(writers, "is_available", lambda name: False)
+    with pytest.raises(RuntimeError, match="MP4 needs ffmpeg"):
+        sleigh.animate(tmp_path / "b.mp4")
