@@ -22,6 +22,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
 from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
@@ -148,10 +149,13 @@ def estimate(
     if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
         raise ValueError("at must increase, from 0 on")
     n = system.group.dim
-    point, xi = system.point(g0), np.asarray(system.project(g0, xi0))
+    t0 = as_float64(t0, "t0", ())
+    point = system.project_position(g0, t0)
+    started = system.project(point, xi0, t0)
+    xi = np.asarray(started if system.holonomic is None else started[1])
     takes = takes_parameters(observe, "g, xi", "observe")
     inputs = made_controls(system, controls, int(places[-1]) + 1)
-    clock = Clock(as_float64(t0, "t0", ()), as_float64(dt, "dt", ()), inputs)
+    clock = Clock(t0, as_float64(dt, "dt", ()), inputs)
     tree = (system, method, clock, tuple(names), observe, takes)
     counts = np.diff(places, prepend=0).astype(np.int64)
     theta = np.array([float(system.parameters[name]) for name in names])
@@ -210,7 +214,7 @@ def estimate(
         else:
             raise RuntimeError(f"the estimate does not settle: no step lowers the sum of squares {rest @ rest:.6g}")
         theta, point, (seen, slopes, status, start) = trial[0], trial[1], found
-        xi = np.asarray(start[1])
+        point, xi = start[0], np.asarray(start[1])
     else:
         raise RuntimeError(f"the estimate does not settle in {max_iterations} steps; a better guess may do")
     result = {name: float(value) for name, value in zip(names, theta, strict=True)}
@@ -246,8 +250,8 @@ def _observed(tree: tuple, node: tuple) -> tuple[tuple, Array]:
         seen: Array
         values = theta + s * direction[:p]
         own = with_parameters(system, dict(zip(names, values, strict=True)))
-        begin = group.compose(g, group.exp(s * direction[p : p + n]))
-        velocity = own.projected_velocity(own.action.at(begin), xi + s * direction[p + n :])
+        begin = onto(own, group.compose(g, group.exp(s * direction[p : p + n])), clock.t0)[0]
+        velocity = own.projected_velocity(own.at(begin, clock.t0), xi + s * direction[p + n :])
 
         def advance(_: Array, carry: tuple) -> tuple:
             state, status = carry
@@ -257,7 +261,7 @@ def _observed(tree: tuple, node: tuple) -> tuple[tuple, Array]:
         def observation(carry: tuple, count: Array) -> tuple:
             carry = lax.fori_loop(0, count, advance, carry)
             state = carry[0]
-            after = own.velocity(own.action.at(state.g), (state.p_plus + state.p_minus) / 2)
+            after = own.velocity(own.at(state.g, clock.time(state.k)), (state.p_plus + state.p_minus) / 2)
             more = (own.parameters,) if takes else ()
             return carry, jnp.ravel(evaluated("observe", observe, state.g, after, *more))
 

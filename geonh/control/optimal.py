@@ -226,6 +226,8 @@ def _problem(
     refuse(method, system)
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces that controls could act by")
+    if system.holonomic is not None or system.is_timed:
+        raise ValueError(f"{system.name} has holonomic constraints, or depends on the time: it is not transcribed")
     n, names = system.group.dim, system.group.velocity_names
     as_count(n_controls, "n_controls")
     as_count(n_steps, "n_steps", 2)
@@ -238,14 +240,12 @@ def _problem(
         open_end = name == "xi_end" and isinstance(xi, str) and xi == "free"
         value = np.zeros(n) if xi is None or open_end else as_float64(xi, name, (n,))
         with float64():
-            gap = float(
-                jnp.max(jnp.abs(system.constraint_residual(system.action.at(g), jnp.asarray(value))), initial=0.0)
-            )
+            gap = float(jnp.max(jnp.abs(system.constraint_residual(system.at(g), jnp.asarray(value))), initial=0.0))
         if gap > 1e-9 * (1 + np.abs(value).max()) and not open_end:
             raise ValueError(f"{name} is off the constraints of {system.name} by {gap:.2g}")
         at.append(None if open_end else value)
     with float64():
-        mu = np.asarray(system.annihilator(system.action.at(g1)))
+        mu = np.asarray(system.annihilator(system.at(g1)))
     rows = kernel(mu, float(np.linalg.norm(mu)) or 1.0).T if at[1] is not None else np.zeros((0, n))
     price = cost or _effort
     return Transcription(

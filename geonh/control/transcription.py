@@ -208,11 +208,11 @@ def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
     nothing = jnp.zeros(group.dim)
     back, here = Clock(time - h, h, jnp.stack([u, u])), Clock(time, h, jnp.stack([u, u_after]))
     arrives = method.flow(system, back, state(before, nothing), increment(before, g))[1].momentum
-    p = jnp.where(k == 0, system.momentum(system.action.at(g), xi_start), arrives)
+    p = jnp.where(k == 0, system.momentum(system.at(g), xi_start), arrives)
     zeta, begin = increment(g, after), state(g, p)
     end = method.flow(system, here, begin, zeta)[1].momentum
     residual = method.equations(system, here, begin).residual(zeta)
-    return residual / h, system.velocity(system.action.at(after), end)
+    return residual / h, system.velocity(system.at(after), end)
 
 
 def _perturbed(tree: tuple, node: tuple, z: Array) -> tuple[Array, Array]:
