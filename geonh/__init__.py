@@ -2,14 +2,15 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``rolling``, ``systems``,
-``interop``, ``drawing`` and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``, ``rolling``,
+``systems``, ``interop``, ``drawing`` and ``plotting``.
 """
 
 from typing import Any
 
 from geonh import (
     analysis,
+    control,
     diagnostics,
     drawing,
     ensembles,
@@ -56,6 +57,7 @@ __all__ = [
     "__version__",
     "analysis",
     "compose",
+    "control",
     "diagnostics",
     "drawing",
     "ensembles",
@@ -81,7 +83,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, rolling, mechanics, groups, analysis, diagnostics, interop, drawing):
+    rooms = (integrators, geometry, rolling, mechanics, groups, analysis, control, diagnostics, interop, drawing)
+    for room in rooms:
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

@@ -25,14 +25,16 @@ DOCS = Path(__file__).parents[1]
 OUT = DOCS / "generated"
 COMPARED = ("projected", "gni", "dla", "gauss4", "rkmk4", "discrete-gradient")
 ROOMS = {
-    "geonh": ("System", "Distribution", "AffineDistribution", "solve", "integrate", "resume", "compose", "Trajectory"),
+    "geonh": ("System", "Distribution", "AffineDistribution", "solve", "integrate", "resume", "compose", "Event", "Trajectory"),
     "geonh.groups": None,
     "geonh.geometry": None,
     "geonh.mechanics": None,
     "geonh.integrators": None,
     "geonh.systems": None,
     "geonh.analysis": None,
+    "geonh.control": None,
     "geonh.diagnostics": None,
+    "geonh.interop": None,
     "geonh.drawing": None,
     "geonh.plotting": None,
     "geonh.viewer": None,

@@ -12,9 +12,6 @@ import numpy as np
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_float64, one_of
 
-_START: tuple[str, ...] = ("g0", "xi0")
-"""What makes a start, and is never crossed."""
-
 
 class Member(NamedTuple):
     """What a member begins with; of a whole batch with the members along the first axis of every array."""
@@ -102,11 +99,13 @@ def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
             "axis of members"
         )
     start = [name for name in ("g0", "xi0") if name in lengths]
-    groups: list[list[str]] = (
-        [list(lengths)] if combine == "zip" else [start, *([name] for name in lengths if name not in start)]
-    )
+    if combine == "zip":
+        groups = [list(lengths)]
+    else:
+        groups = [["g0", "xi0"], *([name] for name in lengths if name not in ("g0", "xi0"))]
     axes: list[tuple[list[str], int]] = []
-    for names in groups:
+    for group in groups:
+        names = [name for name in group if name in lengths]
         if not names:
             continue
         found = {lengths[name] for name in names}
