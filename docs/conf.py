@@ -25,13 +25,25 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["gallery/*", "_ext", "build", "sg_execution_times.rst", "generated/gallery/sg_execution_times.rst"]
+exclude_patterns = [
+    "gallery/*",
+    "_ext",
+    "build",
+    "sg_execution_times.rst",
+    "generated/gallery/sg_execution_times.rst",
+    "generated/gallery/*.ipynb",
+]
 templates_path: list[str] = []
 html_theme = "pydata_sphinx_theme"
 html_title = "geonh"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_theme_options = {"show_nav_level": 1, "navigation_depth": 2, "show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_depth": 2,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+}
 html_context = {"default_mode": "auto"}
 html_copy_source = html_show_sourcelink = False
 

@@ -74,17 +74,25 @@ def system_page(entry, pictures):
     if RUNS:
         default = draw(entry, system, pictures)
         lines += [f"![A run of {entry.name}](/_static/systems/{entry.name}.png)", ""]
-        lines += [f"<a href=\"../../_static/systems/{entry.name}.html\">Open this run in the viewer</a>", ""]
+        lines += [f'<a href="../../_static/systems/{entry.name}.html">Open this run in the viewer</a>', ""]
     lines += ["## What it is", "", escaped(title), prose(rest), ""]
     group = system.group
     lines += ["## In numbers", "", "| | |", "|---|---|"]
-    lines += [f"| space | {group}, dimension {group.dim} |", f"| coordinates | {', '.join(map(code, group.point_names))} |"]
-    lines += [f"| velocity ξ | {', '.join(map(code, group.velocity_names))} |", f"| constraints | {cell(entry.constraints)} |"]
+    lines += [
+        f"| space | {group}, dimension {group.dim} |",
+        f"| coordinates | {', '.join(map(code, group.point_names))} |",
+    ]
+    lines += [
+        f"| velocity ξ | {', '.join(map(code, group.velocity_names))} |",
+        f"| constraints | {cell(entry.constraints)} |",
+    ]
     lines += [f"| exact solution | {'in closed form' if entry.exact else 'none in the catalogue'} |"]
     lines += [f"| default run | dt = {entry.dt:g} s, {entry.n_steps} steps, by `{entry.method}` |", ""]
     if entry.parameters:
         lines += ["| parameter | default | unit, meaning |", "|---|---|---|"]
-        lines += [f"| `{k}` | {cell(str(entry.defaults.get(k)))} | {cell(v)} |" for k, v in entry.parameters.items()] + [""]
+        lines += [
+            f"| `{k}` | {cell(str(entry.defaults.get(k)))} | {cell(v)} |" for k, v in entry.parameters.items()
+        ] + [""]
     if entry.conserved:
         lines += ["## What is kept", "", "| quantity | and by which method |", "|---|---|"]
         lines += [f"| {cell(k)} | {cell(v)} |" for k, v in entry.conserved.items()] + [""]
@@ -118,7 +126,11 @@ def draw(entry, system, pictures):
 
 def measured(entry, system, default):
     """Table of what methods kept of the default run."""
-    lines = ["## Measured", "", f"Largest relative changes in {len(default) - 1} steps of {entry.dt:g} s from the default start:"]
+    lines = [
+        "## Measured",
+        "",
+        f"Largest relative changes in {len(default) - 1} steps of {entry.dt:g} s from the default start:",
+    ]
     names = [q.name for q in invariants(default)]
     shown = [name for name in names if name != "constraint residual"]
     lines += ["", f"| method | {' | '.join(map(cell, shown))} | constraint residual |", "|---" * (len(shown) + 2) + "|"]
@@ -137,7 +149,12 @@ def measured(entry, system, default):
 
 def systems_index():
     """All systems with their pictures."""
-    lines = ["# Systems", "", "The catalogue: `geonh list`, `gn.systems.catalogue`. Each page is made from its file and its runs.", ""]
+    lines = [
+        "# Systems",
+        "",
+        "The catalogue: `geonh list`, `gn.systems.catalogue`. Each page is made from its file and its runs.",
+        "",
+    ]
     lines += ["| system | space | what it is |", "|---|---|---|"]
     lines += [f"| [{e.name}]({e.name}.md) | {e.system().group} | {cell(e.title)} |" for e in catalogue.values()]
     lines += ["", "```{toctree}", ":hidden:", "", *catalogue, "```", ""]
@@ -151,7 +168,12 @@ def method_page(name):
     method = entry.make()
     g = method.guarantees
     kind = type(method)
-    lines = [f"# {name}", "", f"{entry.title[0].upper()}{entry.title[1:]}. `gn.solve(system, \"{name}\", ...)`; `geonh run … --method {name}`.", ""]
+    lines = [
+        f"# {name}",
+        "",
+        f'{entry.title[0].upper()}{entry.title[1:]}. `gn.solve(system, "{name}", ...)`; `geonh run … --method {name}`.',
+        "",
+    ]
     lines += ["## Scheme", "", prose(sys.modules[kind.__module__].__doc__), ""]
     lines += [f"## `{kind.__name__}`", "", prose(section_free(kind.__doc__)), ""]
     lines += ["## What it promises", "", "Every entry is a test on random systems.", "", "| | |", "|---|---|"]
@@ -187,7 +209,15 @@ def methods_index():
 
 def api_index():
     """The rooms."""
-    lines = ["# API", "", "Every public name, with shapes, units, errors and source.", "", "```{toctree}", ":maxdepth: 1", ""]
+    lines = [
+        "# API",
+        "",
+        "Every public name, with shapes, units, errors and source.",
+        "",
+        "```{toctree}",
+        ":maxdepth: 1",
+        "",
+    ]
     return "\n".join([*lines, *ROOMS, "```", ""])
 
 
