@@ -8,6 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 import pages  # noqa: E402
@@ -45,6 +46,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_context = {"default_mode": "auto"}
+html_sidebars = {path.stem: [] for path in HERE.glob("*.md")}
 html_copy_source = html_show_sourcelink = False
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]

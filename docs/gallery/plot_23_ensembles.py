@@ -20,7 +20,6 @@ starts = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
 
 
 def end(xi0):
-    state = gn.integrate(body, gn.SymmetricProjection(), xi0=xi0, dt=0.05, n_steps=300)
     nodes = gn.integrate(body, gn.SymmetricProjection(), xi0=xi0, dt=0.05, n_steps=300)
     return body.velocity((), (nodes.p_plus[-1] + nodes.p_minus[-1]) / 2)
 
