@@ -4,7 +4,8 @@ The snakeboard, free and driven
 
 Ferraro, Iglesias, Martín de Diego 2008, example 2, figures 3 and 4. Free, on the abelian structure R²×T³ whose metric is
 bi-invariant, GNI keeps the energy at p⁻ to rounding. Driven from rest by opposite torques on rider and axles, in phase,
-the board creeps forward like a snake, ever faster. (The warning is about GNI's momentum, which alternates; the page on
+the board snakes along, ever faster; the parameters of the paper's figure are not given, and with ours the way is a wide
+curve. (The warning is about GNI's momentum, which alternates; the page on
 alternation tells.)
 """
 

@@ -43,4 +43,4 @@ for row, (name, run) in zip(axes, runs.items(), strict=True):
     row[2].plot(section.values("x"), section.values("z"), ".")
     row[2].set(xlabel="x (m)", ylabel="z (m)", aspect="equal")
     row[3].plot(section.values("z"), section.xi[:, 2], ".")
-    row[3].set(xlabel="z (m)", ylabel="ż (m/s)", aspect="equal")
+    row[3].set(xlabel="z (m)", ylabel="ż (m/s)")
