@@ -2,8 +2,8 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``drawing``
-and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``systems``, ``interop``,
+``drawing`` and ``plotting``.
 """
 
 from typing import Any
@@ -15,13 +15,16 @@ from geonh import (
     geometry,
     groups,
     integrators,
+    interop,
     mechanics,
     plotting,
     systems,
     testing,
     trajectory,
 )
+from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.field import time_dependent
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
 from geonh.integrators.registry import methods
@@ -39,6 +42,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "Event",
     "FileError",
     "Gauss",
     "IntegrationError",
@@ -55,6 +59,7 @@ __all__ = [
     "groups",
     "integrate",
     "integrators",
+    "interop",
     "mechanics",
     "methods",
     "plotting",
@@ -62,13 +67,14 @@ __all__ = [
     "solve",
     "systems",
     "testing",
+    "time_dependent",
     "trajectory",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, drawing):
+    for room in (integrators, geometry, mechanics, groups, analysis, diagnostics, interop, drawing):
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

@@ -5,10 +5,13 @@ Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jax import Array
 
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import computed
 from geonh.numerics.dependence import depends
 from geonh.numerics.precision import float64
 
@@ -37,11 +40,11 @@ def may_alternate(trajectory: Trajectory) -> bool:
     system, method = trajectory.system, trajectory.method
     if system is None or method is None or method.guarantees.node != "impulse":
         return False
+    origin = system.group.identity()
     with float64():
-        x = system.action.at(system.group.identity())
-        if depends(system.mass_matrix, x):
+        if depends(system.mass_matrix, system.at(origin, 0.0)):
             return True
-        inverse = np.linalg.inv(np.asarray(system.mass_matrix(x)))
+    inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
     half = (trajectory.p_minus - trajectory.p_plus) / 2
     if trajectory.save_every == 1 and len(trajectory) > 2:
         half = (half[2:] - 2 * half[1:-1] + half[:-2]) / 4  # what alternates stays, what is smooth goes
@@ -50,3 +53,7 @@ def may_alternate(trajectory: Trajectory) -> bool:
     momenta = trajectory.p_plus + trajectory.p_minus
     sizes = [np.square(v * scale).sum(axis=1).max() for v in (half, momenta)]
     return bool(high * sizes[0] > (0.1 * ALTERNATING) ** 2 * low * sizes[1] / 4)
+
+
+def _mass_matrix(system: System, g: Any) -> Array:
+    return system.mass_matrix(system.at(g, 0.0))

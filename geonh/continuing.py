@@ -43,6 +43,7 @@ CHANGES = (
     "metric",
     "lagrangian",
     "potential",
+    "holonomic",
     "forms",
     "rhs",
     "forces",
@@ -77,7 +78,7 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
     """
     if nodes is None:
         nodes = np.unique(np.linspace(0, len(trajectory) - 1, NODES).astype(np.int64))
-    at = jax.tree.map(lambda a: a[nodes], (trajectory.k, trajectory.g, trajectory.xi))
+    at = jax.tree.map(lambda a: a[nodes], (trajectory.k, trajectory.t, trajectory.g, trajectory.xi))
     values = mapped(_values, (system, clock), at)
     traces = {"geonh": __version__, "jax": jax.__version__}
     node = jax.tree.map(lambda a: a[0], at)
@@ -125,8 +126,11 @@ def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
 
 def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
     """All that a user gives, by the names of the arguments of ``System``, to be evaluated at one node."""
-    (system, clock), (k, g, xi) = tree, node
-    at = system.action.at
+    (system, clock), (k, t, g, xi) = tree, node
+
+    def at(g: Any) -> Any:
+        return system.at(g, t)
+
     found: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
     if system.metric is not None:
         found["metric"] = lambda: system.mass_matrix(at(g))
@@ -134,8 +138,10 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
         found["lagrangian"] = lambda: system.lagrangian(at(g), xi)
     if system.potential is not None:
         found["potential"] = lambda: system.potential_energy(at(g))
+    if system.holonomic is not None:
+        found["holonomic"] = lambda: (system.holonomic_residual(at(g)), system.holonomic_rows(at(g)))
     if system.distribution is not None:
-        found["forms"] = lambda: system.annihilator(at(g))
+        found["forms"] = lambda: system.distribution.annihilator(at(g), system.parameters)
     if system.is_affine:
         found["rhs"] = lambda: system.right_hand_side(at(g))
     if clock is not None and clock.controls is not None:
@@ -143,7 +149,7 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
     if clock is not None and system.forces is not None:
         found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
     for name, integral in system.first_integrals.items():
-        found[INTEGRAL + name] = partial(integral.along, system, g, xi)
+        found[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
     return found
 
 
@@ -194,7 +200,7 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
     if known is None:
         return found
     here = known_of(trajectory, _with_parameters(system, theirs), clock, known.nodes)
-    m_there, m_here = (x.values.get("forms", np.zeros((1, 0))).shape[1] // system.group.dim for x in (known, here))
+    m_there, m_here = (_count(x.values, system.group.dim) for x in (known, here))
     if m_there != m_here:
         raise ValueError(
             f"the run has {m_there} constraint(s), {system.name} has {m_here}: begin a new run from its last node, "
@@ -211,6 +217,12 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
         elif words:
             found["base" if name == "group" else name] = words
     return found
+
+
+def _count(values: dict[str, np.ndarray], n: int) -> int:
+    """How many constraints there are, by the sizes of μ, and of φ with its derivative."""
+    sizes = {name: values[name].shape[1] if name in values else 0 for name in ("forms", "holonomic")}
+    return sizes["forms"] // n + sizes["holonomic"] // (n + 1)
 
 
 def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
@@ -233,7 +245,7 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
 
 def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
-    if not isinstance(allowed, Iterable | bool):
+    if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
         raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
     names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
     unknown = [name for name in names if name not in CHANGES]

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from geonh.continuing import Known, known_of
+from geonh.events import Crossings
 from geonh.groups.base import Point
 from geonh.integrators.node import Result, State
 from geonh.netcdf import FileError, attribute, check_destination, opened, read_array, strange, write
@@ -35,6 +36,7 @@ _OBSERVABLES = (
     "energy",
     "energy_minus",
     "constraint_residual",
+    "holonomic_residual",
     "multipliers",
     "impulse_multipliers",
     "alternation",
@@ -114,9 +116,13 @@ def _fields(data: Any) -> dict[str, Any]:
     words = ("system", "method", "group", "geonh_version", "catalogue", "engine", "controls")
     attributes: dict[str, Any] = {name: attribute(data, name, str) for name in words}
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
+    attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
     attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
     for name, where in (("point_names", "coordinate"), ("velocity_names", "component")):
         attributes[name] = [str(n) for n in read_array(data, where, "U", ndim=1)]
+    units = attributes["units"]
+    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
+        strange(data, f"units are {str(units)[:60]}")
     shapes, n = attributes["point_shapes"], len(attributes["velocity_names"])
     if not _are_shapes(shapes) or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
         strange(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")
@@ -148,6 +154,7 @@ def _fields(data: Any) -> dict[str, Any]:
         "attributes": attributes,
         "loaded": _observables(data, len(k), n),
         "known": _known(data, len(k)),
+        "crossings": _crossings(data, len(attributes["point_names"]), n),
     }
 
 
@@ -231,6 +238,31 @@ def _known(data: Any, n_nodes: int) -> Known | None:
         if (label := _in_file(f"known_{name}")) in data.variables:
             values[name] = read_array(data, label, "f", ndim=2)
     return Known(nodes, values, traces)
+
+
+def _crossings(data: Any, n_point: int, n: int) -> Crossings | None:
+    """The events of a run that looked for some."""
+    if "events" not in data.ncattrs():
+        return None
+    names = _json(data, "events")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        strange(data, "the names of its events are not names")
+    found = Crossings.none(names, n_point, n, 0)
+    if "event_t" not in data.variables:  # what is empty is not saved
+        return found
+    kinds = {"which": "i", "k": "i"}
+    parts = {
+        key: read_array(data, f"event_{key}", kinds.get(key, "f"))
+        for key in found._fields[1:]
+        if f"event_{key}" in data.variables
+    }
+    count = len(parts["t"])
+    parts.setdefault("multipliers", np.zeros((count, 0)))
+    shapes = {"which": (count,), "k": (count,), "t": (count,), "g_vector": (count, n_point), "xi": (count, n)}
+    wrong = [key for key, shape in shapes.items() if key not in parts or parts[key].shape != shape]
+    if wrong or parts["multipliers"].shape[:1] != (count,) or not all(0 <= i < len(names) for i in parts["which"]):
+        strange(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
+    return found._replace(**parts)
 
 
 def _leaves(name: str, tree: Any) -> dict[str, Any]:

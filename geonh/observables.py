@@ -28,11 +28,12 @@ def observe(
     dict
         ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ of the constraint force, of the
         continuous equations at (t, g, ξ̃, u); ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻);
-        ``constraint_residual`` μξ − b; each first integral. Of methods that hold an impulse at the node also
+        ``constraint_residual`` μξ − b; of a system with holonomic constraints ``holonomic_residual`` φ, whose rows are
+        the first of μ; each first integral. Of methods that hold an impulse at the node also
         ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternation``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
-    x = system.action.at(g)
+    x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)
     found: dict[str, Any] = {
@@ -45,6 +46,8 @@ def observe(
     }
     if method.guarantees.node == "impulse":
         found |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, found["multipliers"])
+    if system.holonomic is not None:
+        found["holonomic_residual"] = system.holonomic_residual(x)
     for name, integral in system.first_integrals.items():
         outgoing = integral.momentum == "minus"
         momentum = p_minus if outgoing else p
@@ -56,9 +59,14 @@ def observe(
 def _impulse(
     system: System, method: Integrator, clock: Clock, k: Array, x: Any, xi: Array, jump: Array, lam: Array
 ) -> dict[str, Any]:
-    """The multiplier of the jump p⁻ − p⁺ = h(f + μᵀλ), and the size of what it has beside λ(t)."""
+    """The multiplier of the jump p⁻ − p⁺ = h(f + μᵀλ), and the size of what it has beside λ(t).
+
+    The jump is across the rows of φ, whose impulses the steps give: their λ is that of the continuous equations.
+    """
     M, mu, h = system.mass_matrix(x), system.annihilator(x), method.impulse_step(clock)
     free = jump - h * system.force(clock.time(k), x, xi, clock.control(k))
+    if system.holonomic is not None:
+        free = free + h * (mu.T @ lam - system.nonholonomic_part(x, mu.T @ lam))
     own = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
     part = h / 2 * mu.T @ (own - lam)
     size = jnp.sqrt(jnp.maximum(part @ solve_spd(M, part), 0.0))

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -22,6 +21,7 @@ from geonh.numerics.compiled import Stepping, stepping
 from geonh.numerics.precision import float64
 from geonh.numerics.waiting import Interrupts
 from geonh.trajectory import Trajectory
+from geonh.watching import Watching, node_row
 
 CHUNK = 10_000
 """Nodes of one buffer."""
@@ -53,17 +53,22 @@ def advance(
     """
     assert trajectory.state is not None
     try:
-        loop = stepping(_next, _row, (trajectory.system, trajectory.method, trajectory.clock), trajectory.state)
+        tree = (trajectory.system, trajectory.method, trajectory.clock)
+        if trajectory.watched:
+            assert trajectory.crossings is not None
+            loop: Stepping | Watching = Watching(tree, trajectory.watched, trajectory.state, trajectory.crossings)
+        else:
+            loop = stepping(_next, node_row, tree, trajectory.state)
         if checkpoint is not None:
             files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
     except KeyboardInterrupt:  # while it compiles
         return trajectory.extended([], trajectory.state, Result.INTERRUPTED)
-    run = _Run(trajectory.on_grid(loop.engine), trajectory.state, Result(int(trajectory.state.status)))
+    run = _Run(trajectory.on_grid(loop.engine), trajectory.state, Result(int(trajectory.state.status)), loop)
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     with Interrupts() as interrupts:
         try:
             with _reporting(progress, n_steps) as report:
-                for _ in run.steps(loop, begun + n_steps):
+                for _ in run.steps(begun + n_steps):
                     report(int(run.state.k) - begun, n_steps)
                     save.if_due(run)
                     if interrupts.heard:
@@ -82,7 +87,7 @@ def advance(
         except BaseException as error:
             _keep(error, run)
             raise
-    if throw and made.status not in (Result.SUCCESS, Result.INTERRUPTED):
+    if throw and made.status not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT):
         raise IntegrationError(f"{made.message}; the trajectory up to there is in the error's .trajectory", made)
     return made
 
@@ -94,11 +99,12 @@ class _Run:
     trajectory: Trajectory
     state: State
     status: Result
+    loop: Stepping | Watching
     rows: list[np.ndarray] = field(default_factory=list)
 
-    def steps(self, loop: Stepping, end: int) -> Iterator[None]:
-        """Go on to step ``end`` or to a failure, pausing after each piece."""
-        stride = self.trajectory.save_every
+    def steps(self, end: int) -> Iterator[None]:
+        """Go on to step ``end``, to a failure or to an event that stops, pausing after each piece."""
+        loop, stride = self.loop, self.trajectory.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = _portion(int(self.state.k), end, stride)
             buffer, done = np.empty((n_nodes, loop.width)), 0
@@ -116,8 +122,9 @@ class _Run:
             rows = rows if len(rows[-1]) else rows[:-1]
         if int(self.state.k) > (rows[-1][-1, 0] if rows else self.trajectory.k[-1]):
             with float64():
-                rows = [*rows, np.asarray(_row((self.trajectory.system,), self.state))[None]]
-        return self.trajectory.extended(rows, self.state, self.status)
+                rows = [*rows, np.asarray(node_row((self.trajectory.system,), self.state))[None]]
+        made = self.trajectory.extended(rows, self.state, self.status)
+        return replace(made, crossings=self.loop.crossings) if isinstance(self.loop, Watching) else made
 
 
 class _Checkpoints:
@@ -163,12 +170,6 @@ def _next(tree: tuple, state: State) -> tuple[State, Array]:
     system, method, clock = tree
     new = method.next_node(system, clock, state)
     return new, new.status
-
-
-def _row(tree: tuple, state: State) -> Array:
-    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
-    position = tree[0].group.to_vector(state.g)
-    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
 
 
 def _portion(k: int, end: int, stride: int) -> tuple[int, int]:

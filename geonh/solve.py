@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from geonh.events import Event, made_events
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
@@ -23,7 +24,7 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.netcdf import check_destination
 from geonh.numerics.attempt import attempted
-from geonh.numerics.precision import as_count, float64, is_traced, require_float64
+from geonh.numerics.precision import as_count, as_flag, float64, is_traced, require_float64
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import IntegrationError, advance
 from geonh.start import first_node, made_controls, made_start, refuse_unsound
@@ -104,6 +105,7 @@ def solve(
     n_steps: int,
     t0: float = 0.0,
     controls: Any = None,
+    events: Event | Iterable[Event] = (),
     save_every: int = 1,
     throw: bool = True,
     progress: bool | Callable[[int, int], None] = False,
@@ -129,6 +131,9 @@ def solve(
         Initial time; t_k = t0 + k·dt.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         u(t) in jax.numpy, or its values at the nodes.
+    events : Event or sequence of Event, optional
+        What to record, or to stop at, between the nodes too: ``traj.events`` has them by name. Where one stops the run,
+        the last node is the one before it.
     save_every : int
         Keep every so many nodes.
     throw : bool
@@ -159,9 +164,10 @@ def solve(
     if checkpoint is not None:
         check_destination(checkpoint)
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+    found = _made_events(events, system, start.clock)
     node = first_node(system, method, start)
     with float64():
-        trajectory = Trajectory.begin(system, method, start.clock, node, save_every)
+        trajectory = Trajectory.begin(system, method, start.clock, node, save_every).looking_for(found)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
@@ -173,6 +179,7 @@ def resume(
     system: System | None = None,
     method: Integrator | str | None = None,
     controls: Any = None,
+    events: Event | Iterable[Event] | None = None,
     allow_changes: bool | str | Iterable[str] = False,
     throw: bool = True,
     progress: bool | Callable[[int, int], None] = False,
@@ -189,6 +196,10 @@ def resume(
     system, method, controls : optional
         Needed after loading from a file, which holds data only. They must be those of the run: name, parameters and
         what the functions compute are compared. Controls in an array are those of the whole run, from its first node.
+    events : Event or sequence of Event, optional
+        What to look for; those of the run when left out. After loading from a file that has events they are needed, or
+        ``events=()`` to look for none. Events that came after the last node are found again: a run that an event
+        stopped stops there again, unless that event is left out.
     allow_changes : bool, str or sequence of str
         Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
         "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls",
@@ -222,12 +233,24 @@ def resume(
         trajectory = trajectory.bind(
             system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
         )
+        if events is None and trajectory.crossings is not None and not trajectory.watched:
+            names = ", ".join(map(repr, trajectory.crossings.names))
+            raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
+        assert trajectory.system is not None
+        assert trajectory.clock is not None
+        found = trajectory.watched if events is None else _made_events(events, trajectory.system, trajectory.clock)
+        trajectory = trajectory.looking_for(found)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
+def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
+    """The events of a run, tested where it begins; their program is traced with the value of the controls there."""
+    with float64():
+        return made_events(events, system, clock.control(0)) if events else ()
+
+
 def _check_options(throw: bool, progress: Any) -> None:
-    if not isinstance(throw, bool):
-        raise TypeError(f"throw must be True or False, got {throw!r}")
+    as_flag(throw, "throw")
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"progress must be True, False or a function of (steps_done, n_steps), got {progress!r}")
 

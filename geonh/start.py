@@ -16,7 +16,8 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts, facts, start_fault
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import computed
+from geonh.numerics.dependence import depends
 from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import as_count, as_float64, float64, is_traced
 
@@ -112,8 +113,7 @@ def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        with jax.ensure_compile_time_eval():
-            found = _computed(_facts, (system, start.clock), (start.g, start.xi))
+        found = _computed(_facts, (system, start.clock), (start.g, start.xi))
         _refuse_fault(system, method, start, found)
 
 
@@ -127,14 +127,19 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
 
         def force(t: Array, g: Point, xi: Array) -> Array:
             u = clock.between(t) if clock.controls is None or callable(clock.controls) else clock.control(0)
-            return system.force(t, system.action.at(g), xi, u)
+            return system.force(t, system.at(g, t), xi, u)
 
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), (g, xi))
         inspected("forces", jax.make_jaxpr(force)(0.0, *shapes))
+        if clock.controls is None:
+            return
+        u = jax.eval_shape(clock.control, 0)
+        if not depends(lambda u, g, xi: system.force(jnp.zeros(()), system.action.at(g), xi, u), u, *shapes):
+            raise ValueError(f"controls are given, but the forces of {system.name} do not use u: leave controls out")
 
 
 def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts) -> None:
-    fault = start_fault(system, start.g, np.asarray(start.xi), float(start.clock.dt), found)
+    fault = start_fault(system, float(start.clock.t0), start.g, np.asarray(start.xi), float(start.clock.dt), found)
     if fault:
         raise ValueError(fault)
     with float64(), jax.ensure_compile_time_eval():
@@ -142,10 +147,9 @@ def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts
 
 
 def _computed(function: Any, tree: Any, node: Any) -> Any:
-    """``function(tree, node)``, compiled, in NumPy."""
-    nodes = jax.tree.map(lambda a: np.asarray(a)[None], node)
+    """``computed``, with an error that speaks of the system's functions."""
     try:
-        return jax.tree.map(lambda a: a[0], mapped(function, tree, nodes))
+        return computed(function, tree, node)
     except ValueError as error:
         if "Reverse-mode differentiation does not work" not in str(error):
             raise
@@ -164,4 +168,4 @@ def _first(tree: tuple, node: tuple) -> tuple[State, Facts]:
 
 def _facts(tree: tuple, node: tuple) -> Facts:
     (system, clock), (g, xi) = tree, node
-    return facts(system, g, xi, clock.dt)
+    return facts(system, clock.time(0), g, xi, clock.dt)

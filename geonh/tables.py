@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from geonh.units import known_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,12 +24,21 @@ _LONG_NAMES = {
     "alternation": "size of the alternating part of the outgoing momentum, square root of joule",
     "kinetic": "kinetic part of the energy at the average momentum",
 }
+_EVENT = {
+    "which": "number of the event's name",
+    "k": "step after which the event came",
+    "t": "time of the event, s",
+    "g_vector": "group element at the event, flattened",
+    "xi": "velocity at the event",
+    "multipliers": "constraint multipliers at the event",
+}
 _DIMENSIONS = {
     "xi": "component",
     "p": "component",
     "multipliers": "constraint",
     "impulse_multipliers": "constraint",
     "constraint_residual": "constraint",
+    "holonomic_residual": "holonomic constraint",
 }
 
 
@@ -35,6 +47,7 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
     import xarray as xr
 
     a, o = trajectory.attributes, trajectory.observables
+    units = known_units(a)
     data: dict[str, Any] = {
         "g": (("time", "coordinate"), trajectory.g_vector, {"long_name": "group element, flattened"}),
         "p_plus": (("time", "component"), trajectory.p_plus, {"long_name": "incoming momentum"}),
@@ -45,17 +58,21 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
         if key.startswith("integral:"):
             label = key.removeprefix("integral:")
             axes = [f"{label} component"] if value.ndim == 2 else [f"{label} axis {i}" for i in range(value.ndim - 1)]
-            data[key] = (("time", *axes), value, {"long_name": f"first integral {label}"})
+            unit = {"units": units[label]} if label in units else {}
+            data[key] = (("time", *axes), value, {"long_name": f"first integral {label}", **unit})
         else:
             axes = [_DIMENSIONS[key]] if key in _DIMENSIONS else []
-            unit = {"units": "J"} if key.startswith(("energy", "kinetic")) else {}
+            unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
             name = _LONG_NAMES.get(key, key.replace("_", " "))
             data[key] = (("time", *axes), value, {"long_name": name, **unit})
     coordinates = {
-        "time": ("time", trajectory.t, {"units": "s"}),
+        "time": ("time", trajectory.t, {"units": units["time"]}),
         "coordinate": list(a["point_names"]),
         "component": list(a["velocity_names"]),
         "constraint": np.arange(o["multipliers"].shape[1]),
+        "coordinate_units": ("coordinate", [units.get(name, "") for name in a["point_names"]]),
+        "component_units": ("component", [units.get(name, "") for name in a["velocity_names"]]),
+        "momentum_units": ("component", [units.get(f"p_{name}", "") for name in a["velocity_names"]]),
     }
     attributes = {
         **{key: a[key] for key in ("system", "catalogue", "engine", "method", "group", "controls", "geonh_version")},
@@ -65,10 +82,17 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
         "status": trajectory.status.name,
         "message": trajectory.message,
         "parameters": json.dumps(a["parameters"]),
+        "units": json.dumps(a["units"]),
         "changes": json.dumps(a["changes"]),
         "point_shapes": json.dumps(a["point_shapes"]),
         "point_is_tuple": int(a["point_is_tuple"]),
     }
+    found = trajectory.crossings
+    if found is not None:
+        second = {"g_vector": ["coordinate"], "xi": ["component"], "multipliers": ["constraint"]}
+        for key, value in zip(found._fields[1:], found[1:], strict=True):
+            data[f"event_{key}"] = (("event", *second.get(key, [])), value, {"long_name": _EVENT[key]})
+        attributes["events"] = json.dumps(found.names)
     return xr.Dataset(data, coordinates, attributes)
 
 
@@ -84,9 +108,17 @@ def frame(trajectory: Trajectory) -> pd.DataFrame:
         columns |= {f"{name}_{v}": values[:, i] for i, v in enumerate(a["velocity_names"])}
     for key, value in o.items():
         label = key.removeprefix("integral:")
+        label = key if label != key and (label in columns or label in o) else label
         if value.ndim == 1:
             columns[label] = value
         elif key not in ("xi", "p"):
             for index in np.ndindex(value.shape[1:]):
                 columns["_".join((label, *map(str, index)))] = value[:, *index]
-    return pd.DataFrame(columns, index=pd.Index(trajectory.t, name="time"))
+    made = pd.DataFrame(columns, index=pd.Index(trajectory.t, name="time"))
+    units, energies = known_units(a), [key for key in columns if key.startswith(("energy", "kinetic"))]
+    units |= dict.fromkeys(energies, units["energy"])
+    for key in columns:
+        momentum = re.sub(r"^p_(plus|minus)_", "p_", key)
+        units |= {key: units[momentum]} if momentum in units else {}
+    made.attrs["units"] = {key: units[key] for key in ("time", *columns) if key in units}
+    return made

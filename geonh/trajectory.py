@@ -23,7 +23,8 @@ import numpy as np
 from geonh import files, tables
 from geonh.alternation import ALTERNATING, AlternationWarning, may_alternate, what_alternates
 from geonh.continuing import Known, as_data, differences, known_of, refuse_another_space, refuse_changes
-from geonh.groups.base import LieGroup, Point
+from geonh.events import Crossings, Event, Section, between
+from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
@@ -66,9 +67,13 @@ class Trajectory:
     energy, energy_minus : ndarray, shape=[N]
         Energy at p̃ and at p⁻, joules.
     constraint_residual : ndarray, shape=[N, m]
-        μ(x)ξ − b(x).
+        μ(x)ξ − b(x), those of the holonomic constraints first.
+    holonomic_residual : ndarray, shape=[N, k]
+        φ(x); k = 0 without holonomic constraints.
     integrals : dict of str to ndarray
         The system's first integrals along the path.
+    events : dict of str to Section
+        Of each event that was looked for, where it happened: times, group elements, velocities, multipliers.
     status : Result
         SUCCESS, or why the run stopped; ``success`` and ``message`` say it as a truth value and in words.
     """
@@ -90,6 +95,10 @@ class Trajectory:
     """Observables of the first nodes, which came from a file, or before a change; the others are computed."""
     known: Known | None = None
     """What a file knows of its system's functions."""
+    watched: tuple[Event, ...] = ()
+    """The events that are looked for when it is gone on with."""
+    crossings: Crossings | None = None
+    """All events so far."""
 
     # --- making --------------------------------------------------------------------------------------------
     @classmethod
@@ -104,6 +113,7 @@ class Trajectory:
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
             "point_is_tuple": isinstance(group.identity(), tuple),
+            "units": dict(system.units),
             "engine": "",
             "changes": [],
             "geonh_version": __version__,
@@ -139,6 +149,16 @@ class Trajectory:
             status=status,
             known=None,
         )
+
+    def looking_for(self, events: tuple[Event, ...]) -> Trajectory:
+        """To go on from, with events; those of them that came after the last state are forgotten, and found again."""
+        assert self.state is not None
+        known = self.crossings
+        if known is None and events:
+            m = jax.eval_shape(self._bound.annihilator, self._bound.action.at(self.state.g)).shape[0]
+            known = Crossings.none((), self.g_vector.shape[1], self.p_plus.shape[1], m)
+        known = known and known.going_on(int(self.state.k), [event.name for event in events])
+        return replace(self, watched=events, crossings=known)
 
     def on_grid(self, engine: str) -> Trajectory:
         """To go on from: by an engine, without a last node that a longer run would not save."""
@@ -210,10 +230,10 @@ class Trajectory:
         assert self.system is not None
         assert self.clock is not None
         k = int(self.k[-1])
-        x = self.system.action.at(jax.tree.map(lambda a: a[-1], self.g))
+        x = self.system.at(jax.tree.map(lambda a: a[-1], self.g), self.t[-1])
         xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
-        residual = np.abs(self.system.constraint_residual(x, xi)).max(initial=0.0)
-        own = np.abs(before.constraint_residual[-1]).max(initial=0.0)
+        residual = np.abs(np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x))).max()
+        own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
         if not residual <= own + 1e-9 * (1 + np.abs(xi).max()):
             raise ValueError(
                 f"with these changes the last node does not satisfy the constraints: residual {residual:.2g}; begin a "
@@ -227,12 +247,15 @@ class Trajectory:
     # --- reading -------------------------------------------------------------------------------------------
     @property
     def success(self) -> bool:
-        """Whether the run reached its end."""
-        return self.status is Result.SUCCESS
+        """Whether the run reached its end, or an event that stops it."""
+        return self.status in (Result.SUCCESS, Result.EVENT)
 
     @cached_property
     def message(self) -> str:
         """How the run ended, in words, with step, time and residual of a failure."""
+        if self.status is Result.EVENT and self.crossings is not None:
+            name, t = self.crossings.names[self.crossings.which[-1]], self.crossings.t[-1]
+            return f"{self.attributes['system']}: {self.status.message}, {name!r}, at t = {t:.6g}"
         if self.status in (Result.SUCCESS, Result.INTERRUPTED) or self.state is None:
             return f"{self.attributes['system']}: {self.status.message} at t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
@@ -353,6 +376,21 @@ class Trajectory:
     def constraint_residual(self) -> np.ndarray:
         return self.observables["constraint_residual"]
 
+    @cached_property
+    def events(self) -> dict[str, Section]:
+        a, found, sections = self.attributes, self.crossings, {}
+        for i, name in enumerate(found.names if found else ()):
+            assert found is not None
+            of = found.taken(found.which == i)
+            g = files.unflatten(of.g_vector, a["point_shapes"], a["point_is_tuple"])
+            names = tuple(a["point_names"]), tuple(a["velocity_names"])
+            sections[name] = Section(of.t, g, of.xi, of.g_vector, *names, of.multipliers)
+        return sections
+
+    @property
+    def holonomic_residual(self) -> np.ndarray:
+        return self.observables.get("holonomic_residual", np.zeros((len(self), 0)))
+
     @property
     def integrals(self) -> dict[str, np.ndarray]:
         prefix = "integral:"
@@ -396,8 +434,10 @@ class Trajectory:
             For times outside the span.
         """
         times = np.atleast_1d(as_float64(times, "times"))
+        if times.ndim > 1:
+            raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         low, high = sorted((self.t[0], self.t[-1]))
-        if times.min() < low - 1e-12 * (1 + abs(low)) or times.max() > high + 1e-12 * (1 + abs(high)):
+        if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
             raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
@@ -406,7 +446,7 @@ class Trajectory:
         ends = [jax.tree.map(lambda a, at=at: a[at], (self.g, self.xi)) for at in (i, j)]
         if not len(times):
             return ends[0]
-        return mapped(_between, self._bound.group, (*ends, span, (times - self.t[i]) / span))
+        return mapped(between, self._bound.group, (*ends, span, (times - self.t[i]) / span))
 
     # --- leaving -------------------------------------------------------------------------------------------
     def to_geomstats(self) -> np.ndarray:
@@ -414,11 +454,11 @@ class Trajectory:
         return self._bound.group.to_geomstats(self.g)
 
     def to_xarray(self) -> xr.Dataset:
-        """All arrays, labelled by time and component names."""
+        """All arrays, labelled by time and component names, with units where they are known."""
         return tables.dataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per node, one column per named component."""
+        """One row per node, one column per named component; units, where known, in ``attrs["units"]`` by column."""
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:
@@ -514,16 +554,3 @@ def _facts(system: System, clock: Clock) -> dict[str, Any]:
 def _observe(tree: tuple, node: tuple) -> dict[str, Any]:
     """``observe`` at one node."""
     return observe(*tree, *node)
-
-
-def _between(group: LieGroup, node: tuple) -> tuple[Point, jax.Array]:
-    """(g, ξ) at the fraction s of the way from (g, ξ) before to (g, ξ) after, that takes the time ``span``."""
-    before, after, span, s = node
-    zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
-    leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
-
-    def chart(s: jax.Array) -> jax.Array:
-        return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
-
-    q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
-    return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span

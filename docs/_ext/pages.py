@@ -25,7 +25,17 @@ DOCS = Path(__file__).parents[1]
 OUT = DOCS / "generated"
 COMPARED = ("projected", "gni", "dla", "gauss4", "rkmk4", "discrete-gradient")
 ROOMS = {
-    "geonh": ("System", "Distribution", "AffineDistribution", "solve", "integrate", "resume", "compose", "Trajectory"),
+    "geonh": (
+        "System",
+        "Distribution",
+        "AffineDistribution",
+        "solve",
+        "integrate",
+        "resume",
+        "compose",
+        "Trajectory",
+        "Event",
+    ),
     "geonh.groups": None,
     "geonh.geometry": None,
     "geonh.mechanics": None,
@@ -36,6 +46,7 @@ ROOMS = {
     "geonh.drawing": None,
     "geonh.plotting": None,
     "geonh.viewer": None,
+    "geonh.interop": None,
     "geonh.testing": ("check_group",),
 }
 RUNS = os.environ.get("GEONH_PAGES", "runs") == "runs"

@@ -1,14 +1,29 @@
-"""Analysis of systems: steady motions, their linear equations and stability."""
+"""Analysis of systems: steady and periodic motions, their stability, measures that are kept, geometric phases."""
 
+from geonh.analysis.connection import Connection, Displacement, nonholonomic_connection
 from geonh.analysis.linearisation import Linearisation, linearise
 from geonh.analysis.locus import RootLocus, root_locus
+from geonh.analysis.lyapunov import LyapunovSpectrum, lyapunov_exponents
+from geonh.analysis.measure import InvariantMeasure, divergence, invariant_measure
+from geonh.analysis.orbits import PeriodicOrbit, continue_orbit, periodic_orbit
 from geonh.analysis.steady import SteadyMotion, steady_motion
 
 __all__ = [
+    "Connection",
+    "Displacement",
+    "InvariantMeasure",
     "Linearisation",
+    "LyapunovSpectrum",
+    "PeriodicOrbit",
     "RootLocus",
     "SteadyMotion",
+    "continue_orbit",
+    "divergence",
+    "invariant_measure",
     "linearise",
+    "lyapunov_exponents",
+    "nonholonomic_connection",
+    "periodic_orbit",
     "root_locus",
     "steady_motion",
 ]

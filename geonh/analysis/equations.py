@@ -2,7 +2,7 @@ r"""The equations along a motion and their derivatives in one direction, evaluat
 
 A motion is steady if it is g(t) = s(t)g₀e^{σt}, with s in the group of left symmetries and σ ∈ g a material one: ℓ and
 D do not change under (g, ξ) → (ge^{εσ}, Ad_{e^{−εσ}}ξ) (the axle of a disc, the axis of a top; most have none, σ = 0).
-In ĝ = ge^{−σt}, ξ̂ = Ad_{e^{σt}}ξ, and with a the acceleration and r = μξ − b,
+In ĝ = ge^{−σt}, ξ̂ = Ad_{e^{σt}}ξ, and with a the acceleration and r = (μξ − b, φ),
 
     ĝ̇ = ĝ(ξ̂ − σ),   ξ̂̇ = a(ĝ, ξ̂) + ad_σ ξ̂,   r(ĝ, ξ̂) = 0,
 
@@ -32,7 +32,7 @@ REACH = 0.3
 
 
 class Derivatives(NamedTuple):
-    """(a, r) at N motions, shape=[N, n + m], and derivatives by t, by η in g₀exp(η), and by ξ; the bracket of g."""
+    """(a, r) at N motions, shape=[N, n + m + k], and derivatives by t, by η in g₀exp(η), and by ξ; the bracket of g."""
 
     value: np.ndarray
     by_t: np.ndarray
@@ -93,11 +93,11 @@ def derivatives(
 
 
 def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
-    """(a, r), shape=[n + m]."""
-    a = accelerations(system, t, g, xi, u)[0]
+    """(a, r), shape=[n + m + k]."""
+    a, x = accelerations(system, t, g, xi, u)[0], system.at(g, t)
     if not system.is_constrained:
         return a
-    return jnp.concatenate([a, system.constraint_residual(system.action.at(g), xi)])
+    return jnp.concatenate([a, system.constraint_residual(x, xi), system.holonomic_residual(x)])
 
 
 def with_parameters(system: System, changes: dict) -> System:
@@ -119,9 +119,9 @@ def _directional(system: System, node: tuple) -> tuple[Array, Array]:
 
 
 def _onto(system: System, node: tuple) -> tuple[Point, Array]:
-    g, eta, xi = node
+    t, g, eta, xi = node
     g = system.group.compose(g, system.group.exp(eta))
-    return g, system.projected_velocity(system.action.at(g), xi)
+    return g, system.projected_velocity(system.at(g, t), xi)
 
 
 def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np.ndarray:
@@ -133,7 +133,7 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
     n = system.group.dim
     draws = np.random.default_rng(0).normal(size=(2, SAMPLES, n))
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], SAMPLES, axis=0), g)
-    points, xi = mapped(_onto, system, (near, REACH * draws[0], draws[1]))
+    points, xi = mapped(_onto, system, (np.full(SAMPLES, float(t)), near, REACH * draws[0], draws[1]))
     found = derivatives(system, [system.parameters] * SAMPLES, t, points, xi, u)
     rows = found.by_g + found.by_xi @ found.ad(xi)  # −ad_σξ = ad_ξσ
     rows[:, :n] -= found.ad(found.value[:, :n])

@@ -107,7 +107,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     def fact(label: str, text: str) -> None:
         facts.add_row(label, escape(text))
 
-    constraints = len(system.annihilator(system.action.at(group.identity())))
+    constraints = len(system.annihilator(system.at(group.identity(), 0.0)))
     fact("space", f"{group}, dimension {group.dim}")
     fact("functions of", _base_in_words(system))
     fact("coordinates", ", ".join(group.point_names))

@@ -86,11 +86,19 @@ def _run(path: Path) -> ModuleType:
 
 def _told(error: BaseException, path: Path, more: str = "") -> NoReturn:
     """What went wrong in a user's file, and in which line."""
-    frames, full = traceback.extract_tb(error.__traceback__), path.resolve()
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == full]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    line = error.lineno if isinstance(error, SyntaxError) else line_in(error, path)
     where = f"{path}, line {line}" if line else str(path)
     wrong(f"{where}: {type(error).__name__}: {words_of(error)}{more}")
+
+
+def line_in(error: BaseException | None, path: Path) -> int | None:
+    """The line of a file in which an error arose, or its cause, the deepest; None if it went by the file."""
+    full, line = path.resolve(), None
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == full]
+        line, error = lines[-1] if lines else line, error.__cause__
+    return line
 
 
 def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:

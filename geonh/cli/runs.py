@@ -15,6 +15,7 @@ from rich.markup import escape
 
 import geonh as gn
 from geonh.cli.console import err, one_line, out, without_rounding, words_of, wrong
+from geonh.cli.own import is_own, line_in
 from geonh.cli.report import save, show_file, show_run
 from geonh.cli.words import (
     RETRACTIONS,
@@ -124,7 +125,8 @@ def run(
     if method is None and isinstance(word, str):
         of = "the default" if word == "projected" else "that of its source"
         told = f"method: {word}, {of} (--method NAME takes another: geonh methods)"
-    _carry_out(solve, integrator, data, None if no_figure else picture, told)
+    source = Path(entry.source) if is_own(name) else None
+    _carry_out(solve, integrator, data, None if no_figure else picture, source, told)
 
 
 def resume(
@@ -175,7 +177,8 @@ def resume(
             checkpoint=data if checkpoint else None,
         )
 
-    _carry_out(go_on, integrator, data, None if no_figure else picture)
+    source = Path(entry.source) if is_own(word) else None
+    _carry_out(go_on, integrator, data, None if no_figure else picture, source)
 
 
 def info(file: Annotated[str, typer.Argument(help="A file of `geonh run`, or of save() in Python.")]) -> None:
@@ -222,32 +225,46 @@ def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
 
 
 def _carry_out(
-    act: Callable[[], Trajectory], integrator: Integrator, data: Path, picture: Path | None, told: str = ""
+    act: Callable[[], Trajectory],
+    integrator: Integrator,
+    data: Path,
+    picture: Path | None,
+    source: Path | None,
+    told: str = "",
 ) -> None:
-    """Run, show, save, and leave with the code that says how it ended."""
+    """Run, show, save, and leave with the code that says how it ended; ``source`` is the file of a user's system."""
     began = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AlternationWarning)  # the table says it
             trajectory = act()
-    except (ValueError, TypeError) as error:
-        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", words_of(error))
-        wrong(re.sub(r"begin a new run from .*solve\(.*\)", "begin a new run, with geonh run", text))
-    except SystemExit as error:
-        wrong(f"a function of the system ended the program: SystemExit: {words_of(error)}")
     except OSError as error:
         wrong(f"{words_of(error)}; what was saved before is in {data}")
+    except Exception as error:
+        line = line_in(error, source) if source is not None else None
+        if line is None and not isinstance(error, ValueError | TypeError):
+            raise
+        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", words_of(error))
+        text = re.sub(r"begin a new run from .*solve\(.*\)", "begin a new run, with geonh run", text)
+        kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
+        wrong(f"{source}, line {line}: {kind}{text}" if line else text)
+    except SystemExit as error:
+        wrong(f"a function of the system ended the program: SystemExit: {words_of(error)}")
     seconds = time.perf_counter() - began
+    interrupted = trajectory.status is gn.integrators.Result.INTERRUPTED
+    if interrupted and trajectory.k[-1] == 0:
+        err.print("[bold red]interrupted[/] before the first step; there is nothing to save", highlight=False)
+        raise typer.Exit(130)
     with Interrupts():  # not while it is saved
         save(trajectory, data, None)
     if told:
         out.print(told, highlight=False)
     show_run(trajectory, integrator, seconds)
     out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
-    if picture is not None:
+    if picture is not None and not interrupted:  # who ends it does not wait for one
         save(trajectory, None, picture)
         out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
-    if trajectory.status is gn.integrators.Result.INTERRUPTED:
+    if interrupted:
         err.print(
             f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved. To go on: "
             f"geonh resume {escape(str(data))} --steps N",

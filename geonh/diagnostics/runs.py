@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-import scipy
+from jax import Array
 
-from geonh.numerics.precision import as_float64, float64
+from geonh.events import Section, between, crossed, root
+from geonh.geometry.field import evaluated
+from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import careful, inspected
+from geonh.numerics.precision import as_float64, float64, one_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from geonh.trajectory import Trajectory
 
 
@@ -84,59 +88,6 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
     return trajectory.alternation
 
 
-@dataclass(frozen=True)
-class Section:
-    """Crossings of a surface by a trajectory, located between the nodes.
-
-    Attributes
-    ----------
-    t : ndarray, shape=[K]
-        Times of the crossings.
-    g : point, leading axis K
-        Group elements.
-    xi : ndarray, shape=[K, n]
-        Velocities.
-    point_names, velocity_names : tuple of str
-        Names of the coordinates of ``g`` as a vector, and of ξ.
-    """
-
-    t: np.ndarray
-    g: Any
-    xi: np.ndarray
-    g_vector: np.ndarray
-    point_names: tuple[str, ...]
-    velocity_names: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.t)
-
-    def values(self, name: str) -> np.ndarray:
-        """Coordinate or velocity of a name, shape=[K].
-
-        Raises
-        ------
-        KeyError
-            For a name that is none.
-        """
-        if name in self.point_names:
-            return self.g_vector[:, self.point_names.index(name)]
-        if name in self.velocity_names:
-            return self.xi[:, self.velocity_names.index(name)]
-        raise KeyError(f"{name!r} is none of {[*self.point_names, *self.velocity_names]}")
-
-    def plot(self, horizontal: str, vertical: str) -> Figure:
-        """The section in two of its coordinates."""
-        import matplotlib.pyplot as plt
-
-        from geonh.plotting.labels import symbol
-
-        figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
-        axes.plot(self.values(horizontal), self.values(vertical), ".", ms=3)
-        axes.set(xlabel=symbol(horizontal), ylabel=symbol(vertical), title=f"Poincaré section, {len(self)} crossings")
-        axes.grid(alpha=0.3)
-        return figure
-
-
 def poincare_section(
     trajectory: Trajectory, surface: Callable[[Any, np.ndarray], Any], *, direction: int = 1
 ) -> Section:
@@ -155,38 +106,64 @@ def poincare_section(
     -------
     Section
         Each crossing is the root of s along the trajectory's interpolation on the group: its time and place have errors
-        O(Δ⁴) beside the method's own, its velocity O(Δ³).
+        O(Δ⁴) beside the method's own, its velocity O(Δ³). ``solve(..., events=)`` locates them by its method instead.
 
     Raises
     ------
     ValueError
-        For a direction other than −1, 0, 1, or a surface that is not scalar.
+        For a direction other than −1, 0, 1, or a surface that is not scalar, or reads what is not there.
+    TypeError
+        For a surface that is no function of (g, ξ) in jax.numpy.
     """
-    if direction not in (-1, 0, 1):
-        raise ValueError(f"direction must be -1, 0 or 1, got {direction!r}")
-    with float64():
-        s = np.asarray(jax.jit(jax.vmap(surface))(trajectory.g, trajectory.xi))
-        if s.ndim != 1:
-            raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {s.shape[1:]}")
-    up, down = (s[:-1] < 0) & (s[1:] >= 0), (s[:-1] > 0) & (s[1:] <= 0)
-    crossing = up if direction == 1 else down if direction == -1 else up | down
-    times = []
-    for i in np.flatnonzero(crossing):
-        ends = (float(trajectory.t[i]), float(trajectory.t[i + 1]))
-
-        def along(t: float) -> float:
-            g, xi = trajectory.interpolate([t])
-            with float64():
-                return float(surface(jax.tree.map(lambda a: a[0], g), xi[0]))
-
-        times.append(
-            ends[1] if s[i + 1] == 0 else scipy.optimize.brentq(along, *ends, xtol=1e-13 * max(1.0, abs(ends[1])))
-        )
-    t = np.array(times)
+    one_of(direction, "direction", (-1, 0, 1))
+    surface = _inspected(surface, trajectory)
+    nodes = jax.tree.map(np.asarray, (trajectory.g, trajectory.xi))
+    s = mapped(_surface, surface, nodes)
+    if not np.all(np.isfinite(s)):
+        raise ValueError(f"surface(g, ξ) is not finite at t = {trajectory.t[np.argmin(np.isfinite(s))]:g} s")
+    i = np.flatnonzero(crossed(s[:-1], s[1:], direction))
     names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
-    g, xi = trajectory.interpolate(t) if len(t) else (trajectory.g, trajectory.xi)
+    if not len(i):
+        g, xi = jax.tree.map(lambda a: a[:0], nodes)
+        return Section(np.zeros(0), g, xi, trajectory.g_vector[:0], *names)
+    span = np.diff(trajectory.t)[i]
+    ends = (jax.tree.map(lambda a: a[i], nodes), jax.tree.map(lambda a: a[i + 1], nodes))
+    part, g, xi, vector = mapped(_crossing, (trajectory._bound.group, surface), (*ends, span))
+    return Section(trajectory.t[i] + part * span, g, xi, vector, *names)
+
+
+def _surface(surface: Callable, node: tuple) -> Any:
+    return jnp.asarray(surface(*node), float)
+
+
+def _crossing(tree: tuple, node: tuple) -> tuple:
+    """Where between two nodes a surface is crossed: the part of the way, g, ξ, and g as a vector."""
+    group, surface = tree
+
+    def at(s: Array) -> tuple[Array, tuple]:
+        g, xi = between(group, (*node, s))
+        return _surface(surface, (g, xi)), (s, g, xi, group.to_vector(g))
+
+    return root(at, _surface(surface, node[0]))
+
+
+def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
+    """The surface as a function whose value is one number, or an error that says why it is none."""
+    if not callable(surface):
+        raise TypeError(f"surface must be a function of (g, xi), got {surface!r}")
+    try:
+        inspect.signature(surface).bind(None, None)
+    except TypeError as error:
+        raise TypeError(f"surface takes (g, xi); yours takes {inspect.signature(surface)}") from error
+    except ValueError:  # a builtin without a signature
+        pass
+
+    def function(g: Any, xi: Any) -> Any:
+        value = evaluated("surface", surface, g, xi)
+        if value.shape != ():
+            raise ValueError(f"surface(g, ξ) must be one number, got an array of shape {value.shape}")
+        return value
+
     with float64():
-        vector = np.asarray(jax.vmap(trajectory._bound.group.to_vector)(g)) if len(t) else trajectory.g_vector[:0]
-    if not len(t):
-        g, xi = jax.tree.map(lambda a: a[:0], g), xi[:0]
-    return Section(t, g, xi, vector, *names)
+        node = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], np.float64), (trajectory.g, trajectory.xi))
+        return careful(surface) if inspected("surface", jax.make_jaxpr(function)(*node)) else surface

@@ -23,21 +23,21 @@ from geonh.integrators.node import Clock, State
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.linear import gram_schmidt
+from geonh.numerics.linear import gram_schmidt, pivots, solve_spd
 from geonh.numerics.precision import as_count, in_float64
 from geonh.start import made_start, refuse_unsound
 
 
 @in_float64
 def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
-    """Largest entry of (DΦ)ᵀω(DΦ) − ω for a step of an unconstrained system on T*G, scalar.
+    """Largest entry of (DΦ)ᵀω(DΦ) − ω for a step of a system on T*G, scalar; on T*{φ = 0} with holonomic constraints.
 
     Raises
     ------
     ValueError
-        If the system has constraints: there is no such form then.
+        If the system has nonholonomic constraints: there is no such form then.
     """
-    if system.is_constrained:
+    if system.distribution is not None:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
     return _run(_symplecticity, system, method, dt, g0, xi0)
 
@@ -77,11 +77,19 @@ def reversibility_defect(
 
 @in_float64
 def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
-    """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume, 1/s.
+    """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume of g and ξ, 1/s.
 
-    Coordinates are exponential for g and M-orthonormal for ξ in D. It tends to the divergence of the vector field as
-    dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the Chaplygin sleigh.
+    Coordinates are exponential for g, with the weight √det M, and M-orthonormal for ξ in D. It tends to the divergence
+    of the vector field as dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the
+    Chaplygin sleigh.
+
+    Raises
+    ------
+    ValueError
+        If the system has holonomic constraints: g has less coordinates then.
     """
+    if system.holonomic is not None:
+        raise ValueError(f"{system.name} has holonomic constraints: contraction_rate is for systems without")
     return _run(_contraction, system, method, dt, g0, xi0)
 
 
@@ -111,9 +119,26 @@ def _symplecticity(system: System, method: Integrator, clock: Clock, g: Point, x
         new = method.next_node(system, clock, moved)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), new.p_minus])
 
-    slope = jax.jacfwd(flow)(jnp.zeros(2 * n))
+    slope, tangent = jax.jacfwd(flow)(jnp.zeros(2 * n)), jnp.eye(2 * n)
+    if system.holonomic is not None:
+        tangent = _tangent(system, clock.time(0), state.g, state.p_minus)
+        slope = slope @ tangent
     before_form, after_form = canonical_form(system, state.p_minus), canonical_form(system, after.p_minus)
-    return jnp.max(jnp.abs(slope.T @ after_form @ slope - before_form))
+    return jnp.max(jnp.abs(slope.T @ after_form @ slope - tangent.T @ before_form @ tangent))
+
+
+def _tangent(system: System, t: Array, g: Point, p: Array) -> Array:
+    """The projector, shape=[2n, 2n], onto the (η, π) along which φ = 0 and GM⁻¹(p − π₀) = 0 stay."""
+    group, n = system.group, system.group.dim
+
+    def off(z: Array) -> Array:
+        x = system.at(group.compose(g, group.exp(z[:n])), t)
+        return jnp.concatenate(
+            [system.holonomic_residual(x), system.constraint_residual(x, system.velocity(x, p + z[n:]))]
+        )
+
+    rows = jax.jacfwd(off)(jnp.zeros(2 * n))
+    return jnp.eye(2 * n) - rows.T @ solve_spd(rows @ rows.T, rows)
 
 
 def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int) -> tuple[State, State]:
@@ -128,7 +153,7 @@ def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps
 def _turned(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
     """The node ``state``, reached from ``before``, to go back from with the clock, known to nobody."""
     turned = state.reversed(method.reversed_memory(before, state))._replace(k=jnp.zeros_like(state.k))
-    xi = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
+    xi = system.velocity(system.at(state.g, clock.time(0)), (state.p_plus + state.p_minus) / 2)
     return turned._replace(warm=method.cold(system, clock, turned.k, state.g, xi))
 
 
@@ -150,20 +175,22 @@ def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Arr
 
 def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:
     group, n = system.group, system.group.dim
-    x = system.action.at(g)
+    x = system.at(g, clock.time(0))
     after = method.next_node(system, clock, method.first_node(system, clock, g, xi))
     frame, N = _orthonormal(system, x), normals(system, x)
-    x_after = system.action.at(after.g)
+    x_after = system.at(after.g, clock.time(1))
     lowered = _orthonormal(system, x_after) @ system.mass_matrix(x_after)
 
     def flow(z: Array) -> Array:
         moved = group.compose(g, group.exp(z[:n]))
-        velocity = restored(system, system.action.at(moved), xi + frame.T @ z[n:], N)
+        velocity = restored(system, system.at(moved, clock.time(0)), xi + frame.T @ z[n:], N)
         new = method.next_node(system, clock, method.first_node(system, clock, moved, velocity))
-        new_xi = system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2)
+        new_xi = system.velocity(system.at(new.g, clock.time(1)), (new.p_plus + new.p_minus) / 2)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), lowered @ new_xi])
 
-    return jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + len(frame))))[1] / clock.dt
+    weights = [jnp.sum(jnp.log(pivots(system.mass_matrix(at)))) / 2 for at in (x, x_after)]
+    grown = jnp.linalg.slogdet(jax.jacfwd(flow)(jnp.zeros(n + len(frame))))[1]
+    return (grown + weights[1] - weights[0]) / clock.dt
 
 
 def _orthonormal(system: System, x: Any) -> Array:

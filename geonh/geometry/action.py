@@ -129,10 +129,14 @@ class ShapeBase(Action):
         if names is None:
             names = tuple(additive)
         if not names:
-            raise ValueError(f"base='shape' needs a factor Rⁿ or Tⁿ; {group} has none")
-        unknown = [name for name in names if name not in additive]
+            known = f"; its coordinates are {list(additive)}" if additive else f"; {group} has none"
+            raise ValueError(f"base of coordinates needs at least one, of a factor Rⁿ or Tⁿ{known}")
+        unknown = [name for name in names if not isinstance(name, str) or name not in additive]
         if unknown:
             raise ValueError(f"base: {unknown} are not coordinates of additive factors; those are {list(additive)}")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"base: {twice} are named twice in {list(names)}")
         self.group = group
         self.names = tuple(names)
         self.point_indices = tuple(additive[name][0] for name in names)
@@ -207,6 +211,6 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
         if base == "shape":
             return ShapeBase(group)
         raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
-    if not isinstance(base, Sequence):
+    if not isinstance(base, Sequence) or isinstance(base, bytes):
         raise TypeError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
     return ShapeBase(group, tuple(base))

@@ -25,6 +25,8 @@ from geonh.numerics.precision import Precise
 
 DEPENDENT = 1e-9
 """Rows of length one whose least singular value is not above this are dependent."""
+SIZES = 1e75
+"""Rows larger than this, or smaller than one over it, have squares that float64 does not hold well."""
 
 
 class Distribution(Precise):
@@ -170,6 +172,12 @@ def rank_fault(name: str, rows: Any, where: str) -> str:
         return ""
     if not np.all(np.isfinite(rows)):
         return f"the constraints of {name} {where} are not finite: rows {rows.tolist()}"
+    largest = np.abs(rows).max(axis=1)
+    if np.any((largest > 0) & ((largest < 1 / SIZES) | (largest > SIZES))):
+        return (
+            f"the constraints of {name} {where} have rows of size {largest}, whose squares are not numbers of float64: "
+            "divide them by it"
+        )
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
         return ""

@@ -1,14 +1,15 @@
 """A quantity over the base: a constant, or a function of the base point (and of the system's parameters).
 
 Every ingredient a user gives (metric, forms, drift, potential, …) becomes a ``Field``, so that the rest of the library
-sees one signature, ``field(x, parameters)``.
+sees one signature, ``field(x, parameters)``. One that depends on the time is marked by ``time_dependent``; where a
+system has any, its base points carry the time with them, as a ``Moment``.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +19,54 @@ from jax import Array
 
 from geonh.numerics.precision import Precise, as_float64
 from geonh.numerics.tracing import called
+
+
+class Moment(NamedTuple):
+    """A base point at a time: the clock is one more coordinate of the base."""
+
+    t: Any
+    x: Any
+
+
+class TimeDependent(NamedTuple):
+    """A function that takes the time first; made by ``time_dependent``."""
+
+    function: Callable
+
+
+def time_dependent(function: Callable) -> TimeDependent:
+    """Mark a function of a system as one of the time too: it takes the time in seconds before its other arguments.
+
+    Parameters
+    ----------
+    function : callable
+        f(t, x) or f(t, x, parameters), for ``metric``, ``potential``, ``holonomic``, and the ``forms``, ``frame``,
+        ``rhs`` and ``drift`` of a distribution; ℓ(t, x, ξ) or ℓ(t, x, ξ, parameters) for ``lagrangian``. What is not
+        marked stays a function of x. (``forces`` take the time anyway.)
+
+    Returns
+    -------
+    TimeDependent
+        To be given in place of the function.
+
+    Examples
+    --------
+    >>> import geonh as gn
+    >>> potential = gn.time_dependent(lambda t, x: 0.5 * (1 + 0.3 * jnp.sin(t)) * x @ x)
+    >>> system = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=potential)
+    """
+    if not callable(function):
+        raise TypeError(f"time_dependent marks a function of (t, x), got {function!r}")
+    return TimeDependent(function)
+
+
+def arguments(x: Any, timed: bool, name: str) -> tuple:
+    """What a function gets of a base point: (t, x) if it is marked, else (x,)."""
+    if isinstance(x, Moment):
+        return tuple(x) if timed else (x.x,)
+    if timed:
+        raise ValueError(f"{name} depends on the time, which is not known here: a base point is system.at(g, t)")
+    return (x,)
 
 
 def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
@@ -41,7 +90,7 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
         except TypeError:
             continue
         if extra and own[0] != "t" and first in ("t", "time"):
-            raise TypeError(f"{wanted}, not the time; yours takes {signature}: forces= may depend on the time")
+            raise TypeError(f"{wanted}, not the time; yours takes {signature}: mark it with geonh.time_dependent(...)")
         return bool(extra)
     raise TypeError(f"{wanted}; yours takes {signature}")
 
@@ -51,7 +100,7 @@ class Field(Precise):
 
     Parameters
     ----------
-    value : array_like, callable or Field
+    value : array_like, callable, TimeDependent or Field
         The constant, or the function.
     name : str
         What error messages call it.
@@ -60,17 +109,20 @@ class Field(Precise):
     constant: Any
     function: Callable | None
     with_parameters: bool = eqx.field(static=True)
+    timed: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
     def __init__(self, value: Any, name: str):
         if isinstance(value, Field):
             self.constant, self.function = value.constant, value.function
-            self.with_parameters, self.name = value.with_parameters, value.name
+            self.with_parameters, self.timed, self.name = value.with_parameters, value.timed, value.name
             return
-        self.name = name
+        self.name, self.timed = name, isinstance(value, TimeDependent)
+        if isinstance(value, TimeDependent):
+            value = value.function
         if callable(value):
             self.constant, self.function = None, value
-            self.with_parameters = takes_parameters(value, "x", name)
+            self.with_parameters = takes_parameters(value, "t, x" if self.timed else "x", name)
         else:
             self.constant, self.function = as_float64(value, name), None
             self.with_parameters = False
@@ -84,7 +136,8 @@ class Field(Precise):
         """Value at the base point ``x``."""
         if self.function is None:
             return jnp.asarray(self.constant)
-        return evaluated(self.name, self.function, x, *((parameters,) if self.with_parameters else ()))
+        extra = (parameters,) if self.with_parameters else ()
+        return evaluated(self.name, self.function, *arguments(x, self.timed, self.name), *extra)
 
 
 def evaluated(name: str, function: Callable, *args: Any) -> Array:

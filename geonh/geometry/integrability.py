@@ -129,6 +129,8 @@ def growth_vector(
     """
     group, point = system_parts(system, g0)
     tol = checked_tolerance(tol)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function of (steps, dimension), got {progress!r}")
     rng = np.random.default_rng(1)
     with float64():
         nearby = group.compose(point, group.exp(jnp.asarray(NEARBY * rng.normal(size=group.dim))))
@@ -175,8 +177,8 @@ def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
         raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
     if system.distribution is None:
         raise TypeError(f"{system.name} has no constraints: its distribution is everything")
-    point = system.point(g0)
     with float64():
+        point = system.point(g0)
         fault = rank_fault(system.name, np.asarray(system.rows(system.action.at(point))), "at g0")
     if fault:
         raise ValueError(fault)

@@ -38,7 +38,7 @@ class BundleMetric(Precise):
         field = Field(matrix, "metric")
         if field.is_constant and isinstance(field.constant, np.ndarray):
             constant = np.diag(field.constant) if field.constant.ndim == 1 else field.constant
-            if constant.ndim != 2 or constant.shape[0] != constant.shape[1]:
+            if constant.ndim != 2 or constant.shape[0] != constant.shape[1] or not constant.size:
                 raise ValueError(f"metric must be a square matrix or its diagonal, got shape {constant.shape}")
             if not np.allclose(constant, constant.T, rtol=1e-12, atol=1e-12 * np.abs(constant).max()):
                 raise ValueError(f"metric must be symmetric, got\n{constant}")

@@ -96,9 +96,9 @@ def make_retraction(retraction: str | Retraction) -> Retraction | None:
     """
     if isinstance(retraction, Retraction):
         return retraction
-    if retraction == "auto":
+    if isinstance(retraction, str) and retraction == "auto":
         return None
     names: dict[str, Retraction] = {"exp": Exponential(), "cayley": Cayley()}
-    if retraction not in names:
+    if not isinstance(retraction, str) or retraction not in names:
         raise ValueError(f"retraction must be 'auto', 'exp', 'cayley' or a Retraction, got {retraction!r}")
     return names[retraction]

@@ -5,6 +5,7 @@ exp, log, Cayley and its inverse are the identity map on coordinates; Ad = 1, ad
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -62,6 +63,11 @@ def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, 
     as_count(dim, "dim")
     if names is None:
         return (default,) if dim == 1 else tuple(f"{default}{i + 1}" for i in range(dim))
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    if not listed or not all(isinstance(name, str) and name for name in names):
+        raise TypeError(f"names must be a list of texts, got {names!r}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"names must differ, got {names}")
     if len(names) != dim:
         raise ValueError(f"names has {len(names)} entries for dim = {dim}: {names}")
     return tuple(names)

@@ -110,7 +110,7 @@ class Integrator(Precise):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         """Node 0 of a consistent start: p^± = ∂ℓ/∂ξ(x₀, ξ₀)."""
-        p = system.momentum(system.action.at(g0), xi0)
+        p = system.momentum(system.at(g0, clock.time(0)), xi0)
         return Outcome(g0, p, p)
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
@@ -139,11 +139,12 @@ class Integrator(Precise):
     def first_node(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0."""
         made = self.init(system, clock, g0, xi0)
-        return judge(system, None, made._replace(warm=self.cold(system, clock, jnp.asarray(0), g0, xi0)))
+        cold = self.cold(system, clock, jnp.asarray(0), g0, xi0)
+        return judge(system, None, made._replace(warm=cold), clock.time(0))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """The node after ``state``."""
-        return judge(system, state, self.step(system, clock, state))
+        return judge(system, state, self.step(system, clock, state), clock.time(state.k + 1))
 
     def impulse_step(self, clock: Clock) -> Array:
         """The step h of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""

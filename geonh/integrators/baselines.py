@@ -3,9 +3,8 @@ r"""What a user would take otherwise, to compare with: explicit Runge–Kutta me
 The constrained equations (mathematics.md §2) with the multiplier eliminated are an ODE for (g, ξ), g as the entries
 of a point (rotation matrices 3×3). Fixed steps of the classical method of order 4 or of Dormand and Prince's of
 order 5; then, if asked, g is put back on the group, ξ on the constraint (M-orthogonally), and ξ scaled to the
-initial energy (Hairer, Lubich, Wanner 2006, §IV.4). Or Baumgarte's stabilisation, μξ̇ + μ̇ξ − ḃ = −γ(μξ − b)
-(Comput. Methods Appl.
-Mech. Eng. 1 (1972)).
+initial energy (Hairer, Lubich, Wanner 2006, §IV.4); what puts ξ back puts g onto holonomic constraints as well. Or
+Baumgarte's stabilisation, μξ̇ + μ̇ξ − ḃ = −γ(μξ − b) (Comput. Methods Appl. Mech. Eng. 1 (1972)).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
+from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_float64, one_of
 
@@ -72,10 +72,11 @@ class RungeKutta(Integrator):
         )
 
     def refuse(self, system: System) -> None:
-        if self.project == "energy" and (system.is_affine or not system.is_quadratic or system.forces is not None):
+        steady = not (system.is_affine or system.is_timed)
+        if self.project == "energy" and not (steady and system.is_quadratic and system.forces is None):
             raise ValueError(
                 f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x), linear "
-                "constraints and no forces; use project='constraint'"
+                "constraints, no forces and nothing that depends on the time; use project='constraint'"
             )
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
@@ -83,34 +84,39 @@ class RungeKutta(Integrator):
             raise ValueError(f"Baumgarte's term repels backwards in time: dt must be > 0, got {dt}, or baumgarte=0")
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        made, x = super().init(system, clock, g0, xi0), system.action.at(g0)
+        made, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
         return made._replace(memory=Target(system.energy(x, made.p_minus))) if self.project == "energy" else made
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group = system.group
         start = group.to_vector(state.g)
-        xi0 = system.velocity(system.action.at(state.g), state.p_minus)
+        xi0 = system.velocity(system.at(state.g, clock.time(state.k)), state.p_minus)
 
         def slope(c: float, at: Array) -> Array:
             t = clock.time(state.k + c)
             return self._slope(system, t, at[: start.size], at[start.size :], clock.between(t))
 
         end = explicit_step(slope, SCHEMES[self.scheme][0], clock.dt, jnp.concatenate([start, xi0]))
-        g, xi = group.from_vector(end[: start.size]), end[start.size :]
+        g, xi, t, found = (
+            group.from_vector(end[: start.size]),
+            end[start.size :],
+            clock.time(state.k + 1),
+            jnp.asarray(True),
+        )
         if self.project != "none":
-            g = group.project(g)
-            xi = system.projected_velocity(system.action.at(g), xi)
-        x = system.action.at(g)
+            g, found = onto(system, group.project(g), t)
+            xi = system.projected_velocity(system.at(g, t), xi)
+        x = system.at(g, t)
         if self.project == "energy":
             kinetic = 0.5 * xi @ system.mass_matrix(x) @ xi
             wanted = state.memory.energy - system.potential_energy(x)
             xi = xi * jnp.where(kinetic > 0, jnp.sqrt(wanted / jnp.where(kinetic > 0, kinetic, 1.0)), 1.0)
         p = system.momentum(x, xi)
-        return Outcome(g, p, p, state.memory)
+        return Outcome(g, p, p, state.memory, found=found, xi=xi)
 
     def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
         g = system.group.from_vector(position)
         rate = accelerations(system, t, g, xi, u)[0]
         if self.baumgarte:
-            rate = rate - self.baumgarte * (xi - system.projected_velocity(system.action.at(g), xi))
+            rate = rate - self.baumgarte * (xi - system.projected_velocity(system.at(g, t), xi))
         return jnp.concatenate([system.group.to_vector(system.group.left_tangent(g, xi)), rate])

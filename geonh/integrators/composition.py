@@ -36,6 +36,7 @@ from geonh.integrators.base import (
     no_inverse,
     require_method,
 )
+from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import as_count, as_float64
@@ -221,7 +222,7 @@ class Adjoint(ImplicitIntegrator):
         group, n, zero = system.group, system.group.dim, jnp.asarray(0)
 
         def cold(clock: Clock, state: State) -> State:
-            xi = system.velocity(system.action.at(state.g), state.p_minus)
+            xi = system.velocity(system.at(state.g, clock.time(zero)), state.p_minus)
             return state._replace(k=zero, warm=self.method.cold(system, clock, zero, state.g, xi))
 
         def mismatch(z: Array) -> Array:
@@ -229,8 +230,10 @@ class Adjoint(ImplicitIntegrator):
             there = self.method.step(system, back, cold(back, state._replace(g=g, p_plus=p, p_minus=p)))
             defect, change = group.log(group.compose(group.inverse(state.g), there.g)), there.p_minus - state.p_minus
             if self.method.guarantees.constraint == "nodes":  # the map sees nothing across the constraint
-                x = system.action.at(g)
+                x = system.at(g, back.t0)
                 change = change + system.normal_momentum(x, p - system.momentum_at_rest(x))
+                if system.holonomic is not None:  # nor off the places that satisfy φ = 0
+                    defect = defect + normal_directions(system, x) @ system.holonomic_residual(x)
             return jnp.concatenate([defect, change])
 
         on = clock.part(state.k, 0.0, 1.0)
@@ -254,7 +257,8 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     coefficients : str or sequence of float
         "yoshida4", "suzuki4", "yoshida6", "kahan-li6", or fractions of the step that sum to one.
     order : int, optional
-        Order of a sequence of one's own; when left out, what follows from Σcᵢ^{p+1} = 0 and symmetry.
+        Order of a sequence of one's own; when left out, what follows from Σcᵢ^{p+1} = 0 and symmetry. An order r
+        takes Σcᵢ^k = 0 for all k from p + 1 to r, the odd ones where the method is symmetric.
 
     Returns
     -------
@@ -263,7 +267,8 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     Raises
     ------
     ValueError, TypeError
-        For an unknown name, or fractions that do not sum to one or vanish, or what is no method.
+        For an unknown name, or fractions that do not sum to one or vanish, an order that they do not give, or what is
+        no method.
     """
     require_method(method, "a method")
     if method.holds is NextStep:
@@ -277,11 +282,20 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])
     else:
-        fractions = tuple(map(float, as_float64(coefficients, "coefficients").ravel()))
+        given = as_float64(coefficients, "coefficients")
+        if given.ndim != 1:
+            raise ValueError(f"coefficients must be a list of fractions, shape [s], got shape {list(given.shape)}")
+        fractions = tuple(map(float, given))
     if not abs(sum(fractions) - 1) <= 1e-12 or any(c == 0 for c in fractions):
         raise ValueError(f"coefficients must sum to one and none may vanish, got {fractions}")
     if order is None:
         order = _order(method, fractions)
+    for k in range(method.order + 1, order + 1):
+        if (k % 2 or not method.guarantees.symmetric) and abs(sum(c**k for c in fractions)) > 1e-12:
+            raise ValueError(
+                f"these coefficients do not give order {order} to {type(method).__name__}, of order {method.order}: "
+                f"the sum of their powers {k} is {sum(c**k for c in fractions):.3g}, not zero"
+            )
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
 

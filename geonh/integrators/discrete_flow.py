@@ -7,6 +7,16 @@ From the node (x_k, g_k) with the momentum p that leaves it, W_k = τ(ζ_k),
     p̃_{k+1} = p⁺_{k+1} + (h/2)f + μᵀλ,   μξ̃_{k+1} = b      half the node: the average momentum, on the constraint
 
 and each method says what leaves the node. GNI and RATTLE reflect, p⁻ = 2p̃ − p⁺.
+
+Holonomic constraints φ = 0, with the rows G = ρ_x*dφ, have multipliers of position in the step and of velocity at the
+node (RATTLE on groups):
+
+    F⁻(x_k, ζ_k) = p + G(x_k)ᵀν,   φ(x_k·W_k) = 0,   p̃_{k+1} = p⁺_{k+1} + (h/2)f + μ(x_{k+1})ᵀλ + G(x_{k+1})ᵀν'
+
+ν is eliminated: of the first equation counts what is left of it by multiples of Gᵀ. The nonholonomic rows are taken
+orthogonal to G in M⁻¹, so neither kind of multiplier is seen by the other, and p^± have no part along G. Without
+nonholonomic constraints the step is symplectic on T*{φ = 0} and keeps the momentum maps of symmetries of l_d and φ.
+Sources: Hairer, Lubich, Wanner, *Geometric Numerical Integration* (2006), §VII.1.4; McLachlan, Perlmutter 2006.
 """
 
 from __future__ import annotations
@@ -36,11 +46,12 @@ from geonh.numerics.newton import Newton
 
 
 class Average(NamedTuple):
-    """Half a node: p̃, the constraint's half impulse μᵀλ in it, and whether they were found."""
+    """Half a node: p̃, the constraint's half impulse μᵀλ in it, whether they were found; and ξ̃, if that was needed."""
 
     momentum: Array
     reaction: Array
     found: Array
+    xi: Array | None = None
 
 
 def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> Average:
@@ -63,7 +74,7 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
     xi = correction(jnp.zeros_like(p_plus))[0]
     xi, found = newton.solve(lambda xi: correction(xi)[0], xi)
     found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is judged as such
-    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found)
+    return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found, xi)
 
 
 def reflected(p: Array, average: Array) -> Array:
@@ -94,23 +105,31 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         return sum((w * zeta for w, zeta in zip(self.predictor, state.warm.guess, strict=True)), jnp.zeros(()))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        x, h = system.action.at(state.g), clock.dt
-        return Equations(
-            lambda zeta: self.legendre_minus(system, h, x, zeta) - state.p_minus,
-            self.expected(state),
-            1e-14 * jnp.abs(h),
-        )
+        x, h = system.at(state.g, clock.time(state.k)), clock.dt
+
+        def mismatch(zeta: Array) -> Array:
+            missing = self.legendre_minus(system, h, x, zeta) - state.p_minus
+            return missing if system.holonomic is None else self.held(system, h, x, zeta, missing)
+
+        return Equations(mismatch, self.expected(state), 1e-14 * jnp.abs(h))
+
+    def held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
+        """What a step misses, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""
+        phi = system.holonomic_residual(system.act(x, self.tau(system)(system.group, zeta), h))
+        return h * saddle(system.mass_matrix(x), system.holonomic_rows(x), missing, phi / h)[0]
 
     def flow(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
         """The next node with p⁺ = F⁺ on both sides, and the average there."""
-        tau, h, x = self.tau(system), clock.dt, system.action.at(state.g)
+        tau, h, x = self.tau(system), clock.dt, system.at(state.g, clock.time(state.k))
         g = system.group.compose(state.g, tau(system.group, zeta))
-        y = system.action.at(g)
+        y = system.at(g, clock.time(state.k + 1))
         p_plus = self.legendre_plus(system, h, x, zeta, y)
         middle = average(system, clock, state.k + 1, y, p_plus, self.newton)
+        if system.holonomic is not None:
+            p_plus = p_plus + middle.reaction - system.nonholonomic_part(y, middle.reaction)
         turn = tau.turn(system.group, zeta)
         warm = Warm(jnp.concatenate([state.warm.guess[1:], zeta[None]]))
-        return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn), middle
+        return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn, xi=middle.xi), middle
 
 
 class ReflectingFlow(DiscreteFlow):
@@ -133,7 +152,7 @@ class ReflectingFlow(DiscreteFlow):
 
 def check_start(start: str) -> None:
     """Raise ValueError for a word that ``started`` does not know."""
-    if start not in ("average", "multiplier"):
+    if not isinstance(start, str) or start not in ("average", "multiplier"):
         raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
 
 
@@ -143,10 +162,11 @@ def started(start: str, system: System, clock: Clock, g0: Point, xi0: Array) -> 
     λ₀ is that of the continuous equations, or zero with start="average" (Remark 5 of the 2008 paper of Ferraro,
     Iglesias and Martín de Diego). Both are of order 2; with λ₀ = 0 all of it alternates in sign from the start on.
     """
-    x = system.action.at(g0)
-    p, t, u = system.momentum(x, xi0), clock.time(0), clock.control(0)
-    force = system.force(t, x, xi0, u)
+    t, u = clock.time(0), clock.control(0)
+    x = system.at(g0, t)
+    p, force = system.momentum(x, xi0), system.force(t, x, xi0, u)
     if start == "multiplier":
-        force = force + system.annihilator(x).T @ multipliers(system, t, g0, xi0, u)
+        reaction = system.annihilator(x).T @ multipliers(system, t, g0, xi0, u)
+        force = force + system.nonholonomic_part(x, reaction)
     half = clock.dt / 2 * force
     return Outcome(g0, p - half, p + half)

@@ -50,7 +50,7 @@ from geonh.integrators.base import (
     Warm,
     no_inverse,
 )
-from geonh.integrators.hamel import node_velocity, velocity_node
+from geonh.integrators.hamel import velocity_node
 from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.quasi_velocities import (
     Normals,
@@ -65,7 +65,7 @@ from geonh.mechanics.quasi_velocities import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
@@ -114,7 +114,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         self, gradient: str = "gonzalez", retraction: str | Retraction = "auto", *, newton: Newton | None = None
     ):
         one_of(gradient, "gradient", GRADIENTS)
-        self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), newton or Newton()
+        self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -133,14 +133,21 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             raise ValueError(f"DiscreteGradient is for ℓ quadratic in ξ; that of {system.name} is not")
         if system.is_affine:
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
+        if system.is_timed:
+            raise ValueError(f"the energy of {system.name} is not kept: it depends on the time; use Gauss")
+        if system.holonomic is not None:
+            raise ValueError(
+                f"DiscreteGradient keeps the energy, and then not φ: {system.name} has holonomic constraints; use "
+                "SymmetricProjection() or Gauss()"
+            )
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         n, wide = xi.size, self.gradient == "average"
         return Warm(jnp.zeros((2 + wide, n)), no_inverse((1 + wide) * n))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        h, action, xi = clock.dt, system.action, node_velocity(system, state)
-        x, p, t = action.at(state.g), state.p_minus, clock.time(state.k + 0.5)
+        h, x = clock.dt, system.action.at(state.g)
+        p, t, xi = state.p_minus, clock.time(state.k + 0.5), system.velocity(x, state.p_minus)
         energy = system.energy(x, p)
 
         def mismatch(z: Array) -> Array:
@@ -160,12 +167,13 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return Equations(mismatch, guess, 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        n, action, xi = system.group.dim, system.action, node_velocity(system, state)
-        step = self._step(system, clock.dt, action.at(state.g), state.p_minus, z)
+        n, x = system.group.dim, system.action.at(state.g)
+        step, xi = self._step(system, clock.dt, x, state.p_minus, z), system.velocity(x, state.p_minus)
         g = system.group.compose(state.g, self._increment(system, step.zeta))
-        ahead = velocity_of_momentum(system, action.at(g), step.start + step.change)
+        y = system.action.at(g)
+        ahead = velocity_of_momentum(system, y, step.start + step.change)
         past = jnp.concatenate([state.warm.guess[1:2], 2 * (step.w - xi)[None], z[n:].reshape(-1, n)])
-        return velocity_node(system, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
+        return velocity_node(system, y, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
         n, action = system.group.dim, system.action

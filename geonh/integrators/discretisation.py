@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.geometry.field import evaluated, takes_parameters
+from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import Precise
+from geonh.numerics.precision import Precise, as_flag
 
 
 class DiscreteLagrangian(Precise):
@@ -51,15 +51,15 @@ class DiscreteLagrangian(Precise):
 
     def legendre_minus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
         """F⁻(x, ζ), the outgoing momentum p⁻ at the source, shape=[n]."""
-        y = system.action.act(x, tau(system.group, zeta))
+        y = system.act(x, tau(system.group, zeta), h)
         slope = jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
-        at_source = system.action.coanchor(lambda x: self(system, tau, h, x, zeta, y), x)
+        at_source = system.coanchor(lambda x: self(system, tau, h, x, zeta, y), x)
         return tau.pull(system.group, zeta, slope) - at_source
 
     def legendre_plus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         """F⁺(x, ζ), the incoming momentum p⁺ at the target y = x·τ(ζ), shape=[n]."""
         slope = jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
-        at_target = system.action.coanchor(lambda y: self(system, tau, h, x, zeta, y), y)
+        at_target = system.coanchor(lambda y: self(system, tau, h, x, zeta, y), y)
         return tau.pull(system.group, -zeta, slope) + at_target
 
 
@@ -124,7 +124,7 @@ class Midpoint(DiscreteLagrangian):
     needs_exp = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        return h * system.lagrangian(system.action.act(x, tau(system.group, zeta / 2)), zeta * (1 / h))
+        return h * system.lagrangian(system.act(x, tau(system.group, zeta / 2), h / 2), zeta * (1 / h))
 
 
 class UserDiscreteLagrangian(DiscreteLagrangian):
@@ -143,7 +143,7 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
 
     def __init__(self, function: Callable, symmetric: bool = False):
         self.function = function
-        self.symmetric = symmetric
+        self.symmetric = as_flag(symmetric, "symmetric")
 
     def refuse(self, system: System, tau: Retraction, h: float, x: Any, xi: Array) -> None:
         """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0."""
@@ -164,6 +164,7 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "the discrete Lagrangian") else ()
+        x = x.x if isinstance(x, Moment) else x
         value = evaluated("discrete Lagrangian", self.function, x, tau(system.group, zeta), h, *extra)
         if value.shape != ():
             raise ValueError(f"the discrete Lagrangian l_d(x, W, h) must give a number, got shape {value.shape}")
@@ -188,8 +189,8 @@ def make_rule(rule: str | DiscreteLagrangian | Callable) -> DiscreteLagrangian:
     """
     if isinstance(rule, DiscreteLagrangian):
         return rule
-    if callable(rule):
+    if callable(rule) and not isinstance(rule, type):
         return UserDiscreteLagrangian(rule)
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise ValueError(f"rule must be one of {list(RULES)}, a DiscreteLagrangian or l_d(x, W, h), got {rule!r}")
     return RULES[rule]()

@@ -12,7 +12,8 @@ distribution of the virtual displacements, and φ one of
     midpoint    μ(x·τ(ζ/2))ζ/h − b(x·τ(ζ/2))            order 2 with a symmetric l_d
     trapezoid   the mean of left and right              order 2 with a symmetric l_d
 
-or a user's φ(x, W, h), for instance in terms of the matrix W. On Q × Q: Cortés, Martínez, *Non-holonomic integrators*,
+or a user's φ(x, W, h), for instance in terms of the matrix W. Holonomic constraints are imposed at the target, φ(x·W),
+on top of it: at the nodes. On Q × Q: Cortés, Martínez, *Non-holonomic integrators*,
 Nonlinearity 14 (2001); on Lie groups: Fedorov, Zenkov, *Discrete nonholonomic LL systems on Lie groups*,
 Nonlinearity 18 (2005), McLachlan, Perlmutter, *Integrators for nonholonomic mechanical systems*, J. Nonlinear Sci.
 16 (2006); on groupoids: Iglesias, Marrero, Martín de Diego, Martínez, *Discrete nonholonomic Lagrangian systems on
@@ -29,7 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.geometry.field import takes_parameters
+from geonh.geometry.field import Moment, takes_parameters
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import (
@@ -50,7 +51,7 @@ from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import Precise, as_float64
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
@@ -102,9 +103,10 @@ class DiscreteConstraint(Precise):
         """φ(x, ζ), shape=[m]."""
         if self.function is not None:
             extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "constraint") else ()
+            x = x.x if isinstance(x, Moment) else x
             return jnp.asarray(self.function(x, tau(system.group, zeta), h, *extra))
-        points = [x if f == 0 else system.action.act(x, tau(system.group, f * zeta)) for f in self.fractions]
-        values = [system.constraint_residual(point, zeta * (1 / h)) for point in points]
+        points = [x if f == 0 else system.act(x, tau(system.group, f * zeta), f * h) for f in self.fractions]
+        values = [system.nonholonomic_residual(point, zeta * (1 / h)) for point in points]
         return sum(values[1:], values[0]) / len(values)
 
 
@@ -140,7 +142,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         self.rule = make_rule(rule)
         self.constraint = constraint if isinstance(constraint, DiscreteConstraint) else DiscreteConstraint(constraint)
         self.retraction = make_retraction(retraction)
-        self.newton = newton or Newton()
+        self.newton = make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -160,7 +162,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         return eqx.tree_at(lambda m: (m.rule, m.constraint), self, (rule, constraint))
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        tau, x = self.tau(system), system.action.at(g0)
+        tau, x = self.tau(system), system.at(g0, 0.0)
         self.rule.refuse(system, tau, dt, x, xi0)
         if self.constraint.function is not None:
             traced = jax.make_jaxpr(lambda x, z, h: self.constraint(system, tau, h, x, z))(x, dt * xi0, dt)
@@ -168,7 +170,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""
-        x, h = system.action.at(g0), clock.dt
+        x, h = system.at(g0, clock.time(0)), clock.dt
         p = system.momentum(x, xi0)
         leaving = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))
         mismatch = self._node(system, clock, x, lambda p_minus: p_minus - leaving)
@@ -200,8 +202,8 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         """The next node, which is known, and the momentum F⁺ that comes in there."""
         tau, zeta = self.tau(system), state.memory.zeta
         g = system.group.compose(state.g, tau(system.group, zeta))
-        x = system.action.at(g)
-        return g, x, self.rule.legendre_plus(system, tau, clock.dt, system.action.at(state.g), zeta, x)
+        before, x = system.at(state.g, clock.time(state.k)), system.at(g, clock.time(state.k + 1))
+        return g, x, self.rule.legendre_plus(system, tau, clock.dt, before, zeta, x)
 
     def _node(self, system: System, clock: Clock, x: Any, jump: Callable) -> Callable[[Array], Array]:
         """The equations of a node for ζ: P* of the jump of the momentum, and across it φ(x, ζ)."""
@@ -210,6 +212,9 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         def mismatch(zeta: Array) -> Array:
             impulse = jump(self.rule.legendre_minus(system, tau, h, x, zeta))
             mu, phi = system.annihilator(x), self.constraint(system, tau, h, x, zeta)
+            if system.holonomic is not None:
+                ahead = system.holonomic_residual(system.act(x, tau(system.group, zeta), h))
+                phi = jnp.concatenate([ahead / h, phi])
             return impulse + mu.T @ saddle(system.mass_matrix(x), mu, impulse, phi)[1]
 
         return mismatch

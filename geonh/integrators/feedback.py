@@ -9,10 +9,11 @@ C = (μM⁻¹μᵀ)⁻¹ and c = μM⁻¹p = ⟨p, e⟩, the extended Hamiltonia
 for which h̃ (without forces) and c are first integrals everywhere; T*Q, T*G and T*G × T*X are the cases M = G = Rⁿ, M a
 point, and M the shape. Subtracting ∇V of a function
 
-    V = k₀ defect(g) + (k₁/2) cᵀc + (k₂/2)(h̃ − h̃₀)² + Σ(k_i/2)|I_i − I_i0|²
+    V = k₀ defect(g) + (k₁/2)(cᵀc + φᵀφ) + (k₂/2)(h̃ − h̃₀)² + Σ(k_i/2)|I_i − I_i0|²
 
 of first integrals leaves the motion on V = 0 as it is and attracts to it, the rotations as matrices near the group too
-(defect = ¼‖RᵀR − 1‖²). The forms are made orthonormal, as in the paper, or taken as they are (its Remark 2.4).
+(defect = ¼‖RᵀR − 1‖²). Holonomic constraints φ are first integrals of the extended system, as η satisfies Gη = 0. The
+forms are made orthonormal, as in the paper, or taken as they are (its Remark 2.4).
 
 The theory asks that V⁻¹([0, c]) be compact and hold no other critical points of V (often not so: positions are
 unbounded), and the solver must be stable: for Euler's, kh‖∇I‖² < 2. The latter is checked at the start.
@@ -38,7 +39,7 @@ from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import orthonormal_forms, saddle
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import as_flag, as_float64
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""
@@ -84,7 +85,7 @@ class Feedback(Integrator):
             if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
                 raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {gain!r}")
         self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
-        self.solver, self.orthonormal = solver, orthonormal
+        self.solver, self.orthonormal = solver, as_flag(orthonormal, "orthonormal")
 
     @property
     def guarantees(self) -> Guarantees:
@@ -102,6 +103,8 @@ class Feedback(Integrator):
             raise ValueError(f"Feedback is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian")
         if system.is_affine:
             raise ValueError(f"Feedback is for linear constraints; those of {system.name} are affine: use GNI or Gauss")
+        if system.is_timed:
+            raise ValueError(f"Feedback is for systems that do not depend on the time; {system.name} does: use Gauss")
         unknown = [name for name in self.names if name not in (*BUILT_IN, *system.first_integrals)]
         if unknown:
             known = [*BUILT_IN, *system.first_integrals]
@@ -163,7 +166,8 @@ class Feedback(Integrator):
         value = self._gain("group") * system.group.defect(g) if self._gain("group") else jnp.zeros(())
         if self._gain("constraint"):
             c = self.constraint_momenta(system, system.action.at(g), p)
-            value = value + self._gain("constraint") / 2 * c @ c
+            phi = system.holonomic_residual(system.action.at(g))
+            value = value + self._gain("constraint") / 2 * (c @ c + phi @ phi)
         defect = self._integrals(system, z) - targets
         return value + 0.5 * jnp.sum(jnp.asarray(self._weights(system)) * defect**2)
 

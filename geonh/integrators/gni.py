@@ -32,7 +32,7 @@ from geonh.integrators.base import Guarantees, Integrator
 from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 
 
 class RuleFlow(DiscreteFlow):
@@ -49,7 +49,7 @@ class RuleFlow(DiscreteFlow):
         *,
         newton: Newton | None = None,
     ):
-        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), newton or Newton()
+        self.rule, self.retraction, self.newton = make_rule(rule), make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -62,7 +62,7 @@ class RuleFlow(DiscreteFlow):
         )
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        self.rule.refuse(system, self.tau(system), dt, system.action.at(g0), xi0)
+        self.rule.refuse(system, self.tau(system), dt, system.at(g0, 0.0), xi0)
 
     def adjoint(self) -> Integrator:
         return self if self.guarantees.symmetric else eqx.tree_at(lambda m: m.rule, self, self.rule.adjoint())
@@ -123,9 +123,10 @@ class GNI(RuleFlow, ReflectingFlow):
 
 class Variational(RuleFlow, ReflectingFlow):
     """The variational integrator (discrete Euler–Lagrange, Euler–Poincaré, Lagrange–Poincaré), for systems without
-    constraints: GNI with p⁻ = p⁺ (plus the impulse of forces) at the node.
+    nonholonomic constraints: GNI with p⁻ = p⁺ (plus the impulse of forces) at the node. With holonomic constraints it
+    is RATTLE on groups.
 
-    Symplectic, and preserves the momentum maps of the symmetries of l_d.
+    Symplectic, and preserves the momentum maps of the symmetries of l_d (and φ).
 
     Parameters
     ----------
@@ -143,7 +144,8 @@ class Variational(RuleFlow, ReflectingFlow):
 
     def refuse(self, system: System) -> None:
         super().refuse(system)
-        if system.is_constrained:
+        if system.distribution is not None:
             raise ValueError(
-                f"Variational is for systems without constraints; {system.name} has some: use SymmetricProjection()"
+                f"Variational is for systems without nonholonomic constraints; {system.name} has some: use "
+                "SymmetricProjection()"
             )

@@ -14,16 +14,13 @@ from typing import Any
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Outcome, State, Warm
+from geonh.integrators.base import Outcome, Warm
 from geonh.mechanics.system import System
 
 
-def node_velocity(system: System, state: State) -> Array:
-    """ξ at a node where p⁺ = p⁻, shape=[n]."""
-    return system.velocity(system.action.at(state.g), state.p_minus)
-
-
-def velocity_node(system: System, g: Point, xi: Array, turn: Any, *, guess: Array | None = None) -> Outcome:
-    """The next node, of (g, ξ)."""
-    p = system.momentum(system.action.at(g), xi)
-    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), turn=turn)
+def velocity_node(
+    system: System, x: Any, g: Point, xi: Array, turn: Any, *, guess: Any = None, found: Any = True
+) -> Outcome:
+    """The next node, of (g, ξ), with its base point x."""
+    p = system.momentum(x, xi)
+    return Outcome(g, p, p, warm=Warm() if guess is None else Warm(guess), found=found, turn=turn, xi=xi)

@@ -50,7 +50,7 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
 from geonh.numerics.linear import Saddle, saddle_inverses
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 _S5 = 5.0**0.5
@@ -115,7 +115,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
 
     def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
         one_of(stages, "stages", IIIA)
-        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
+        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -125,6 +125,14 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
+    def refuse(self, system: System) -> None:
+        super().refuse(system)
+        if system.holonomic is not None:
+            raise ValueError(
+                f"Lobatto is for nonholonomic constraints; {system.name} has holonomic ones: use Gauss() or "
+                "compose(SymmetricProjection(), 'suzuki4')"
+            )
+
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         t = clock.time(k)
         lam = accelerations(system, t, g, xi, clock.between(t))[1]
@@ -132,7 +140,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         return Warm(jnp.stack([z, 0 * z, 0 * z]), no_inverse(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        x = system.action.at(state.g)
+        x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.annihilator(x))
         defect, before = state.warm.guess[1:]
@@ -154,16 +162,16 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         tau, group, h, a = self.tau(system), system.group, clock.dt, IIIA[self.stages]
         steps, free = self._parts(system, z)
         delta, Q = jnp.asarray(a[-1] / 2) @ steps, jnp.asarray(_centred(a)) @ steps
-        centre = system.action.act(system.action.at(state.g), tau(group, delta))
+        centre = system.act(system.at(state.g, clock.time(state.k)), tau(group, delta), h / 2)
         N = normals(system, centre)
 
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
             """π and Ṗ."""
             q, v, lam, c = at
-            x, t = self._at(system, centre, q), clock.time(state.k + c)
+            x, t = self._at(system, centre, q, (c - 0.5) * h), clock.time(state.k + c)
             xi, back = jax.vjp(lambda q: tau.dtau(group, -q) @ v, q)
             f = system.force(t, x, xi, clock.between(t)) + aligned_constraint(system, x, N)[0].T @ lam
-            f = f + system.action.coanchor(lambda x: system.lagrangian(x, xi), x)
+            f = f + system.coanchor(lambda x: system.lagrangian(x, xi), x)
             p, left = system.momentum(x, xi), tau.dtau(group, -q)
             return left.T @ p, back(p)[0] + left.T @ f
 
@@ -185,19 +193,20 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         positions = made.Q - jnp.asarray(_centred(a)) @ off
         nodes = made.start + h * jnp.asarray(a) @ made.slopes
 
-        def constraint(at: tuple[Array, Array]) -> Array:
+        def constraint(at: tuple[Array, Array, Array]) -> Array:
             """μ̂ξ − b̂ at a stage, from its position and momentum in the chart."""
-            x, mine = self._at(system, made.centre, at[0]), self.tau(system).pull(system.group, -at[0], at[1])
+            x = self._at(system, made.centre, at[0], (at[2] - 0.5) * h)
+            mine = self.tau(system).pull(system.group, -at[0], at[1])
             mu, b = aligned_constraint(system, x, made.N)
             return mu @ system.velocity(x, mine) - b
 
-        constraints = lax.map(constraint, (positions[1:], nodes[1:]))
+        constraints = lax.map(constraint, (positions[1:], nodes[1:], jnp.asarray(np.sum(a, axis=1)[1:])))
         missing = np.linalg.inv(a[1:] @ poly) @ constraints @ leading.schur
         off = off + h * (_conjugate(a) @ poly @ missing) @ leading.raised.T
         return jnp.concatenate([off.ravel(), missing.ravel()])
 
-    def _at(self, system: System, centre: Any, q: Array) -> Any:
-        return system.action.act(centre, self.tau(system)(system.group, q))
+    def _at(self, system: System, centre: Any, q: Array, dt: Array) -> Any:
+        return system.act(centre, self.tau(system)(system.group, q), dt)
 
     def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
         """hV, shape=[s, n], and hΛ at the stages but the first, shape=[s − 1, m]."""

@@ -45,6 +45,7 @@ class Result(IntEnum):
     INTERRUPTED = 5
     METRIC = 6
     ACROSS = 7
+    EVENT = 8
 
     @property
     def message(self) -> str:
@@ -58,11 +59,14 @@ class Result(IntEnum):
             ),
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
             Result.INTERRUPTED: "interrupted",
-            Result.METRIC: "the metric is not symmetric and positive definite here",
+            Result.METRIC: (
+                "the metric is not symmetric and positive definite here (of a Lagrangian, its Hessian in ξ)"
+            ),
             Result.ACROSS: (
                 "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
                 "or take Gauss(2)"
             ),
+            Result.EVENT: "stopped at an event",
         }[self]
 
 
@@ -103,8 +107,8 @@ class State(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step computed: the next node, whether its equations were solved, and the angle it turns a body by; and the
-    status of its substeps, which were judged already, if it has any."""
+    """What a step computed: the next node, whether its equations were solved, and the angle it turns a body by; the
+    status of its substeps, which were judged already, if it has any; and ξ̃, where the method has it."""
 
     g: Point
     p_plus: Array
@@ -114,6 +118,7 @@ class Outcome(NamedTuple):
     found: ArrayLike = True
     turn: ArrayLike = 0.0
     status: ArrayLike = 0
+    xi: Any = None
 
 
 class Clock(NamedTuple):
@@ -148,14 +153,15 @@ class Clock(NamedTuple):
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
-def judge(system: System, before: State | None, made: Outcome) -> State:
-    """The node that a step from ``before`` made (None: node 0), with its status."""
-    rows = system.rows(system.action.at(made.g))
+def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None) -> State:
+    """The node at time t that a step from ``before`` made (None: node 0), with its status."""
+    x = system.at(made.g, t)
+    rows = system.rows(x)
     rows = gram_schmidt(rows, jnp.eye(rows.shape[1]))
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, made.g), Result.METRIC),
+        (_improper(system, x, made) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -165,16 +171,20 @@ def judge(system: System, before: State | None, made: Outcome) -> State:
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
 
 
-def _improper(system: System, g: Point) -> Array | bool:
-    """Whether a metric that depends on the point is not symmetric there, or has a pivot that is not positive.
+def _improper(system: System, x: Any, made: Outcome) -> Array | bool:
+    """Whether a mass matrix that depends on the node is not symmetric there, or has a pivot that is not positive.
 
-    The step has that matrix, and eliminates it, anyway.
+    The step has that of a metric, and eliminates it, anyway. Of an ℓ that is not quadratic it is the Hessian at the
+    node's velocity; where no velocity has its momentum there is none.
     """
     field = system.metric.field if system.metric is not None else None
     judged = field is not None and field.is_constant and (is_forward_only() or not is_traced(field.constant))
-    if not system.is_quadratic or judged:  # solve has judged a constant at the start
+    if judged:  # solve has judged a constant at the start
         return False
-    M = system.mass_matrix(system.action.at(g))
+    if not system.is_quadratic:
+        xi = system.velocity(x, (made.p_plus + made.p_minus) / 2) if made.xi is None else made.xi
+        return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0)
+    M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 

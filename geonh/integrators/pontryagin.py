@@ -25,6 +25,7 @@ from geonh.integrators.discretisation import DiscreteLagrangian
 from geonh.integrators.dla import DLA
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import as_float64
 
 
 class PointRule(DiscreteLagrangian):
@@ -40,7 +41,9 @@ class PointRule(DiscreteLagrangian):
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         if self.alpha in (0.0, 1.0):
             return h * system.lagrangian(x if self.alpha == 0.0 else y, zeta * (1 / h))
-        return h * system.lagrangian(system.action.act(x, tau(system.group, self.alpha * zeta)), zeta * (1 / h))
+        return h * system.lagrangian(
+            system.act(x, tau(system.group, self.alpha * zeta), self.alpha * h), zeta * (1 / h)
+        )
 
 
 class Pontryagin(DLA):
@@ -57,7 +60,10 @@ class Pontryagin(DLA):
     def __init__(
         self, alpha: float = 0.5, retraction: str | Retraction = "auto", *, newton: Newton | None = None
     ) -> None:
-        super().__init__(PointRule(float(alpha)), float(alpha), retraction, newton=newton)
+        at = float(as_float64(alpha, "alpha", ()))
+        if not 0 <= at <= 1:
+            raise ValueError(f"alpha must lie in the step, at a fraction in [0, 1], got {at:g}")
+        super().__init__(PointRule(at), at, retraction, newton=newton)
 
     @property
     def guarantees(self) -> Guarantees:

@@ -37,7 +37,7 @@ from geonh.integrators.discrete_flow import ReflectingFlow, check_start, started
 from geonh.mechanics.system import System
 from geonh.numerics.dependence import depends
 from geonh.numerics.linear import saddle, solve_spd
-from geonh.numerics.newton import Newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import float64
 
 
@@ -61,7 +61,7 @@ class RATTLE(ReflectingFlow):
     def __init__(
         self, retraction: str | Retraction = "auto", *, newton: Newton | None = None, start: str = "multiplier"
     ) -> None:
-        self.retraction, self.newton, self.start = make_retraction(retraction), newton or Newton(), start
+        self.retraction, self.newton, self.start = make_retraction(retraction), make_newton(newton), start
 
     @property
     def guarantees(self) -> Guarantees:
@@ -103,7 +103,7 @@ class SHAKE(Integrator):
     holds = NextStep
 
     def __init__(self, *, newton: Newton | None = None, start: str = "multiplier") -> None:
-        self.newton, self.start = newton or Newton(), start
+        self.newton, self.start = make_newton(newton), start
         check_start(start)
 
     @property
@@ -122,19 +122,23 @@ class SHAKE(Integrator):
     def refuse(self, system: System) -> None:
         if np.any(system.group.structure_constants):
             raise ValueError(f"SHAKE is for vector spaces, not {system.group}: use RATTLE")
+        if system.holonomic is not None:
+            raise ValueError(f"SHAKE takes nonholonomic constraints only; {system.name} has holonomic ones: use RATTLE")
         refuse_changing_mass(self, system)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        made, x, h = started(self.start, system, clock, g0, xi0), system.action.at(g0), clock.dt
+        made, h = started(self.start, system, clock, g0, xi0), clock.dt
+        x = system.at(g0, clock.time(0))
         half_step = made.p_minus + h / 2 * potential_force(system, x)
         return made._replace(memory=NextStep(h * system.velocity(x, half_step)))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         h, before = clock.dt, state.memory.zeta
         g = system.group.compose(state.g, system.group.exp(before))
-        x = system.action.at(g)
+        t, u = clock.time(state.k + 1), clock.control(state.k + 1)
+        x = system.at(g, t)
         M, mu, b = system.mass_matrix(x), system.annihilator(x), system.right_hand_side(x)
-        slope, t, u = potential_force(system, x), clock.time(state.k + 1), clock.control(state.k + 1)
+        slope = potential_force(system, x)
 
         def velocity(xi: Array) -> tuple[Array, Array]:
             """(q_{k+1} − q_{k−1})/2h on the constraint, and the increment q_{k+1} − q_k."""
@@ -156,7 +160,7 @@ def refuse_changing_mass(method: Integrator, system: System) -> None:
     if not system.is_quadratic:
         raise ValueError(f"{name} is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian: use GNI")
     with float64():
-        x = jax.eval_shape(lambda: system.action.at(system.group.identity()))
+        x = jax.eval_shape(lambda: system.at(system.group.identity(), 0.0))
         xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
         changes = depends(lambda x, xi: system.momentum(x, xi), x, xi)
     if changes:
@@ -165,4 +169,4 @@ def refuse_changing_mass(method: Integrator, system: System) -> None:
 
 def potential_force(system: System, x: Point) -> Array:
     """−ρ_x*∂V, shape=[n]."""
-    return -system.action.coanchor(lambda x: system.potential_energy(x), x)
+    return -system.coanchor(lambda x: system.potential_energy(x), x)

@@ -20,6 +20,11 @@ with ẇ = ξ̇ and the constraint at the stages, solved for the hσ̇_j, which 
 Centred so, the equations are the same seen from either end and know nothing of the steps before, so the energy error of
 a reversible system stays bounded. With one stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be
 composed to any even order.
+
+Holonomic constraints φ = 0 are kept by projection. The explicit methods go onto them at the end of the step, along
+their normals there, and then restore the velocity. Gauss's does so symmetrically: the step leads from g_kτ(s) to
+g_{k+1}τ(s)⁻¹, with the same shift s, normal to φ = 0 in the centre c, so that φ(g_{k+1}) = 0 (Hairer, Lubich, Wanner
+2006, §V.4.1). Velocities need no shift, since they count modulo the normals at c.
 """
 
 from __future__ import annotations
@@ -48,12 +53,14 @@ from geonh.integrators.base import (
     Warm,
     no_inverse,
 )
-from geonh.integrators.hamel import node_velocity, velocity_node
+from geonh.integrators.hamel import velocity_node
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, interpolated, weighted
 from geonh.mechanics.equations import accelerations_at
+from geonh.mechanics.holonomic import onto
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
+from geonh.numerics.linear import saddle
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 TABLEAUX = {4: RK4, 6: BUTCHER6}
@@ -84,18 +91,20 @@ class RKMK(RetractingIntegrator):
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         a, b = TABLEAUX[self.stages_order]
         tau, group, h, n = self.tau(system), system.group, clock.dt, system.group.dim
-        x, w, act = system.action.at(state.g), node_velocity(system, state), system.action.act
-        N = normals(system, x)
+        x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
+        N, w = normals(system, x), system.velocity(x, state.p_minus)
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(b)):
             sigma = weighted(h * a[i], [s for s, _ in slopes], n)
-            stage, t = act(x, tau(group, sigma)) if i else x, clock.time(state.k + float(np.sum(a[i])))
+            c = float(np.sum(a[i]))
+            stage, t = system.act(x, tau(group, sigma), c * h) if i else x, clock.time(state.k + c)
             xi, rate = rates(system, t, stage, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
         sigma = weighted(h * b, [s for s, _ in slopes], n)
-        g = group.compose(state.g, tau(group, sigma))
-        xi = restored(system, system.action.at(g), w + weighted(h * b, [r for _, r in slopes], n), N)
-        return velocity_node(system, g, xi, tau.turn(group, sigma))
+        g, found = onto(system, group.compose(state.g, tau(group, sigma)), end)
+        y = system.at(g, end)
+        xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
+        return velocity_node(system, y, g, xi, tau.turn(group, sigma), found=found)
 
 
 class CommutatorFree(Integrator):
@@ -106,9 +115,9 @@ class CommutatorFree(Integrator):
         return explicit(4, "Celledoni, Marthinsen, Owren 2003, table 1")
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
-        group, h, act = system.group, clock.dt, system.action.act
-        x, w = system.action.at(state.g), node_velocity(system, state)
-        N = normals(system, x)
+        group, h, end = system.group, clock.dt, clock.time(state.k + 1)
+        x = system.at(state.g, clock.time(state.k))
+        N, w = normals(system, x), system.velocity(x, state.p_minus)
 
         def slope(c: float, x: Any, w: Array) -> tuple[Array, Array]:
             t = clock.time(state.k + c)
@@ -116,15 +125,16 @@ class CommutatorFree(Integrator):
             return h * xi, h * rate
 
         K1, L1 = slope(0, x, w)
-        x2 = act(x, group.exp(K1 / 2))
+        x2 = system.act(x, group.exp(K1 / 2), h / 2)
         K2, L2 = slope(0.5, x2, w + L1 / 2)
-        K3, L3 = slope(0.5, act(x, group.exp(K2 / 2)), w + L2 / 2)
-        K4, L4 = slope(1, act(x2, group.exp(K3 - K1 / 2)), w + L3)
+        K3, L3 = slope(0.5, system.act(x, group.exp(K2 / 2), h / 2), w + L2 / 2)
+        K4, L4 = slope(1, system.act(x2, group.exp(K3 - K1 / 2), h / 2), w + L3)
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
         turn = group.turn(first) + group.turn(second)
-        g = group.compose(group.compose(state.g, group.exp(first)), group.exp(second))
-        xi = restored(system, system.action.at(g), w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
-        return velocity_node(system, g, xi, turn)
+        g, found = onto(system, group.compose(group.compose(state.g, group.exp(first)), group.exp(second)), end)
+        y = system.at(g, end)
+        xi = restored(system, y, w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
+        return velocity_node(system, y, g, xi, turn, found=found)
 
 
 class Gauss(ImplicitIntegrator, RetractingIntegrator):
@@ -146,7 +156,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
     def __init__(self, stages: int = 2, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
         one_of(stages, "stages", GAUSS)
-        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), newton or Newton()
+        self.stages, self.retraction, self.newton = stages, make_retraction(retraction), make_newton(newton)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -163,41 +173,62 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         return nodes - 1 if self.stages > 1 else np.append(nodes - 2, nodes - 1)
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        return Warm(jnp.zeros((len(self.past), xi.size)), no_inverse(self.stages * xi.size))
+        unknowns = self.stages + (system.holonomic is not None)
+        return Warm(jnp.zeros((len(self.past), xi.size)), no_inverse(unknowns * xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         a, b = GAUSS[self.stages]
-        tau, group, action, h, c = self.tau(system), system.group, system.action, clock.dt, np.sum(a, axis=1)
-        x, xi = action.at(state.g), node_velocity(system, state)
+        tau, group, h, c = self.tau(system), system.group, clock.dt, np.sum(a, axis=1)
+        x = system.at(state.g, clock.time(state.k))
+        xi = system.velocity(x, state.p_minus)
 
         def mismatch(z: Array) -> Array:
-            delta, sigma, xis = self._chart(system, h, z)
-            centre = action.act(x, tau(group, delta))
+            shift, K = self._parted(system, z)
+            delta, sigma, xis = self._chart(system, h, K)
+            half = tau(group, delta)
+            centre = system.act(x if shift is None else system.act(x, tau(group, shift), 0.0), half, h / 2)
             N = normals(system, centre)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
                 """ξ̇, and how far ξ is from D, along its normals at c."""
-                x, t = centre if len(b) == 1 else action.act(centre, tau(group, s)), clock.time(state.k + c)
+                t = clock.time(state.k + c)
+                x = centre if len(b) == 1 else system.act(centre, tau(group, s), (c - 0.5) * h)
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
                 return rate, N.lifts.T @ system.constraint_residual(x, xi)
 
             rates, off = self._each(stage, sigma, xis, c)
-            return h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
+            missing = h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
+            if shift is None:
+                return missing
+            phi = system.holonomic_residual(system.act(system.act(centre, half, h / 2), tau(group, shift), 0.0))
+            M, G = system.mass_matrix(centre), system.holonomic_rows(centre)
+            return jnp.concatenate([shift + saddle(M, G, 0 * shift, phi / 2 - G @ shift)[0], missing])
 
         xis = xi + a @ interpolated(self.past, state.warm.guess, c)
         guess = self._each(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
-        return Equations(mismatch, guess.ravel(), 1e-14 * jnp.abs(h))
+        shift = jnp.zeros(0 if system.holonomic is None else xi.size)
+        return Equations(mismatch, jnp.concatenate([shift, guess.ravel()]), 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         a, b = GAUSS[self.stages]
-        tau, group, action, xi = self.tau(system), system.group, system.action, node_velocity(system, state)
-        delta, _, xis = self._chart(system, clock.dt, z)
+        tau, group, g, t = self.tau(system), system.group, state.g, clock.time(state.k)
+        xi = system.velocity(system.at(g, t), state.p_minus)
+        shift, K = self._parted(system, z)
+        delta, _, xis = self._chart(system, clock.dt, K)
         half, changes = tau(group, delta), jnp.asarray(np.linalg.inv(a)) @ (xis - xi)
-        N = normals(system, action.act(action.at(state.g), half))
-        g = group.compose(group.compose(state.g, half), half)
-        xi = restored(system, action.at(g), xi + b @ changes, N)
+        g = g if shift is None else group.compose(g, tau(group, shift))
+        N = normals(system, system.act(system.at(g, t), half, clock.dt / 2))
+        g = group.compose(group.compose(g, half), half)
+        g = g if shift is None else group.compose(g, tau(group, shift))
+        y = system.at(g, clock.time(state.k + 1))
+        xi = restored(system, y, xi + b @ changes, N)
         past = jnp.concatenate([state.warm.guess, changes])[-len(self.past) :]
-        return velocity_node(system, g, xi, 2 * tau.turn(group, delta), guess=past)
+        return velocity_node(system, y, g, xi, 2 * tau.turn(group, delta), guess=past)
+
+    def _parted(self, system: System, z: Array) -> tuple[Array | None, Array]:
+        """The shift s, None without holonomic constraints, and the hσ̇."""
+        n = system.group.dim
+        return (None, z) if system.holonomic is None else (z[:n], z[n:])
 
     def _each(self, function: Callable, *columns: Any) -> Any:
         """Of every stage; in a loop, so that the program is as short as that of one."""

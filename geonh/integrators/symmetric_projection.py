@@ -70,39 +70,39 @@ class SymmetricProjection(RuleFlow):
         Across D, with a frequency ω there, ζ/h is the velocity of the node times 1/(1 − (hω/2)²): with rows e = NM⁻¹
         and K = e∂²Veᵀ the determinant of 1 − (h/2)²K must be near 1.
         """
-        made, x = super().init(system, clock, g0, xi0), system.action.at(g0)
-        if not system.is_constrained:
+        made, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
+        if system.distribution is None:
             return made
-        lifts = system.orthonormal_forms(x).lifts
+        lifts = system.split_forms(x)[1].lifts
 
         def pull(x: Any) -> Array:
-            return lifts @ system.action.coanchor(lambda x: system.lagrangian(x, xi0), x)
+            return lifts @ system.coanchor(lambda x: system.lagrangian(x, xi0), x)
 
         def change(e: Array) -> Array:
-            return jax.jvp(pull, (x,), (system.action.anchor(x, e),))[1]
+            return jax.jvp(pull, (x,), (system.anchor(x, e),))[1]
 
         size = det(jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts))
         return made._replace(status=jnp.where((size > 0.5) & (size < 2.0), 0, Result.ACROSS.value))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        if not system.is_constrained:
+        if system.distribution is None:
             return super().cold(system, clock, k, g, xi)
         return super().cold(system, clock, k, g, xi)._replace(inverse=no_inverse(xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        h, x = clock.dt, system.action.at(state.g)
+        h, x = clock.dt, system.at(state.g, clock.time(state.k))
         leaving = state.p_minus
         if system.forces is not None:
             xi = system.velocity(x, state.p_minus)
             leaving = leaving + h / 2 * system.force(clock.time(state.k), x, xi, clock.control(state.k))
-        if not system.is_constrained:
+        if system.distribution is None:
             return super().equations(system, clock, state._replace(p_minus=leaving))
-        M, (N, lifts, _) = system.mass_matrix(x), system.orthonormal_forms(x)
+        M, (N, lifts, _) = system.mass_matrix(x), system.split_forms(x)[1]
 
         def mismatch(zeta: Array) -> Array:
             made, middle = self.flow(system, clock, state, zeta)
-            y = system.action.at(made.g)
-            N_y, lifts_y, c_y = system.orthonormal_forms(y)
+            y = system.at(made.g, clock.time(state.k + 1))
+            N_y, lifts_y, c_y = system.split_forms(y)[1]
             U = polar((N_y @ lifts.T + lifts_y @ N.T) / 2)
             if system.is_quadratic and system.forces is None:  # the same number, with less arithmetic
                 kappa = c_y - lifts_y @ (made.p_plus - system.momentum_at_rest(y))
@@ -110,19 +110,20 @@ class SymmetricProjection(RuleFlow):
                 kappa = lifts_y @ middle.reaction
             missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
             # Brought to ζ by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
-            return h * solve_spd(M, missing - N.T @ (lifts @ missing) / 2)
+            missing = missing - N.T @ (lifts @ missing) / 2
+            return h * solve_spd(M, missing) if system.holonomic is None else self.held(system, h, x, zeta, missing)
 
         return Equations(mismatch, self.expected(state), 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)
         made = made._replace(p_plus=middle.momentum, p_minus=middle.momentum)
-        if not system.is_constrained:
+        if system.distribution is None:
             return made
         # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
         # discrete flow swings across the constraint, and the node tells nothing of it.
-        x = system.action.at(state.g)
+        x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
-        v = system.orthonormal_forms(x).rows @ (z * (1 / clock.dt) - xi)
+        v = system.split_forms(x)[1].rows @ (z * (1 / clock.dt) - xi)
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
         return made._replace(status=jnp.where(4 * v @ v > xi @ M @ xi + reaction, Result.ACROSS.value, 0))

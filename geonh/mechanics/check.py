@@ -85,7 +85,9 @@ def check_system(
         If a point in ``at`` is none of the group, or options are none.
     """
     n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
-    samples = _samples(system, at, n_samples, seed, float(as_float64(scale, "scale", ())))
+    if not as_float64(scale, "scale", ()) > 0:
+        raise ValueError(f"scale must be > 0, got {scale}; n_samples=0 looks at the named points alone")
+    samples = _samples(system, at, n_samples, seed, float(scale))
     force, note = _force_of(system, controls)
     with float64():
         evaluate = jax.jit(lambda t, g, v: _evaluate(system, force, t, g, v))
@@ -152,6 +154,8 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
     """f(t, x, ξ), zero where it needs controls and none are given; then a note."""
     if controls is not None and not callable(controls):
         rows = as_float64(controls, "controls")
+        if not rows.ndim or not len(rows):
+            raise ValueError(f"controls must be a function of t, or its values at the nodes, got {controls!r}")
         controls = lambda t: jnp.asarray(rows)[(t * (len(rows) - 1)).astype(int)]  # noqa: E731
 
     def force(t: Any, x: Any, xi: Any) -> Any:
@@ -160,7 +164,7 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
     with float64():
         g = system.group.identity()
         try:
-            jax.eval_shape(lambda: force(jnp.zeros(()), system.action.at(g), jnp.zeros(system.group.dim)))
+            jax.eval_shape(lambda: force(jnp.zeros(()), system.at(g, 0.0), jnp.zeros(system.group.dim)))
         except (TypeError, ValueError) as error:
             if controls is not None or "no controls" not in str(error):
                 raise
@@ -171,12 +175,12 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
 
 def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any) -> dict[str, Any]:
     """Everything the tests look at, at one point."""
-    x = system.action.at(g)
+    x = system.at(g, t)
     xi = system.projected_velocity(x, v)
     p = system.momentum(x, xi)
 
     def lagrangian(eta: Any, xi: Any) -> Any:
-        moved = jax.tree.map(jnp.add, x, system.action.anchor(x, eta))
+        moved = jax.tree.map(jnp.add, x, system.anchor(x, eta))
         return system.lagrangian(moved, xi)
 
     out = {

@@ -25,16 +25,16 @@ from geonh.numerics.precision import as_float64, float64, in_float64
 @in_float64
 def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
-    return accelerations_at(system, t, system.action.at(g), xi, u)
+    return accelerations_at(system, t, system.at(g, t), xi, u)
 
 
 def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """The same, at a base point x."""
-    velocity_of_x = system.action.anchor(x, xi)
+    velocity_of_x = system.rate(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (
         system.group.ad_star(xi, p)
-        + system.action.coanchor(lambda x: system.lagrangian(x, xi), x)
+        + system.coanchor(lambda x: system.lagrangian(x, xi), x)
         + system.force(t, x, xi, u)
         - drift
     )

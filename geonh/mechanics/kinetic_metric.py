@@ -58,7 +58,10 @@ class KineticMetric(RiemannianMetric):
         super().__init__(space)
         self.system = system
         self._free = eqx.tree_at(
-            lambda s: (s.potential, s.distribution, s.forces), system, (None,) * 3, is_leaf=lambda leaf: leaf is None
+            lambda s: (s.potential, s.distribution, s.holonomic, s.forces),
+            system,
+            (None,) * 4,
+            is_leaf=lambda leaf: leaf is None,
         )
         self._motions = FreeMotions(self._free)
 
@@ -300,7 +303,7 @@ def _logarithm(system: LagrangianSystem, g: Array) -> Array:
 
 
 def _mass_matrix(system: LagrangianSystem, g: Array) -> Array:
-    return system.mass_matrix(system.action.at(system.group.from_vector(g)))
+    return system.mass_matrix(system.at(system.group.from_vector(g)))
 
 
 def _moved(system: LagrangianSystem, g: Array, xi: Array) -> Array:

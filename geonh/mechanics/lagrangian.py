@@ -4,7 +4,8 @@ r"""The ingredients of a mechanical system on an action groupoid M ⋊ G, and wh
     ṗ = ad*_ξ p + ρ_x* ∂ℓ/∂x + μ(x)ᵀλ + f,  μ(x) ξ = b(x)          (mathematics.md §2)
 
 with ℓ = ½ξᵀM(x)ξ − V(x), or any hyperregular ℓ(x, ξ). All formulas of the library read a system through this class; a
-system without constraints is one with m = 0.
+system without constraints is one with m = 0. Holonomic constraints φ(x) = 0, of shape=[k], add their derivative along
+the motion, Gξ = 0 with G = ρ_x*d_xφ, as the first k rows of μ.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.action import Action
-from geonh.geometry.distribution import AffineDistribution, Distribution, rank_fault
-from geonh.geometry.field import Field, evaluated
+from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
-from geonh.groups.base import Point
+from geonh.groups.base import Point, tree_add
+from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault
-from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, solve_spd
+from geonh.numerics.compiled import computed
+from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, saddle, solve_spd
 from geonh.numerics.newton import Newton
-from geonh.numerics.precision import Precise, as_float64, float64, in_float64, is_traced
+from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced
+from geonh.numerics.tracing import traced_once
 
 
 class FirstIntegral(eqx.Module):
@@ -47,9 +51,9 @@ class FirstIntegral(eqx.Module):
     note: str = eqx.field(static=True, default="")
     momentum: str = eqx.field(static=True, default="average")
 
-    def along(self, system: LagrangianSystem, g: Point, xi: Array) -> Any:
+    def along(self, system: LagrangianSystem, g: Point, xi: Array, t: Any = None) -> Any:
         """Its value on the continuous motion, where p = ∂ℓ/∂ξ."""
-        return self.function(g, xi, system.momentum(system.action.at(g), xi), system.parameters)
+        return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
 
 
 class LagrangianSystem(Precise):
@@ -61,14 +65,17 @@ class LagrangianSystem(Precise):
     potential: Field | None
     lagrangian_function: Callable | None
     distribution: Distribution | None
+    holonomic: Field | None
     forces: Callable | None
     parameters: Any
     first_integrals: dict[str, FirstIntegral]
     lagrangian_takes_parameters: bool = eqx.field(static=True)
+    lagrangian_is_timed: bool = eqx.field(static=True)
     forces_take_parameters: bool = eqx.field(static=True)
     is_quadratic: bool = eqx.field(static=True)
     """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
+    units: tuple[tuple[str, str], ...] = eqx.field(static=True)
     draw: Callable | None = eqx.field(static=True)
     """What it looks like; the motion does not depend on it."""
 
@@ -76,7 +83,9 @@ class LagrangianSystem(Precise):
         energy = "a metric" if self.metric is not None else "a Lagrangian"
         said = [
             energy if self.potential is None else f"{energy} and a potential",
-            ("affine" if self.is_affine else "linear") + " constraints" if self.is_constrained else "no constraints",
+            *(["holonomic constraints"] if self.holonomic is not None else []),
+            *([("affine" if self.is_affine else "linear") + " constraints"] if self.distribution is not None else []),
+            *(["no constraints"] if not self.is_constrained else []),
             *(["forces"] if self.forces is not None else []),
             *([f"parameters {', '.join(map(str, self.parameters))}"] if self.parameters else []),
             *([f"first integrals {', '.join(self.first_integrals)}"] if self.first_integrals else []),
@@ -84,20 +93,65 @@ class LagrangianSystem(Precise):
         return f"System {self.name!r} on {self.group}: {'; '.join(said)}"
 
     @property
+    def is_timed(self) -> bool:
+        """Whether a function besides the forces depends on the time."""
+        D = self.distribution
+        metric = None if self.metric is None else self.metric.field
+        fields = (
+            metric,
+            self.potential,
+            self.holonomic,
+            *(getattr(D, name, None) for name in ("forms", "frame", "rhs", "drift")),
+        )
+        return self.lagrangian_is_timed or any(field is not None and field.timed for field in fields)
+
+    @property
     def is_affine(self) -> bool:
-        """Whether the constraints are affine, μξ = b."""
-        return isinstance(self.distribution, AffineDistribution)
+        """Whether the constraints are affine, μξ = b; those of φ(t, x) are."""
+        moving = self.holonomic is not None and self.holonomic.timed
+        return moving or isinstance(self.distribution, AffineDistribution)
 
     @property
     def is_constrained(self) -> bool:
         """Whether there are constraints at all; without, m = 0 in all formulas."""
-        return self.distribution is not None
+        return self.distribution is not None or self.holonomic is not None
 
+    # --- the base, on which a clock runs where a function depends on the time -------------------------------
+    def at(self, g: Point, t: Any = None) -> Any:
+        """The base point over g, at time t in seconds: (t, x) if a function depends on the time, else x alone."""
+        if not self.is_timed:
+            return self.action.at(g)
+        if t is None:
+            raise ValueError(f"{self.name} depends on the time explicitly; this is for systems that do not")
+        return Moment(jnp.asarray(t, dtype=float), self.action.at(g))
+
+    def act(self, x: Any, W: Point, dt: Any) -> Any:
+        """x·W, after dt seconds."""
+        return Moment(x.t + dt, self.action.act(x.x, W)) if isinstance(x, Moment) else self.action.act(x, W)
+
+    def anchor(self, x: Any, eta: Array) -> Any:
+        """ρ_x η, a virtual displacement: the clock stands."""
+        return (
+            Moment(jnp.zeros(()), self.action.anchor(x.x, eta)) if isinstance(x, Moment) else self.action.anchor(x, eta)
+        )
+
+    def rate(self, x: Any, xi: Array) -> Any:
+        """ẋ = ρ_x ξ along the motion: the clock runs."""
+        return self.anchor(x, xi)._replace(t=jnp.ones(())) if isinstance(x, Moment) else self.action.anchor(x, xi)
+
+    def coanchor(self, function: Callable, x: Any) -> Array:
+        """ρ_xᵀ d(function)(x), shape=[n], at a time that stands."""
+        if isinstance(x, Moment):
+            return self.action.coanchor(lambda y: function(Moment(x.t, y)), x.x)
+        return self.action.coanchor(function, x)
+
+    # --- energies ------------------------------------------------------------------------------------------
     def lagrangian(self, x: Any, xi: Array) -> Array:
         """ℓ(x, ξ), scalar."""
         if self.lagrangian_function is not None:
             extra = (self.parameters,) if self.lagrangian_takes_parameters else ()
-            return evaluated("lagrangian", self.lagrangian_function, x, xi, *extra)
+            at = arguments(x, self.lagrangian_is_timed, "lagrangian")
+            return evaluated("lagrangian", self.lagrangian_function, *at, xi, *extra)
         assert self.metric is not None
         kinetic = 0.5 * self.metric.inner(xi, xi, x, self.parameters)
         return kinetic if self.potential is None else kinetic - self.potential(x, self.parameters)
@@ -108,6 +162,7 @@ class LagrangianSystem(Precise):
             return -self.lagrangian(x, jnp.zeros(self.group.dim))
         return jnp.zeros(()) if self.potential is None else self.potential(x, self.parameters)
 
+    @traced_once
     def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
         """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where none is given."""
         if self.metric is not None:
@@ -115,6 +170,7 @@ class LagrangianSystem(Precise):
         at = jnp.zeros(self.group.dim) if xi is None or self.is_quadratic else xi
         return jax.hessian(lambda v: self.lagrangian(x, v))(at)
 
+    @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:
         """Legendre transform p = ∂ℓ/∂ξ, shape=[n]."""
         if self.metric is not None:
@@ -153,29 +209,57 @@ class LagrangianSystem(Precise):
         if self.forces is None:
             return jnp.zeros(n)
         extra = (self.parameters,) if self.forces_take_parameters else ()
+        x = x.x if isinstance(x, Moment) else x
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
         except (TypeError, ValueError) as error:
-            if u is None and "None" in str(error) and not str(error).startswith("forces returned None"):
+            if (
+                u is None
+                and "None" in str(error.__cause__ or error)
+                and not str(error).startswith("forces returned None")
+            ):
                 raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
-            raise
+            if u is None:
+                raise
+            raise type(error)(f"{error}{_driven(u)}") from error.__cause__
         if value.shape != (n,):
-            raise ValueError(f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}")
+            raise ValueError(
+                f"forces must give a covector of shape ({n},) on {self.group}, got shape {value.shape}{_driven(u)}"
+            )
         return value
 
-    def annihilator(self, x: Any) -> Array:
-        """Annihilating forms μ(x), shape=[m, n]; m = 0 without constraints."""
-        if self.distribution is None:
+    # --- constraints ---------------------------------------------------------------------------------------
+    def holonomic_residual(self, x: Any) -> Array:
+        """φ(x), shape=[k]; k = 0 without holonomic constraints."""
+        return jnp.zeros(0) if self.holonomic is None else self.holonomic(x, self.parameters)
+
+    def holonomic_rows(self, x: Any) -> Array:
+        """G = ρ_x*d_xφ, shape=[k, n]: φ̇ = Gξ."""
+        if self.holonomic is None:
             return jnp.zeros((0, self.group.dim))
-        return self.distribution.annihilator(x, self.parameters)
+        zero = jnp.zeros(self.group.dim)
+        return jax.jacrev(lambda eta: self.holonomic_residual(tree_add(x, self.anchor(x, eta))))(zero)
+
+    def annihilator(self, x: Any) -> Array:
+        """Annihilating forms μ(x), shape=[m, n], those of φ first; m = 0 without constraints."""
+        if self.distribution is None:
+            return self.holonomic_rows(x)
+        forms = self.distribution.annihilator(x, self.parameters)
+        return forms if self.holonomic is None else jnp.concatenate([self.holonomic_rows(x), forms])
 
     def right_hand_side(self, x: Any) -> Array:
-        """b(x) in μ(x)ξ = b(x), shape=[m]."""
-        return jnp.zeros(0) if self.distribution is None else self.distribution.right_hand_side(x, self.parameters)
+        """b(x) in μ(x)ξ = b(x), shape=[m]; −∂φ/∂t for φ."""
+        own = jnp.zeros(0) if self.distribution is None else self.distribution.right_hand_side(x, self.parameters)
+        if self.holonomic is None:
+            return own
+        if not isinstance(x, Moment):
+            return jnp.concatenate([jnp.zeros_like(self.holonomic_residual(x)), own])
+        moving = jax.jvp(self.holonomic_residual, (x,), (self.rate(x, jnp.zeros(self.group.dim)),))[1]
+        return jnp.concatenate([-moving, own])
 
     def rows(self, x: Any) -> Array:
         """The rows that must stay independent along a run, of the forms or of the frame, shape=[k, n]."""
-        if self.distribution is None:
+        if self.distribution is None or self.holonomic is not None:
             return self.annihilator(x)
         return self.distribution.degeneracy_rows(x, self.parameters)
 
@@ -183,15 +267,37 @@ class LagrangianSystem(Precise):
         """μ(x)ξ − b(x), shape=[m]."""
         return self.annihilator(x) @ xi - self.right_hand_side(x)
 
+    def nonholonomic_residual(self, x: Any, xi: Array) -> Array:
+        """That of the distribution alone."""
+        if self.distribution is None:
+            return jnp.zeros(0)
+        return self.distribution.residual(xi, x, self.parameters)
+
     def normal_momentum(self, x: Any, p: Array) -> Array:
         """Q*(p − Π), shape=[n]: what a momentum Mξ has across the constraints."""
+        if self.holonomic is not None:
+            mu = self.annihilator(x)
+            return -mu.T @ saddle(self.mass_matrix(x), mu, p, self.right_hand_side(x))[1]
         if self.distribution is None:
             return jnp.zeros(self.group.dim)
         return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
 
+    def split_forms(self, x: Any) -> tuple[OrthonormalForms, OrthonormalForms]:
+        """The constraint with forms that are orthonormal for M⁻¹: those of φ, and across them the nonholonomic ones."""
+        forms, k = self.orthonormal_forms(x), len(self.holonomic_residual(x))
+        return OrthonormalForms(*(part[:k] for part in forms)), OrthonormalForms(*(part[k:] for part in forms))
+
+    @traced_once
     def orthonormal_forms(self, x: Any) -> OrthonormalForms:
         """The constraint with forms that are orthonormal for M⁻¹."""
         return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
+
+    def nonholonomic_part(self, x: Any, reaction: Array) -> Array:
+        """Of a reaction μᵀλ, shape=[n], the part across the rows of φ in M⁻¹."""
+        if self.holonomic is None:
+            return reaction
+        N, lifts, _ = self.split_forms(x)[1]
+        return N.T @ (lifts @ reaction)
 
     def projected_velocity(self, x: Any, xi: Array) -> Array:
         """Pξ + QY, shape=[n]: the velocity nearest to ξ in the kinetic metric that satisfies the constraints."""
@@ -200,7 +306,7 @@ class LagrangianSystem(Precise):
 
     # --- starts --------------------------------------------------------------------------------------------
     @in_float64
-    def project(self, g0: Any, xi0: Any) -> Any:
+    def project(self, g0: Any, xi0: Any, t0: Any = None) -> Any:
         """The velocity nearest to ``xi0`` (in the kinetic metric) that satisfies the constraints at ``g0``.
 
         Parameters
@@ -209,25 +315,48 @@ class LagrangianSystem(Precise):
             Group element.
         xi0 : array_like, shape=[n]
             Velocity.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
 
         Returns
         -------
-        array, shape=[n]
-            P ξ0 + QY.
+        xi : array, shape=[n]
+            P ξ0 + QY. Of a system with holonomic constraints the pair (g, xi): ``project_position(g0)``, and the
+            velocity there.
 
         Raises
         ------
         ValueError
-            If there is none: dependent constraints, or a metric that is not positive definite there.
+            If there is none: dependent constraints, a metric that is not positive definite there, or no place near
+            ``g0`` that satisfies the holonomic constraints.
         """
-        x = self.action.at(self.point(g0))
-        xi = jnp.asarray(as_float64(xi0, "xi0", (self.group.dim,)))
-        M, rows = self.mass_matrix(x, xi), self.rows(x)
-        if not is_traced(M, rows):
-            fault = metric_fault(self, np.asarray(M), "at g0") or rank_fault(self.name, np.asarray(rows), "at g0")
+        xi = as_float64(xi0, "xi0", (self.group.dim,))
+        t0 = as_float64(0.0 if t0 is None else t0, "t0", ())
+        g = self.project_position(g0, t0)
+        if is_traced(self, g, xi, t0):
+            xi = self.projected_velocity(self.at(g, t0), xi)
+        else:
+            M, rows, xi = computed(_projection, self, (g, xi, t0))
+            fault = metric_fault(self, M, "at g0") or rows_fault(self, g, t0, rows, "at g0")
             if fault:
                 raise ValueError(fault)
-        return self.projected_velocity(x, xi)
+        return xi if self.holonomic is None else (g, xi)
+
+    @in_float64
+    def project_position(self, g0: Any, t0: Any = None) -> Point:
+        """A point near ``g0`` that satisfies the holonomic constraints φ = 0: ``g0`` itself if there are none.
+
+        Newton's steps g ← g exp(M⁻¹Gᵀν), each the shortest in the kinetic metric, are taken until φ = 0 to rounding.
+
+        Raises
+        ------
+        ValueError
+            If ``g0`` is no point of the group, or no such point is found.
+        """
+        g = self.point(g0)
+        if self.holonomic is None:
+            return g
+        return from_afar(self, g, as_float64(0.0 if t0 is None else t0, "t0", ()))
 
     def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
         """A group element from what a user writes: a point, nested lists, or None for the identity.
@@ -249,13 +378,28 @@ class LagrangianSystem(Precise):
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            with float64(), jax.ensure_compile_time_eval():
-                gap = float(self.group_defect(point))
+            gap = float(computed(_group_defect, self.group, point))
             if not gap <= OFF_GROUP:
                 raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
-        apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), self.group.project(point), point)
-        return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+        return _group_defect(self.group, point)
+
+
+def _group_defect(group: Any, point: Point) -> Array:
+    apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), group.project(point), point)
+    return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+
+
+def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:
+    """Mass matrix, rows, and the velocity that satisfies the constraints."""
+    g, xi, t = node
+    x = system.at(g, t)
+    return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)
+
+
+def _driven(u: Any) -> str:
+    """What to say of controls where forces fail: their shape may be the cause."""
+    return "" if u is None else f"; controls= gives u, of shape {list(jnp.shape(u))}: is that what forces takes?"

@@ -28,6 +28,7 @@ from jax import Array
 
 from geonh.groups.base import LieGroup, Point
 from geonh.mechanics.system import System
+from geonh.numerics.linear import saddle_inverses
 from geonh.numerics.precision import in_float64
 
 Generators = Callable[[Point], Array]
@@ -151,7 +152,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     X = _generators(system, generators)
 
     def single(g: Point) -> Array:
-        return system.annihilator(system.action.at(g)) @ (X(g).T @ jnp.asarray(section(g)))
+        return system.annihilator(system.at(g)) @ (X(g).T @ jnp.asarray(section(g)))
 
     return system.group.batched(single, g)
 
@@ -227,9 +228,7 @@ def moving_energy(
     array, shape=[...]
         Joules.
     """
-    energy = system.group.batched(
-        lambda g, p: system.energy(system.action.at(g), p), g, jnp.asarray(p), ndims=(None, 1)
-    )
+    energy = system.group.batched(lambda g, p: system.energy(system.at(g), p), g, jnp.asarray(p), ndims=(None, 1))
     return energy - _along(system, section, generators, g, p)
 
 
@@ -243,7 +242,7 @@ def symmetries(
     seed: int = 0,
     tol: float = 1e-9,
 ) -> Array:
-    """Infinitesimal symmetries: the η that leave ℓ and the (affine) distribution invariant.
+    """Infinitesimal symmetries: the η that leave ℓ, the (affine) distribution and φ invariant.
 
     Parameters
     ----------
@@ -301,11 +300,9 @@ def horizontal_symmetries(
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
         invariance = _change_of_lagrangian(system, X, g, xi) / scale
-        if system.distribution is None:
+        if not system.is_constrained:
             return invariance
-        x = system.action.at(g)
-        normal = system.distribution.Q(jnp.eye(system.group.dim), x, system.parameters)
-        return jnp.concatenate([invariance, normal @ X(g).T])
+        return jnp.concatenate([invariance, across(system, jnp.eye(system.group.dim), system.at(g)) @ X(g).T])
 
     X = _generators(system, generators)
     return _null_space(system, change, samples, seed, tol)
@@ -317,24 +314,23 @@ def _change_of_lagrangian(system: System, X: Generators, g: Point, xi: Array) ->
     def along(field: Callable[[Point], Array]) -> Array:
         moved_g = system.group.left_tangent(g, field(g))
         moved_xi = _derivative(system, field, g, xi) + system.group.bracket(xi, field(g))
-        return jax.jvp(lambda g, xi: system.lagrangian(system.action.at(g), xi), (g, xi), (moved_g, moved_xi))[1]
+        return jax.jvp(lambda g, xi: system.lagrangian(system.at(g), xi), (g, xi), (moved_g, moved_xi))[1]
 
     return _each(X, g, along)[None]
 
 
 def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
-    """Lie derivatives of the projector P and of the section Y along each generator, shape=[n² + n, k]."""
-    D, n = system.distribution, system.group.dim
-    if D is None:
+    """Lie derivatives of the projector P, of the section Y and of φ along each generator, shape=[…, k]."""
+    n = system.group.dim
+    if not system.is_constrained:
         return jnp.zeros((0, X(g).shape[0]))
 
     def projector(g: Point) -> Array:
-        x = system.action.at(g)
-        return D.P(system.mass_matrix(x), x, system.parameters)
+        x = system.at(g)
+        return jnp.eye(n) - across(system, system.mass_matrix(x), x)
 
     def drift(g: Point) -> Array:
-        x = system.action.at(g)
-        return D.drift_section(system.mass_matrix(x), x, system.parameters)
+        return system.projected_velocity(system.at(g), jnp.zeros(n))
 
     P, Y = projector(g), drift(g)
     size = jnp.sqrt(1.0 + jnp.sum(Y * Y))
@@ -345,7 +341,17 @@ def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
         turned_Y = _derivative(system, drift, g, field(g)) - A @ Y
         return jnp.concatenate([turned_P.ravel(), turned_Y / size])
 
-    return _each(X, g, along).T
+    return jnp.concatenate([_each(X, g, along).T, system.holonomic_rows(system.at(g)) @ X(g).T])
+
+
+def across(system: System, M: Array, x: Any) -> Array:
+    """The projector onto D^⊥ in a metric M, with the rows of φ among those of D, shape=[n, n]."""
+    if system.holonomic is None:
+        assert system.distribution is not None
+        return system.distribution.Q(M, x, system.parameters)
+    mu = system.annihilator(x)
+    _, raised, schur = saddle_inverses(M, mu)
+    return raised @ schur @ mu
 
 
 def _each(X: Generators, g: Point, along: Callable) -> Array:
@@ -381,7 +387,7 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     @jax.jit
     def changes(coordinates: Array, xi: Array) -> Array:
         g = jax.vmap(system.group.exp)(coordinates)
-        sizes = jax.vmap(lambda g, xi: system.lagrangian(system.action.at(g), xi))(g, xi)
+        sizes = jax.vmap(lambda g, xi: system.lagrangian(system.at(g), xi))(g, xi)
         return jax.vmap(change, in_axes=(0, 0, None))(g, xi, jnp.sqrt(jnp.mean(sizes**2)))
 
     rows = np.asarray(changes(rng.uniform(-1.0, 1.0, (samples, n)), rng.uniform(-1.0, 1.0, (samples, n))))

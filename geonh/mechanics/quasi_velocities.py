@@ -101,7 +101,7 @@ def energy_slope(system: System, x: Any, xi: Array, kappa: Array) -> Array:
 
     π fixed, p moves with the forms, ∂_x p = κᵀ∂_xμ: with ξ and κ held constant it is the slope of κᵀμξ − ℓ(x, ξ).
     """
-    return system.action.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi) - system.lagrangian(x, xi), x)
+    return system.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi) - system.lagrangian(x, xi), x)
 
 
 def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) -> Array:
@@ -109,9 +109,8 @@ def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) 
 
     Tangential part: that of ⟨p, [[ξ, E_a]]⟩, with the frame E_a of D as in the head of this module.
     """
-    action = system.action
-    along = jax.jvp(lambda x: kappa @ system.annihilator(x), (x,), (action.anchor(x, xi),))[1]
-    across = action.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi), x)
+    along = jax.jvp(lambda x: kappa @ system.annihilator(x), (x,), (system.anchor(x, xi),))[1]
+    across = system.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi), x)
     return system.group.ad_star(xi, p) - along + across
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.geometry.distribution import rank_fault
+from geonh.mechanics.holonomic import ON_HOLONOMIC, rows_fault
 from geonh.numerics.precision import single_precision_note
 
 OFF_GROUP = 1e-9
@@ -23,47 +23,55 @@ SINGLE = 1e-5
 
 
 class Facts(NamedTuple):
-    """What a start is judged by: distance off the group, ℓ, mass matrix, constraint rows, the residual of the forms
+    """What a start is judged by: distance off the group, ℓ, mass matrix, constraint rows, φ, the residual of the forms
     made unit vectors, turn in a step."""
 
     gap: Array
     level: Array
     M: Array
     rows: Array
+    phi: Array
     residual: Array
     turn: Array
 
 
-def facts(system: Any, g: Any, xi: Array, dt: Any) -> Facts:
+def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     """The facts of a start."""
-    x = system.action.at(g)
+    x = system.at(g, t)
     sizes = jnp.sqrt(jnp.sum(system.annihilator(x) ** 2, axis=1))
     return Facts(
         system.group_defect(g),
         system.lagrangian(x, xi),
         system.mass_matrix(x, xi),
         system.rows(x),
+        system.holonomic_residual(x),
         system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),
         jnp.asarray(system.group.turn(dt * xi), float),
     )
 
 
-def start_fault(system: Any, g: Any, xi: np.ndarray, dt: float, found: Facts) -> str:
+def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found: Facts) -> str:
     """What is wrong with a start."""
     if not found.gap <= OFF_GROUP:
         return group_fault(system, g, float(found.gap))
-    fault = metric_fault(system, found.M, "at g0") or rank_fault(system.name, found.rows, "at g0")
+    fault = metric_fault(system, found.M, "at g0") or rows_fault(system, g, t, found.rows, "at g0")
     if fault:
         return fault
+    if not np.abs(found.phi).max(initial=0.0) <= ON_HOLONOMIC:
+        return (
+            f"g0 does not satisfy the holonomic constraints of {system.name}: φ = {found.phi}; "
+            "g0, xi0 = system.project(g0, xi0) gives a place near that does, and a velocity there"
+        )
     if not np.isfinite(found.level):
         what = "potential" if system.potential is not None else "Lagrangian"
         return f"the {what} of {system.name} is not finite at g0: the Lagrangian there is {found.level:g}"
     worst, scale = np.abs(found.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
     if not worst <= OFF_CONSTRAINT * scale:
         told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""
+        pair = "" if system.holonomic is None else "g0, xi0 = "
         return (
             f"xi0 does not satisfy the constraints of {system.name} at g0: residual {found.residual}{told}; "
-            "system.project(g0, xi0) gives the nearest velocity that does"
+            f"{pair}system.project(g0, xi0) gives the nearest velocity that does"
         )
     if found.turn >= np.pi:
         return f"xi0 turns the body by {found.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"

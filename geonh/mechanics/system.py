@@ -6,22 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, evaluated, takes_parameters
+from geonh.geometry.field import Field, TimeDependent, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
-from geonh.numerics.dependence import depends
-from geonh.numerics.inspection import inspected
+from geonh.numerics.dependence import is_affine
+from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import as_float64, float64, is_traced
+from geonh.units import declared_units
 
 LONGEST = 80
 """Bytes of the name of a first integral."""
+RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternation", "step")
+"""Columns of every table."""
 
 
 class System(LagrangianSystem):
@@ -37,7 +41,10 @@ class System(LagrangianSystem):
         ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. Where it is quadratic in
         ξ (seen in its trace: the Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
     distribution : Distribution or AffineDistribution, optional
-        The constraints; none when left out.
+        The constraints on velocities; none when left out.
+    holonomic : callable, optional
+        The constraints on positions: φ(x) or φ(x, parameters) → shape=[k], zero where the system can be. The rows of
+        their derivatives join those of the distribution, which must be given by ``forms`` then.
     potential : callable, optional
         V(x) or V(x, parameters), joules.
     forces : callable, optional
@@ -54,6 +61,9 @@ class System(LagrangianSystem):
         viewer. Where it is left out, a space of planar or spatial poses, attitudes or points implies one.
     name : str
         What tables and files call it.
+    units : mapping of str to str, optional
+        Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
+        "energy". When left out, time is in s, energy in J, angles in rad, and what has no unit by these has none.
 
     Raises
     ------
@@ -62,7 +72,8 @@ class System(LagrangianSystem):
 
     Notes
     -----
-    Functions get base points and return values in ``jax.numpy``; all derivatives are taken automatically.
+    Functions get base points and return values in ``jax.numpy``; all derivatives are taken automatically. Functions of
+    the time as well, f(t, x), are marked: ``time_dependent(f)``.
     """
 
     def __init__(
@@ -72,6 +83,7 @@ class System(LagrangianSystem):
         metric: Any = None,
         lagrangian: Callable | None = None,
         distribution: Distribution | None = None,
+        holonomic: Callable | None = None,
         potential: Callable | None = None,
         forces: Callable | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -79,6 +91,7 @@ class System(LagrangianSystem):
         first_integrals: Mapping[str, FirstIntegral] | None = None,
         draw: Callable | None = None,
         name: str = "system",
+        units: Mapping[str, str] | None = None,
     ):
         self.group = as_group(space)
         self.action = make_action(self.group, base)
@@ -89,10 +102,11 @@ class System(LagrangianSystem):
         given = (
             ("forces", forces, "t, x, xi, u"),
             ("lagrangian", lagrangian, "x, xi"),
+            ("holonomic", holonomic, "x"),
             ("draw", draw, "t, g, parameters"),
         )
         for argument, value, takes in given:
-            if value is not None and not callable(value):
+            if value is not None and not (callable(value) or isinstance(value, TimeDependent)):
                 raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
             if mapping is not None and not isinstance(mapping, Mapping):
@@ -104,19 +118,25 @@ class System(LagrangianSystem):
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "
                 "write Distribution(forms=...)"
             )
+        if holonomic is not None and distribution is not None and distribution.forms is None:
+            raise TypeError("holonomic= goes with a distribution given by forms=, not by frame=")
         self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
         self.potential = None if potential is None else Field(potential, "potential")
+        self.lagrangian_is_timed = isinstance(lagrangian, TimeDependent)
+        lagrangian = lagrangian.function if isinstance(lagrangian, TimeDependent) else lagrangian
         self.lagrangian_function = lagrangian
         self.lagrangian_takes_parameters = lagrangian is not None and takes_parameters(
-            lagrangian, "x, xi", "lagrangian"
+            lagrangian, "t, x, xi" if self.lagrangian_is_timed else "x, xi", "lagrangian"
         )
         self.distribution = distribution
+        self.holonomic = None if holonomic is None else Field(holonomic, "holonomic")
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
         self.parameters = _float64_leaves(parameters or {})
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
         self.name = name
+        self.units = declared_units(units, self._names())
         self.is_quadratic = True
         if not is_traced(self):
             self._check_shapes()
@@ -141,18 +161,30 @@ class System(LagrangianSystem):
         """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
         return check_system(self, **options)
 
+    def _names(self) -> list[str]:
+        """Names that may have a unit; ValueError for a coordinate that is called as another, or as another column."""
+        own = [*self.group.point_names, *self.group.velocity_names]
+        for name in own:
+            if own.count(name) > 1 or name in RESERVED:
+                raise ValueError(
+                    f"the name {name!r} is used twice: coordinates ({', '.join(self.group.point_names)}), velocities "
+                    f"({', '.join(self.group.velocity_names)}) and {', '.join(RESERVED)} must differ"
+                )
+        return [*own, *self.first_integrals, "time", "energy"]
+
     def _is_quadratic(self) -> bool:
-        """Whether the traced Hessian of ℓ in ξ does not use ξ, at a point of shapes alone."""
+        """Whether ∂ℓ/∂ξ is seen to be affine in ξ, in its trace at a point of shapes alone."""
         with float64():
-            x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
+            x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
             v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
-            return not depends(lambda v, x: jax.hessian(lambda v: self.lagrangian(x, v))(v), v, x)
+            return is_affine(lambda v, x: jax.grad(lambda v: self.lagrangian(x, v))(v), v, x)
 
     def _check_shapes(self) -> None:
         """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""
         n = self.group.dim
-        x = jax.eval_shape(lambda: self.action.at(self.group.identity()))
+        x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
         vector = jax.ShapeDtypeStruct((n,), np.float64)
+        by_data = []
 
         def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
             with float64():
@@ -162,7 +194,7 @@ class System(LagrangianSystem):
                     absent = "; with base='point' x is ()" if x == () else ""
                     kind = TypeError if isinstance(error, TypeError) else ValueError
                     raise kind(f"{error}{absent}") from error.__cause__
-            inspected(name, closed)
+            by_data.extend([name] if inspected(name, closed) else [])
             got = closed.out_avals[0].shape
             if not any(len(got) == len(s) and all(b in (None, a) for a, b in zip(got, s, strict=True)) for s in shapes):
                 wanted = " or ".join(str(["k" if b is None else b for b in s]).replace("'", "") for s in shapes)
@@ -181,9 +213,33 @@ class System(LagrangianSystem):
                 expect("potential", lambda x: potential(x, self.parameters), (x,), ())
         else:
             expect("lagrangian", self.lagrangian, (x, vector), ())
+        k = 0
+        if self.holonomic is not None:
+            k = expect("holonomic", self.holonomic_residual, (x,), (None,))[0]
+            if k >= n or k == 0:
+                raise ValueError(f"holonomic has {k} entries on a group of dimension {n}; at least 1, at most {n - 1}")
         if self.distribution is not None:
-            self._check_distribution(expect, x, n)
+            self._check_distribution(expect, x, n, k)
         self._check_integrals()
+        self._make_careful(by_data)
+
+    def _make_careful(self, names: list[str]) -> None:
+        """Make functions nan where an index that depends on data is out of range: those named, and the forces."""
+
+        def made(owner: Any, where: Callable) -> Any:
+            return eqx.tree_at(where, owner, careful(where(owner)))
+
+        if self.forces is not None:  # of which too little is known here
+            self.forces = careful(self.forces)
+        for name in names:
+            if name == "lagrangian":
+                self.lagrangian_function = made(self.lagrangian_function, lambda function: function)
+            elif name == "metric":
+                self.metric = made(self.metric, lambda metric: metric.field.function)
+            elif name == "potential":
+                self.potential = made(self.potential, lambda potential: potential.function)
+            else:
+                self.distribution = made(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
         """Say which first integral is none, or cannot be evaluated at the identity."""
@@ -201,16 +257,17 @@ class System(LagrangianSystem):
                 g = jax.tree.map(np.asarray, self.group.identity())
                 inspected(name, jax.make_jaxpr(function)(g, vector, vector, self.parameters))
 
-    def _check_distribution(self, expect: Callable, x: Any, n: int) -> None:
+    def _check_distribution(self, expect: Callable, x: Any, n: int, k: int) -> None:
         D = self.distribution
         assert D is not None
         name = "forms" if D.forms is not None else "frame"
         m = expect(name, lambda x: D.degeneracy_rows(x, self.parameters), (x,), (None, n))[0]
-        if m >= n or m == 0:
+        if m + k >= n or m == 0:
             left = (
                 "nothing would be left to move" if name == "forms" and m else "leave out a distribution of everything"
             )
-            raise ValueError(f"{name} has {m} rows on a group of dimension {n}; {left}")
+            beside = f" beside {k} holonomic constraint(s)" if k else ""
+            raise ValueError(f"{name} has {m} rows{beside} on a group of dimension {n}; {left}")
         if getattr(D, "rhs", None) is not None:
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:

@@ -56,6 +56,12 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
     return prepared(function, tree, jax.tree.map(lambda a: np.asarray(a)[0], nodes))(nodes)
 
 
+def computed(function: Callable, tree: Any, node: Any) -> Any:
+    """``function(tree, node)`` for one node, compiled, in NumPy."""
+    found = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
+    return jax.tree.map(lambda a: a[0], found)
+
+
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """``mapped`` as a function of the nodes, for many calls: like ``node``, with a first axis."""
     arrays, static = eqxi.hashable_partition(tree, is_array)

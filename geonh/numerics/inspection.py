@@ -2,15 +2,20 @@
 
 JAX clamps such indices, or drops what they name. The trace is walked with the values of the integers in it that are
 constants; loops of known length are walked as often as they run (up to ``TURNS`` times), so that an index that counts
-is known too.
+is known too. A function with an index that depends on data is made ``careful``: there its value is nan, and the step
+fails.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend as jex
+import jax.numpy as jnp
 import numpy as np
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -18,8 +23,13 @@ TURNS = 50
 """Of a loop, at most."""
 
 
-def inspected(name: str, closed: Any) -> None:
+def inspected(name: str, closed: Any) -> bool:
     """Raise for a traced function that reads what is not there, or loses digits.
+
+    Returns
+    -------
+    bool
+        Whether it reads an array at an index that depends on data, so that nothing is known of it here.
 
     Raises
     ------
@@ -28,10 +38,31 @@ def inspected(name: str, closed: Any) -> None:
     TypeError
         If it computes in single precision.
     """
+    inspection = _Inspection()
     try:
-        _walk(closed, [None] * len(closed.jaxpr.invars))
+        inspection.walk(closed, [None] * len(closed.jaxpr.invars))
     except _Found as found:
         raise found.kind(f"{name} {found}") from None
+    return inspection.reads_by_data
+
+
+def careful(function: Callable) -> Callable:
+    """The function, nan with all its derivatives where it reads past an array at an index that depends on data."""
+
+    from jax.experimental import checkify
+
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> Any:
+        closed, inspection = jax.make_jaxpr(function)(*args), _Inspection()
+        with contextlib.suppress(_Found):  # which is told where it is inspected
+            inspection.walk(closed, [None] * len(closed.jaxpr.invars))
+        if not inspection.reads_by_data:
+            return function(*args)
+        error, value = checkify.checkify(function, errors=checkify.index_checks)(*args)
+        outside = [leaf for leaf in jax.tree.leaves(error) if leaf.dtype == bool]
+        return jax.tree.map(lambda a: a * jnp.where(jnp.any(jnp.stack(outside)), jnp.nan, 1.0), value)
+
+    return wrapper
 
 
 class _Found(Exception):
@@ -42,92 +73,117 @@ class _Found(Exception):
         self.kind = kind
 
 
-def _walk(closed: Any, inputs: list) -> list:
-    """Values of the outputs of a jaxpr as far as they are known (else None), from those of its inputs."""
-    jaxpr = getattr(closed, "jaxpr", closed)
-    known = dict(zip(jaxpr.constvars, map(_concrete, getattr(closed, "consts", ())), strict=False))
-    known |= dict(zip(jaxpr.invars, inputs, strict=False))
+class _Inspection:
+    """A walk over a trace."""
 
-    def value(atom: Any) -> Any:
-        return atom.val if isinstance(atom, jex.core.Literal) else known.get(atom)
+    reads_by_data = False
 
-    for eqn in jaxpr.eqns:
-        given = [value(atom) for atom in eqn.invars]
-        _test(eqn, given)
-        known |= dict(zip(eqn.outvars, _outputs(eqn, given), strict=True))
-    return [value(atom) for atom in jaxpr.outvars]
+    def walk(self, closed: Any, inputs: list) -> list:
+        """Values of the outputs of a jaxpr as far as they are known (else None), from those of its inputs."""
+        jaxpr = getattr(closed, "jaxpr", closed)
+        known = dict(zip(jaxpr.constvars, map(_concrete, getattr(closed, "consts", ())), strict=False))
+        known |= dict(zip(jaxpr.invars, inputs, strict=False))
 
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, jex.core.Literal) else known.get(atom)
 
-def _outputs(eqn: Any, given: list) -> list:
-    """What an equation gives, as far as it is known: the values of small integers, and what is inside of it."""
-    unknown, name = [None] * len(eqn.outvars), eqn.primitive.name
-    if name == "scan":
-        return _scan(eqn.params, given, unknown)
-    if name == "cond":
-        for branch in eqn.params["branches"]:
-            _walk(branch, given[1:])
+        for eqn in jaxpr.eqns:
+            given = [value(atom) for atom in eqn.invars]
+            self._test(eqn, given)
+            known |= dict(zip(eqn.outvars, self._outputs(eqn, given), strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def _outputs(self, eqn: Any, given: list) -> list:
+        """What an equation gives, as far as it is known: the values of small integers, and what is inside of it."""
+        unknown, name = [None] * len(eqn.outvars), eqn.primitive.name
+        if name == "scan":
+            return self._scan(eqn.params, given, unknown)
+        if name == "cond":
+            for branch in eqn.params["branches"]:
+                self.walk(branch, given[1:])
+            return unknown
+        if name == "while":
+            self.walk(eqn.params["body_jaxpr"], given[eqn.params["cond_nconsts"] :][: eqn.params["body_nconsts"]])
+            return unknown
+        inner = next((eqn.params[key] for key in _CALLS if key in eqn.params), None)
+        if inner is not None:
+            outputs = self.walk(inner, given)
+            return outputs if len(outputs) == len(unknown) else unknown
+        if all(v is not None for v in given) and all(_is_small_integer(out.aval) for out in eqn.outvars):
+            made = functools.cache(functools.partial(_made, eqn, given))
+            return [_Later(made, i) for i in range(len(eqn.outvars))]
         return unknown
-    if name == "while":
-        _walk(eqn.params["body_jaxpr"], given[eqn.params["cond_nconsts"] :][: eqn.params["body_nconsts"]])
+
+    def _scan(self, params: dict, given: list, unknown: list) -> list:
+        """A loop, turn by turn; of what it gives only the last carry is known."""
+        n_consts, n_carry = params["num_consts"], params["num_carry"]
+        consts, carry, rows = given[:n_consts], given[n_consts:][:n_carry], given[n_consts + n_carry :]
+        turns = range(params["length"])[:: -1 if params["reverse"] else 1]
+        for i in turns[:TURNS]:
+            turn = [None if row is None else _now(row)[i] for row in rows]
+            carry = self.walk(params["jaxpr"], [*consts, *carry, *turn])[:n_carry]
+        if len(turns) <= TURNS:
+            return [*carry, *unknown[n_carry:]]
+        self.walk(params["jaxpr"], [*consts, *[None] * (n_carry + len(rows))])
         return unknown
-    inner = next((eqn.params[key] for key in _CALLS if key in eqn.params), None)
-    if inner is not None:
-        outputs = _walk(inner, given)
-        return outputs if len(outputs) == len(unknown) else unknown
-    if all(v is not None for v in given) and all(_is_small_integer(out.aval) for out in eqn.outvars):
-        with jax.ensure_compile_time_eval():
-            made = eqn.primitive.bind(*given, **eqn.params)
-        return list(made) if eqn.primitive.multiple_results else [made]
-    return unknown
+
+    def _test(self, eqn: Any, given: list) -> None:
+        """Raise for a constant index out of range, and for single precision."""
+        for atom in (*eqn.invars, *eqn.outvars):
+            dtype = getattr(atom.aval, "dtype", None)
+            if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
+                raise _Found(
+                    TypeError,
+                    f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types "
+                    "are enabled: write its numbers as NumPy arrays or Python floats, or pass parameters=",
+                )
+        name = eqn.primitive.name
+        array: Any = eqn.invars[0].aval if eqn.invars else None
+        if name == "dynamic_slice":
+            self._compare(array.shape, range(array.ndim), given[1:], eqn.params["slice_sizes"])
+        elif name == "dynamic_update_slice":
+            self._compare(array.shape, range(array.ndim), given[2:], eqn.invars[1].aval.shape)
+        elif (name == "gather" or name.startswith("scatter")) and given[1] is None:
+            self.reads_by_data |= eqn.params["mode"] != jax.lax.GatherScatterMode.CLIP  # asked for
+        elif name == "gather" or name.startswith("scatter"):
+            numbers = eqn.params["dimension_numbers"]
+            axes = getattr(numbers, "start_index_map", None) or numbers.scatter_dims_to_operand_dims
+            sizes = eqn.params.get("slice_sizes", [1] * array.ndim)
+            self._compare(array.shape, axes, np.moveaxis(np.asarray(_now(given[1])), -1, 0), sizes)
+
+    def _compare(self, shape: tuple[int, ...], axes: Any, starts: Any, sizes: Any) -> None:
+        for axis, start in zip(axes, starts, strict=False):
+            if start is None:
+                self.reads_by_data = True
+                continue
+            first, length = np.ravel(np.asarray(_now(start))), shape[axis]
+            outside = first[(first < 0) | (first > length - sizes[axis])]
+            if outside.size:
+                index = int(outside[0])  # a negative one was counted from the end
+                index = index - length if index < 0 else index + sizes[axis] - 1
+                raise _Found(
+                    ValueError,
+                    f"asks for index {index} on axis {axis} of an array of shape {shape}; JAX would read another "
+                    "entry, or none, in silence",
+                )
 
 
-def _scan(params: dict, given: list, unknown: list) -> list:
-    """A loop, turn by turn; of what it gives only the last carry is known."""
-    n_consts, n_carry = params["num_consts"], params["num_carry"]
-    consts, carry, rows = given[:n_consts], given[n_consts:][:n_carry], given[n_consts + n_carry :]
-    turns = range(params["length"])[:: -1 if params["reverse"] else 1]
-    for i in turns[:TURNS]:
-        carry = _walk(params["jaxpr"], [*consts, *carry, *(None if r is None else r[i] for r in rows)])[:n_carry]
-    return [*carry, *unknown[n_carry:]] if len(turns) <= TURNS else unknown
+class _Later(NamedTuple):
+    """A known value, computed when an index asks for it."""
+
+    made: Callable[[], Sequence[Any]]
+    place: int
 
 
-def _test(eqn: Any, given: list) -> None:
-    """Raise for a constant index out of range, and for single precision."""
-    for atom in (*eqn.invars, *eqn.outvars):
-        dtype = getattr(atom.aval, "dtype", None)
-        if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
-            raise _Found(
-                TypeError,
-                f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types are "
-                "enabled: write its numbers as NumPy arrays or Python floats, or pass parameters=",
-            )
-    name = eqn.primitive.name
-    array: Any = eqn.invars[0].aval if eqn.invars else None
-    if name == "dynamic_slice":
-        _compare(array.shape, range(array.ndim), given[1:], eqn.params["slice_sizes"])
-    elif name == "dynamic_update_slice":
-        _compare(array.shape, range(array.ndim), given[2:], eqn.invars[1].aval.shape)
-    elif (name == "gather" or name.startswith("scatter")) and given[1] is not None:
-        numbers = eqn.params["dimension_numbers"]
-        axes = getattr(numbers, "start_index_map", None) or numbers.scatter_dims_to_operand_dims
-        sizes = eqn.params.get("slice_sizes", [1] * array.ndim)
-        _compare(array.shape, axes, np.moveaxis(np.asarray(given[1]), -1, 0), sizes)
+def _now(value: Any) -> Any:
+    return value.made()[value.place] if isinstance(value, _Later) else value
 
 
-def _compare(shape: tuple[int, ...], axes: Any, starts: Any, sizes: Any) -> None:
-    for axis, start in zip(axes, starts, strict=False):
-        if start is None:
-            continue
-        first, length = np.ravel(np.asarray(start)), shape[axis]
-        outside = first[(first < 0) | (first > length - sizes[axis])]
-        if outside.size:
-            index = int(outside[0])  # a negative one was counted from the end
-            index = index - length if index < 0 else index + sizes[axis] - 1
-            raise _Found(
-                ValueError,
-                f"asks for index {index} on axis {axis} of an array of shape {shape}; JAX would read another entry, "
-                "or none, in silence",
-            )
+def _made(eqn: Any, given: list) -> list:
+    """What an equation gives for known arguments."""
+    with jax.ensure_compile_time_eval():
+        found = eqn.primitive.bind(*map(_now, given), **eqn.params)
+    return list(found) if eqn.primitive.multiple_results else [found]
 
 
 def _is_small_integer(aval: Any) -> bool:

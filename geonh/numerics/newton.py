@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from geonh.numerics.dependence import is_affine
+from geonh.numerics.jacobian import jacobian
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
 from geonh.numerics.precision import as_count, as_float64
@@ -107,7 +108,7 @@ class Newton(eqx.Module):
         residual = once(residual)
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
-            return -solve(jax.jacfwd(residual)(origin), residual(origin)), jnp.asarray(True), inverse
+            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), inverse
         kept = lax.stop_gradient(inverse)
 
         def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -141,7 +142,7 @@ class Newton(eqx.Module):
 
         def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             z, _, k = carry
-            z, now = _corrected(z, correction(jax.jacfwd(function)(z), function(z)), size)
+            z, now = _corrected(z, correction(jacobian(function, z), function(z)), size)
             return z, now * now, k + 1
 
         first: tuple[Array, ...] = (start, jnp.asarray(jnp.inf, start.dtype), jnp.asarray(0))
@@ -159,7 +160,7 @@ class Newton(eqx.Module):
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             start, inverse, renew, _, k = carry
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (inverted(_jacobian(function, start)), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(jacobian(function, start, in_a_loop=True).T), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -189,6 +190,11 @@ class Newton(eqx.Module):
         first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
         z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
         return z, error, found
+
+
+def make_newton(newton: Newton | None) -> Newton:
+    """A user's choice, or the default for None; what is neither is refused where a method is made."""
+    return Newton() if newton is None else newton
 
 
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
@@ -246,9 +252,3 @@ def inverted(A: Array) -> Array:
 def applied(inverse: Array, b: Array) -> Array:
     """Of a vector, by the transposed inverse."""
     return b @ inverse
-
-
-def _jacobian(function: Callable[[Array], Array], z: Array) -> Array:
-    """Column by column in a loop: a short program, and rarely run."""
-    tangent = jax.linearize(function, z)[1]
-    return lax.map(tangent, jnp.eye(z.size))

@@ -106,6 +106,19 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def as_flag(value: Any, name: str) -> bool:
+    """A truth value.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {_shortly(value)}")
+    return bool(value)
+
+
 def one_of(value: Any, name: str, choices: Iterable) -> Any:
     """The value, if it is one of the choices.
 
@@ -214,11 +227,19 @@ def _outside(leaf: Any) -> Any:
 
 def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
     """Call in double precision with NumPy arrays out, single-precision arguments refused."""
-    for leaf in jax.tree.leaves((args, kwargs)):
-        _refuse_single(leaf, f"an argument of {function.__qualname__}")
-        _refuse_kinds(leaf, f"an argument of {function.__qualname__}")
+    _refuse_arguments(function, args, kwargs)
     with float64():
         return jax.tree.map(_outside, function(*args, **kwargs))
+
+
+def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
+    """Raise TypeError, naming the argument, for one in single precision, or not of numbers."""
+    for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
+        for leaf in jax.tree.leaves(value):
+            label = key or next(iter(list(inspect.signature(function).parameters)[i : i + 1]), "an argument")
+            name = f"{label} of {function.__qualname__}"
+            _refuse_single(leaf, name)
+            _refuse_kinds(leaf, name)
 
 
 def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+import equinox as eqx
+import equinox.internal as eqxi
 import jax
 import numpy as np
 
@@ -15,9 +18,14 @@ Function = TypeVar("Function", bound=Callable)
 _forward: Any = jax.make_user_context(False)
 
 
-def forward_only() -> AbstractContextManager:
-    """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere."""
-    return _forward(True)
+@contextmanager
+def forward_only() -> Iterator[None]:
+    """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere.
+
+    The trace, and so every bit, is the same where a user has switched ``jit`` off.
+    """
+    with _forward(True), jax.disable_jit(False):
+        yield
 
 
 def is_forward_only() -> bool:
@@ -28,6 +36,24 @@ def is_forward_only() -> bool:
 def once(function: Function) -> Function:
     """The function, traced a single time in such a program however often it is called."""
     return cast(Function, jax.jit(function)) if is_forward_only() else function
+
+
+def traced_once(method: Function) -> Function:
+    """Decorate a method of an equinox module that is costly to trace: in such a program one trace serves all calls."""
+
+    @functools.wraps(method)
+    def wrapper(*args: Any) -> Any:
+        if not is_forward_only():
+            return method(*args)
+        arrays, static = eqxi.hashable_partition(args, eqx.is_array)
+        return _evaluated(method, static, arrays)
+
+    return cast(Function, wrapper)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _evaluated(method: Callable, static: Any, arrays: Any) -> Any:
+    return method(*eqxi.hashable_combine(arrays, static))
 
 
 def called(function: Callable, *args: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import functools
+import gc
 import signal
 import threading
 from collections.abc import Callable
@@ -80,19 +81,34 @@ class Interrupts:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
-    def answer(self) -> None:
-        again = self.heard
+    def answer(self, frame: Any) -> None:
+        """Note it, or raise: not where Python would print the exception and go on, but a moment later."""
+        raises = self._at_once or self.heard
+        lost = raises and _is_lost(frame)
         self.heard = True
-        if self._at_once:
+        if self._at_once or lost:
             timer = threading.Timer(AGAIN, self._remind)
             timer.daemon = True
             timer.start()
-        if again or self._at_once:
+        if raises and not lost:
             raise KeyboardInterrupt
 
     def _remind(self) -> None:
         if self in _entered:
-            _thread.interrupt_main()
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes a call that waits
+            else:
+                _thread.interrupt_main()
+
+
+def _is_lost(frame: Any) -> bool:
+    """Whether an exception would be lost there: in a callback of the garbage collector, or a ``__del__``."""
+    callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
+    while frame is not None:
+        if frame.f_code in callbacks or frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 _entered: list[Interrupts] = []
@@ -102,7 +118,7 @@ def interrupt(number: int, frame: Any) -> None:
     """What Ctrl-C does: a signal handler, for other signals that are to do the same."""
     if not _entered:
         signal.default_int_handler(number, frame)
-    _entered[-1].answer()
+    _entered[-1].answer(frame)
 
 
 def interrupted_at_once(function: Callable[Args, Out]) -> Callable[Args, Out]:

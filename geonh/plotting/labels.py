@@ -61,11 +61,6 @@ def velocity_unit(name: str) -> str:
     return ""
 
 
-def angle_names(point_names: list[str], velocity_names: list[str]) -> list[str]:
-    """Names of the unwrapped angles among the coordinates of a point."""
-    return [name for name in point_names if name.endswith("theta") or f"{name}_dot" in velocity_names]
-
-
 def path_names(point_names: list[str]) -> list[str]:
     """Names of the coordinates of a point that moves in the plane or in space: x, y and perhaps z; else none."""
     for prefix in dict.fromkeys(["", *(name[:-1] for name in point_names if name.endswith("_x"))]):

@@ -12,7 +12,8 @@ from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
 from geonh.plotting.invariants import catalogue_entry, invariants
-from geonh.plotting.labels import angle_names, method_in_words, path_names, symbol, velocity_unit
+from geonh.plotting.labels import method_in_words, path_names, symbol, velocity_unit
+from geonh.units import angle_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,6 +29,7 @@ from geonh.drawing import Body
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import ball_on_table
 
@@ -82,14 +83,14 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
     System
         With ξ = (ẋ, ẏ, W): velocity of the contact point and body angular velocity.
     """
-    inertia = np.asarray(J, dtype=np.float64)
+    inertia = as_float64(J, "J")
     if inertia.shape not in ((3,), (3, 3)):
         raise ValueError(f"J must be 3 principal moments or a 3×3 matrix, got shape {inertia.shape}")
     if not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):
         raise ValueError(f"J must be symmetric, got\n{inertia}")
     moments = inertia if inertia.ndim == 1 else np.linalg.eigvalsh(inertia)
     positive(J=moments)
-    parameters = {**positive(m=m, r=r), "J": inertia, "table_rate": np.asarray(table_rate, dtype=np.float64)}
+    parameters = {**positive(m=m, r=r), "J": inertia, "table_rate": as_float64(table_rate, "table_rate")}
     return System(
         Product((Translations(2), SO3())),
         metric=_metric,

@@ -30,6 +30,7 @@ import numpy as np
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start
 from geonh.systems.nonholonomic_oscillator import contact_forms, draw, energy_y
 
@@ -101,7 +102,7 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
 
 def _finite(name: str, value: Any, least: float = -np.inf) -> np.ndarray:
     """A number as a float64 array, or ValueError."""
-    number = np.asarray(value, dtype=np.float64)
+    number = as_float64(value, name)
     if not (np.all(np.isfinite(number)) and np.all(number >= least)):
         wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
         raise ValueError(f"{name} must be {wanted}, got {value}")

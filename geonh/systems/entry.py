@@ -12,6 +12,7 @@ import numpy as np
 
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64
 
 
 class Start(NamedTuple):
@@ -89,8 +90,8 @@ class Entry:
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:
-    """Parameters as float64 arrays, or ValueError naming the one that is not finite and positive."""
-    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+    """Parameters as float64 arrays; TypeError or ValueError naming the one that is no number, or not positive."""
+    arrays = {name: as_float64(value, name) for name, value in values.items()}
     for name, array in arrays.items():
         if not (np.all(np.isfinite(array)) and np.all(array > 0)):
             raise ValueError(f"{name} must be positive, got {values[name]}")

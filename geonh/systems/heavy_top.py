@@ -30,6 +30,7 @@ from geonh.drawing import Body, Pose, along, axes, cylinder
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -74,7 +75,7 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
     System
         With ξ = Ω, the body angular velocity. If it is Lagrange's top, "axial momentum" is among its first integrals.
     """
-    group, axis = SO3(), np.asarray(chi, dtype=np.float64)
+    group, axis = SO3(), as_float64(chi, "chi")
     if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):
         raise ValueError(f"chi must be a vector of 3 entries, not all zero, got {chi}")
     if np.shape(J) != (3,):

@@ -37,6 +37,7 @@ from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Heisenberg, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -132,7 +133,7 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
     System
         With ξ = (ẋ, ẏ, w), w = ż − ½(xẏ − yẋ).
     """
-    coupling = {"a": np.asarray(a, dtype=np.float64), "b": np.asarray(b, dtype=np.float64)}
+    coupling = {"a": as_float64(a, "a"), "b": as_float64(b, "b")}
     parameters = {**positive(m=m, I=I), **coupling}
     positive(**{"mI − a² − b²": parameters["m"] * parameters["I"] - coupling["a"] ** 2 - coupling["b"] ** 2})
     return System(

@@ -24,6 +24,7 @@ from geonh.drawing import Body, Pose, ball, ground, planar, shifted
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Opposite, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -89,7 +90,7 @@ def rolling_ball(
     System
         With ξ = (ẋ, ẏ, w): velocity of the contact point and spatial angular velocity.
     """
-    parameters = {**positive(m=m, I=I, r=r), "table_rate": np.asarray(table_rate, dtype=np.float64)}
+    parameters = {**positive(m=m, I=I, r=r), "table_rate": as_float64(table_rate, "table_rate")}
     return System(
         Product((Translations(2), Opposite(SO3()))),
         metric=_metric,

@@ -33,6 +33,7 @@ from geonh.drawing import Body, Pose, along, axes, ball, cylinder, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import attitude
 
@@ -76,7 +77,7 @@ def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     System
         With ξ = Ω, the body angular velocity, and p = Π = JΩ.
     """
-    inertia, axis = np.asarray(J, dtype=np.float64), np.asarray(a, dtype=np.float64)
+    inertia, axis = as_float64(J, "J"), as_float64(a, "a")
     if inertia.shape != (3, 3) or not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):
         raise ValueError(f"J must be a symmetric 3×3 matrix, got {J}")
     if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):

@@ -166,7 +166,7 @@ def test_symmetric_rules_retrace_their_steps(rule):
 
 def test_variational_refuses_constraints():
     system = random_system("R3", seed=1)
-    with pytest.raises(ValueError, match="without constraints"):
+    with pytest.raises(ValueError, match="without nonholonomic constraints"):
         gn.solve(system, Variational(), xi0=np.zeros(3), dt=0.1, n_steps=1)
 
 

@@ -1,9 +1,11 @@
 """The command line under any words: an exit code and a line, never a traceback; and a user's own system."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 
 import geonh as gn
 from geonh.cli import app
+from geonh.numerics.waiting import Interrupts
 
 pytestmark = pytest.mark.user_precision
 
@@ -40,6 +43,13 @@ dt, n_steps, method = 0.02, 30, "gni"
 
 
 BODY = "import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n"
+
+
+DRIVEN = """import geonh as gn
+def force(*args): return push(*args)
+def body(): return gn.System(gn.groups.SO3(), metric=[1.,2,3], forces=lambda t, x, v, u: force(t, x, v, u))
+xi0 = [1.0, 0, 0]
+"""
 
 
 def geonh(*words):
@@ -128,6 +138,11 @@ def test_a_wrong_word_about_an_own_system_is_told_in_a_line(own, tmp_path, words
         (f"{BODY}class Mute(ValueError):\n    __str__ = None\ndef xi0(system):\n    raise Mute\n", "line 6: Mute: (it"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\n", "has no start: give --xi0"),
         ("import geonh as gn\nbody = gn.System(gn.groups.SO3(), metric=[1.,2,3])\ndt = 'a'\n", "dt must be a number"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return [1, 2, 3][7]\n", "line 6: forces could not be evaluated"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    raise RuntimeError('no')\n", "line 6: forces could not be evaluated"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return later(v)\n", "line 6: forces could not be evaluated"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return v if v[0] > 0 else -v\n", "line 6: forces asks for the number"),
+        (f"{DRIVEN}def push(t, x, v, u):\n    return u + v\ncontrols = lambda t: oops\n", "line 7: controls could"),
     ],
 )
 def test_what_is_wrong_in_a_users_file_is_told_with_its_line(tmp_path, text, answer):
@@ -286,13 +301,62 @@ def test_no_words_at_all_make_a_traceback(tmp_path, command, words):
     any_words([*command.split(), *words], tmp_path)
 
 
-@pytest.mark.slow
-def test_a_signal_in_the_first_moments_ends_it_with_its_code():
-    import time
+@pytest.mark.parametrize(
+    ("number", "code", "seconds"),
+    [
+        (signal.SIGINT, 130, 0.6),
+        *(
+            pytest.param(number, code, seconds, marks=pytest.mark.slow)
+            for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130))
+            for seconds in (0.3, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 6.0)
+        ),
+    ],
+)
+def test_a_signal_ends_it_with_its_code_and_an_answer_at_once(tmp_path, number, code, seconds):
+    """Silently while it imports; later it says that it stops before it saves what exists."""
+    words = ["run", "suslov", "--steps", "100000000000", "--save-every", "10000", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "geonh_command", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(number)
+    began = time.monotonic()
+    first = process.stderr.readline()
+    assert time.monotonic() - began < 0.5
+    assert first in ("", "geonh: stopping\n")
+    rest = process.communicate(timeout=30)[1]
+    assert process.returncode == code, rest
+    assert "Traceback" not in rest
+    assert "ignored" not in rest
 
-    for seconds in (2.5, 3.0, 3.5, 4.0):
-        command = [sys.executable, "-c", "from geonh.cli import app; print('x', flush=True); app()", "run", "suslov"]
-        process = subprocess.Popen([*command, "--steps", "100000000000", "--save-every", "10000", "--out", "/tmp/out"])
-        time.sleep(seconds)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) in (143, -15)
+
+def test_a_ctrl_c_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch):
+    """There Python prints an exception and goes on; it comes a moment later."""
+    printed, sent = [], []
+
+    def callback(phase, _):
+        if not sent:
+            sent.append(phase)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+
+    def collect():
+        with Interrupts(at_once=True):
+            gc.collect()
+            time.sleep(5)
+
+    gc.callbacks.append(callback)
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            collect()
+    finally:
+        gc.callbacks.remove(callback)
+    assert time.monotonic() - began < 2
+    assert sent
+    assert not printed
+
+
+def test_python_runs_the_package():
+    done = subprocess.run([sys.executable, "-m", "geonh", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"geonh {gn.__version__}\n"

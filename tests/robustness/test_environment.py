@@ -25,8 +25,13 @@ def bits(name):
     return b"".join(np.ascontiguousarray(a).tobytes() for a in read).hex()
 
 
+def bits_of_a_general_lagrangian():
+    system = gn.System(gn.groups.Translations(3), lagrangian=lambda x, v: -jnp.sqrt(1 - v @ v) - 0.5 * x @ x)
+    return gn.solve(system, g0=[0.3, 0, 0], xi0=[0.1, 0.2, 0.1], dt=0.05, n_steps=30).g_vector.tobytes().hex()
+
+
 def all_bits():
-    return [bits(name) for name in NAMES]
+    return [*map(bits, NAMES), bits_of_a_general_lagrangian()]
 
 
 SCRIPT = "import sys; sys.path.insert(0, {folder!r}); {before}; import test_environment as t; {run}"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import geonh as gn
 from geonh.groups import SO3, Translations
-from geonh.integrators import DLA, SHAKE, Feedback, Gauss, Newton, RungeKutta
+from geonh.integrators import DLA, SHAKE, Feedback, Gauss, Newton, Pontryagin, RungeKutta
+from geonh.integrators.discretisation import UserDiscreteLagrangian
 
 SPEAKS_OF_JAX = ("Traced", "tracer ", "dot_general", "MLIR", "jit-", "ConcretizationTypeError", "eval_shape", "0x7")
 R3 = Translations(3)
@@ -99,7 +100,12 @@ CONTROLS = {
     "too wide": (
         lambda t: jnp.ones(2),
         ValueError,
-        r"forces could not be evaluated, given .*u = an array of shape \(2,",
+        r"forces could not be evaluated, given .*u = an array of shape \(2,.*controls= gives u, of shape \[2\]",
+    ),
+    "too deep": (
+        np.ones((4, 3, 3)),
+        ValueError,
+        r"forces must give .*, got shape \(3, 3\); controls= gives u, of shape \[3, 3\]",
     ),
     "missing": (None, TypeError, "forces uses u, but there are no controls: controls= is needed"),
 }
@@ -178,6 +184,49 @@ def test_indices_that_are_right_are_let_pass():
     assert run(made(potential=potential)).success
 
 
+TABLE = np.linspace(0.0, 1.0, 11) ** 2
+
+
+def looked_up(x):
+    """A table over [0, 1], by an index that depends on data."""
+    i, part = jnp.floor(10 * x[0]).astype(int), (10 * x[0]) % 1.0
+    return jnp.asarray(TABLE)[i] * (1 - part) + jnp.asarray(TABLE)[i + 1] * part
+
+
+LOOKED_UP = {
+    "forces": {"forces": lambda t, x, v, u: jnp.stack([looked_up(x), x[1], x[2]])},
+    "metric": {"metric": lambda x: jnp.diag(jnp.stack([1 + looked_up(x), 1.0 + 0 * x[1], 1.0 + 0 * x[2]]))},
+    "forms": {"distribution": gn.Distribution(lambda x: [[0.0, -0.1 * looked_up(x), 1.0]])},
+    "potential": {"potential": lambda x: -looked_up(x)},
+    "lagrangian": {"metric": None, "lagrangian": lambda x, v: 0.5 * v @ v + looked_up(x)},
+}
+
+
+@pytest.mark.parametrize("ingredients", LOOKED_UP.values(), ids=LOOKED_UP)
+@pytest.mark.parametrize("call", [run, pytest.param(integrated, marks=pytest.mark.slow)])
+def test_an_index_that_leaves_its_array_on_the_way_stops_the_run(call, ingredients):
+    """JAX reads the last entry for ever. Inside its range a table is read as it is."""
+    system = made(**ingredients)
+    start = {"g0": [0.35, 0.0, 0.0], "xi0": [0.5, 0.0, 0.0], "dt": 0.1}
+    made_run = call(system, n_steps=60, **start, **({"throw": False} if call is run else {}))
+    assert np.asarray(made_run.status).ravel()[-1] != 0
+    x = np.asarray(made_run.g)
+    assert 0.85 < x[-1, 0] < 1.05
+    assert np.all(np.isfinite(x))
+
+
+def test_a_loop_too_long_to_walk_is_watched():
+    looped = lambda x: jax.lax.fori_loop(0, 80, lambda i, s: s + jnp.ones(70)[i] * x[0], 0.0)  # noqa: E731
+    refused(lambda: run(made(potential=looped)), ValueError, "potential of system is not finite at g0")
+
+
+@pytest.mark.parametrize("call", [run, integrated])
+@pytest.mark.parametrize("controls", [np.ones((4, 3)), lambda t: jnp.ones(3)], ids=["array", "function"])
+def test_controls_that_forces_do_not_use(call, controls):
+    system = made(forces=lambda t, x, v, u: -v)
+    refused(lambda: call(system, controls=controls), ValueError, "controls are given, but the forces of system do not")
+
+
 FORCES = {
     "scalar": (
         lambda t, x, v, u: 1.0,
@@ -241,9 +290,57 @@ OPTIONS = {
     "newton of shake": (lambda: SHAKE(newton=5), TypeError, "newton must be a Newton"),
     "coefficients": (lambda: gn.compose(Gauss(1), [np.nan] * 3), ValueError, "coefficients has entries that are not"),
     "order": (lambda: gn.compose(Gauss(1), "yoshida4", order=-3), ValueError, "order must be a positive integer"),
+    "start": (lambda: gn.GNI(start=np.ones(2)), ValueError, "start must be 'multiplier' or 'average'"),
+    "no metric": (lambda: made(metric=()), ValueError, r"metric must be a square matrix or its diagonal, got shape"),
+    "newton 0": (lambda: gn.GNI(newton=0), TypeError, "newton must be a Newton.*got 0"),
+    "newton an array": (lambda: Gauss(newton=np.ones(3)), TypeError, "newton must be a Newton"),
+    "names": (lambda: Translations(2, names=5), TypeError, "names must be a list of texts, got 5"),
+    "lists in base": (lambda: made(base=[["x"]]), ValueError, "are not coordinates of additive factors"),
+    "direction": (
+        lambda: gn.diagnostics.poincare_section(run(), lambda g, xi: g[0], direction=np.ones(2)),
+        ValueError,
+        "direction must be one of",
+    ),
+    "changes": (lambda: gn.resume(run(), 2, allow_changes=np.ones(2)), TypeError, "allow_changes must be True, False"),
     "no method": (lambda: gn.compose("gni", "yoshida4"), TypeError, "a method must be an integrator such as"),
     "stages": (lambda: Gauss(10**400), ValueError, "stages must be one of"),
     "true stages": (lambda: Gauss(True), ValueError, "stages must be one of"),
+    "coefficients as rows": (
+        lambda: gn.compose(Gauss(1), [[0.5], [0.5]]),
+        ValueError,
+        r"coefficients must be a list of fractions, .* got shape \[2, 1\]",
+    ),
+    "order 99": (
+        lambda: gn.compose(Gauss(1), "yoshida4", order=99),
+        ValueError,
+        "do not give order 99 to Gauss, of order 2: the sum of their powers 5 is",
+    ),
+    "order 3": (lambda: gn.compose(Gauss(1), [0.5, 0.5], order=3), ValueError, "the sum of their powers 3 is 0.25"),
+    "rule": (lambda: gn.GNI(["left"]), ValueError, r"rule must be one of .*, got \['left'\]"),
+    "class of rules": (lambda: gn.GNI(gn.GNI), ValueError, "rule must be one of"),
+    "symmetric rule": (lambda: UserDiscreteLagrangian(len, "yes"), TypeError, "symmetric must be True or False"),
+    "retraction": (lambda: gn.GNI(retraction=["exp"]), ValueError, "retraction must be 'auto', 'exp', 'cayley'"),
+    "retractions": (lambda: gn.GNI(retraction=np.eye(2)), ValueError, "retraction must be 'auto', 'exp', 'cayley'"),
+    "orthonormal": (lambda: Feedback(orthonormal="no"), TypeError, "orthonormal must be True or False, got 'no'"),
+    "alpha true": (lambda: Pontryagin(True), TypeError, "alpha must be real numbers, got truth values"),
+    "alpha": (lambda: Pontryagin(1.5), ValueError, "alpha must lie in the step, .* got 1.5"),
+    "scale": (lambda: FREE.check(scale=-1), ValueError, "scale must be > 0, got -1"),
+    "controls of check": (lambda: DRIVEN.check(controls=5), ValueError, "controls must be a function of t, or its val"),
+    "base twice": (lambda: made(base=["x", "x"]), ValueError, r"base: \['x'\] are named twice in \['x', 'x'\]"),
+    "no base": (lambda: made(base=[]), ValueError, r"needs at least one.*its coordinates are \['x', 'y', 'z'\]"),
+    "base of bytes": (lambda: made(base=b"x"), TypeError, "base must be 'group', 'point', 'shape'"),
+    "progress of growth": (
+        lambda: gn.geometry.growth_vector(gn.systems.nonholonomic_particle(), progress="junk"),
+        TypeError,
+        "progress must be a function of .steps, dimension., got 'junk'",
+    ),
+    "times": (lambda: run().interpolate([[0.1]]), ValueError, r"times must have shape \[N\], got \[1, 1\]"),
+    "single g0": (
+        lambda: FREE.project(np.zeros(3, np.float32), [1.0, 2, 3]),
+        TypeError,
+        "g0 .*is float32",
+    ),
+    "single at": (lambda: FREE.check(at=np.zeros(3, np.float32)), TypeError, "at .*is float32"),
     "constraint": (lambda: DLA(constraint=None), TypeError, "constraint must be numeric"),
     "gains": (lambda: Feedback({"energy": "a"}), TypeError, "the gain of 'energy' must be real numbers"),
     "solver": (lambda: Feedback(1.0, 3), TypeError, "solver must be one of"),
@@ -259,6 +356,33 @@ OPTIONS = {
 @pytest.mark.parametrize(("call", "error", "words"), OPTIONS.values(), ids=OPTIONS)
 def test_options(call, error, words):
     refused(call, error, words)
+
+
+@pytest.mark.parametrize("value", [10**400, 1j, "1", True, [1, "a"], None], ids=str)
+def test_parameters_of_the_catalogue_are_numbers(value):
+    for entry in gn.systems.catalogue.values():
+        for name in entry.parameters:
+            refused(lambda make=entry.system, name=name: make(**{name: value}), (TypeError, ValueError), name)
+
+
+@pytest.mark.user_precision
+def test_an_argument_in_single_precision_is_named():
+    single = np.zeros(3, np.float32)
+    refused(lambda: FREE.project(single, [1.0, 2, 3]), TypeError, "g0 of LagrangianSystem.project is float32")
+    refused(lambda: FREE.project(None, xi0=single), TypeError, "xi0 of LagrangianSystem.project is float32")
+    refused(lambda: gn.geometry.is_integrable(gn.systems.nonholonomic_particle(), single), TypeError, "g0 .*float32")
+
+
+def test_no_times_at_all():
+    g, xi = run().interpolate([])
+    assert g.shape == xi.shape == (0, 3)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200, 1e160, 1e-160])
+def test_forms_whose_squares_are_no_numbers(size):
+    for forms in ([[size, 0.0, size]], lambda x: [[size, size * x[0], 0.0]]):
+        system = made(distribution=gn.Distribution(forms))
+        refused(lambda system=system: run(system, xi0=[0.0, 0.2, 0.0]), ValueError, "have rows of size .* divide them")
 
 
 # --- at random -----------------------------------------------------------------------------------------------

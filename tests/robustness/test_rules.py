@@ -105,6 +105,25 @@ def test_drift_takes_real_numbers(values):
         gn.diagnostics.drift(np.arange(40.0), values)
 
 
+SURFACES = {
+    "numpy": (lambda g, xi: np.sin(g[0]), "surface calls NumPy.*jnp.sin for np.sin"),
+    "arity": (lambda g: g[0], r"surface takes \(g, xi\); yours takes \(g\)"),
+    "no function": (5, r"surface must be a function of \(g, xi\), got 5"),
+    "vector": (lambda g, xi: g, r"must be one number, got an array of shape \(3,\)"),
+    "index": (lambda g, xi: g[7], "surface asks for index 7"),
+    "nothing": (lambda g, xi: None, "surface returned None"),
+    "not finite": (lambda g, xi: jnp.log(g[0] - 100.0), r"surface\(g, ξ\) is not finite at t = 0 s"),
+    "index by data": (lambda g, xi: g[(g[0] + 9).astype(int)], r"surface\(g, ξ\) is not finite at t = 0 s"),
+}
+
+
+@pytest.mark.parametrize(("surface", "words"), SURFACES.values(), ids=SURFACES)
+def test_surfaces_are_inspected(surface, words):
+    run = gn.solve(FREE, **AT)
+    with pytest.raises((ValueError, TypeError), match=words):
+        gn.diagnostics.poincare_section(run, surface)
+
+
 def test_diagnostics_take_sound_starts():
     system = gn.systems.suslov()
     defect = gn.diagnostics.reversibility_defect

@@ -87,6 +87,24 @@ def test_a_lagrangian_whose_hessian_goes_wrong_on_the_way():
         gn.solve(system, xi0=[1.0, 0, 0], dt=0.1, n_steps=100)
 
 
+@pytest.mark.parametrize("method", ["rkmk4", "rk4", pytest.param("gauss4", marks=pytest.mark.slow), "lobatto2"])
+def test_a_momentum_that_no_velocity_has(method):
+    """ℓ = v²/2 − v⁴/12 − V: p is at most 2/3, at v = 1, where the Hessian changes its sign; a force drives it on."""
+    system = general(lambda x, v: 0.5 * (v @ v) - v[0] ** 4 / 12 + 0.3 * x[0])
+    with pytest.raises(gn.IntegrationError, match=r"metric is not symmetric .*Hessian in ξ") as caught:
+        gn.solve(system, method, xi0=[0.1, 0.2, 0.1], dt=0.05, n_steps=200)
+    run = caught.value.trajectory
+    assert 0.6 < run.p[-1, 0] < 2 / 3
+    assert np.all(np.isfinite(run.xi))
+
+
+@pytest.mark.parametrize("method", ["projected", "gni"])
+def test_a_hessian_that_depends_on_the_velocity_goes_wrong_on_the_way(method):
+    system = general(lambda x, v: 0.5 * (v @ v) + (1 - x[0]) * v[1] ** 2 + 0.01 * v[1] ** 4)
+    with pytest.raises(gn.IntegrationError, match="metric is not symmetric and positive definite"):
+        gn.solve(system, method, xi0=[0.97, 0, 0], dt=0.1, n_steps=100)
+
+
 # --- single precision ----------------------------------------------------------------------------------------
 
 

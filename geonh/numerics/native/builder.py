@@ -8,7 +8,8 @@ differ, and one number where they cannot.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
 
 from geonh.numerics.native.values import (
     DTYPES,
@@ -28,8 +29,8 @@ class Function:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.allocas: list[str] = []
-        self.known: dict[str, str] = {}
-        self.scoped: list[str] = []
+        self.known: dict[Hashable, Any] = {}  # names of results by instructions, results of calls by their arguments
+        self.scoped: list[Hashable] = []
         self.products: dict[str, tuple[Entry, Entry]] = {}
         self.block = "entry"
         self.mask: str | None = None
@@ -83,6 +84,11 @@ class Builder:
             function.scoped.append(text)
             function.lines.append(f"{name} = {text}")
         return name
+
+    def remember(self, key: Hashable, value: Any) -> None:
+        """Let ``value`` be known under a key, which is no text, as long as what is computed here is."""
+        self.function.known[key] = value
+        self.function.scoped.append(key)
 
     def line(self, text: str) -> None:
         self.function.lines.append(text)
@@ -183,8 +189,8 @@ class Builder:
         function = self.function
         n = len(function.scoped)
         yield
-        for text in function.scoped[n:]:
-            function.known.pop(text, None)
+        for key in function.scoped[n:]:
+            function.known.pop(key, None)
         del function.scoped[n:]
 
     def for_each(self, n: int | str, body: Callable[[str], None]) -> None:

@@ -12,13 +12,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import stat
 import sys
 import tempfile
 from pathlib import Path
 
 LARGEST = 200 * 2**20
-"""Bytes of all files; beyond it those not used for longest go."""
+"""Bytes of all files, about; beyond it those not used for longest go."""
+SELDOM = 100
+"""Looking at all files takes long when they are thousands: one of so many writes does."""
 _SUFFIX = ".code"
 _MAGIC = b"geonh 1\n"
 
@@ -83,7 +86,8 @@ def write(key: str, code: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + _digest(key, code) + code)
         os.replace(temporary, place / (key + _SUFFIX))
-        _shrink(place)
+        if random.random() * SELDOM < 1:
+            _shrink(place)
     except OSError:
         if temporary is not None:
             with contextlib.suppress(OSError):

@@ -10,7 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from geonh.numerics.native import branches, indexing, linalg, loops, moves
+from geonh.numerics import jacobian
+from geonh.numerics.dependence import CALLS, called_jaxpr
+from geonh.numerics.native import branches, derivatives, indexing, linalg, loops, moves
 from geonh.numerics.native.arithmetic import Arithmetic
 from geonh.numerics.native.builder import Function
 from geonh.numerics.native.elementwise import ELEMENTWISE
@@ -32,6 +34,7 @@ from geonh.numerics.native.values import (
 SHARED = 1000
 """A jaxpr that is called twice or more becomes a function from so many operations on."""
 
+_OWN: dict[Any, Callable] = {**NAMED, **derivatives.RULES}
 _RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **loops.RULES, **branches.RULES, **linalg.RULES}
 
 
@@ -74,16 +77,16 @@ class Emitter(Arithmetic):
     def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
         name = eqn.primitive.name
         if name in ELEMENTWISE:
-            return [self._elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
-        if eqn.primitive in NAMED:
-            return NAMED[eqn.primitive](self, eqn, inputs)
+            return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+        if name in CALLS or eqn.primitive is jacobian.primitive:
+            return self._once(eqn, inputs)
+        if eqn.primitive in _OWN:
+            return _OWN[eqn.primitive](self, eqn, inputs)
         if name in _RULES:
             return _RULES[name](self, eqn, inputs)
-        if name in _CALLS:
-            return self._call(eqn, inputs)
         raise NotLowered(f"the operation {name}")
 
-    def _elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
+    def elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
         shape = eqn.outvars[0].aval.shape
         if math.prod(shape) > STRAIGHT:
             return self._in_a_loop(function, inputs, eqn)
@@ -110,9 +113,24 @@ class Emitter(Arithmetic):
 
     # calls
 
+    def _once(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        """What evaluates a jaxpr is not written again for the same arguments."""
+        write = _OWN.get(eqn.primitive, Emitter._call)
+        jaxpr = called_jaxpr(eqn)
+        key: list[Any] = [id(jaxpr), eqn.primitive]
+        for value in inputs:
+            if isinstance(value, Memory):
+                return write(self, eqn, inputs)
+            key += [x if isinstance(x, str) else (type(x), repr(x)) for x in value.ravel().tolist()]
+        found = self.function.known.get(tuple(key))
+        if found is None:
+            self._seen.append(jaxpr)
+            found = write(self, eqn, inputs)
+            self.remember(tuple(key), found)
+        return found
+
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
-        params = eqn.params
-        inner = next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
+        inner = called_jaxpr(eqn)
         jaxpr = getattr(inner, "jaxpr", inner)
         if self._calls.get(id(jaxpr), 0) < 2 or self.size(jaxpr) < SHARED:
             return self.closed(inner, inputs)
@@ -220,7 +238,7 @@ class Emitter(Arithmetic):
                         math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
                     )
                 for inner in _inner(eqn):
-                    if eqn.primitive.name in _CALLS:
+                    if eqn.primitive.name in CALLS:
                         self._calls[id(inner)] = self._calls.get(id(inner), 0) + 1
                     total += self.size(inner)
             self._sizes[id(jaxpr)] = total
@@ -248,7 +266,3 @@ def _linear_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 _RULES["custom_linear_solve"] = _linear_solve
 _RULES["optimization_barrier"] = lambda em, eqn, xs: xs
-_CALLS = {
-    *("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
-    *("remat", "remat2", "checkpoint", "composite"),
-}

@@ -7,7 +7,7 @@ goes on while some lane does, and a lane that has finished keeps what it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -162,19 +162,52 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     )
 
 
+class Stacked(NamedTuple):
+    """Arrays with one row for each pass of a loop, and their types."""
+
+    values: Sequence[Value]
+    avals: Sequence[Any]
+
+
+Body: TypeAlias = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
+"""What a pass makes of the carried values and of its rows: the new carried values, and its rows of the results."""
+
+
 def _scan(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    body, length, reverse = eqn.params["jaxpr"], eqn.params["length"], eqn.params["reverse"]
+    closed, n, m = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+
+    def body(values: Sequence[Value], here: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        out = em.closed(closed, [*xs[:n], *values, *here])
+        return out[:m], out[m:]
+
+    rows = Stacked(xs[n + m :], [var.aval for var in eqn.invars[n + m :]])
+    carried, found = passes(em, eqn, body, xs[n : n + m], rows, [var.aval for var in eqn.outvars[m:]])
+    return [*carried, *found]
+
+
+def passes(
+    em: Emitter,
+    eqn: Any,
+    body: Body,
+    first: Sequence[Value],
+    rows: Stacked,
+    results: Sequence[Any],
+    more: Sequence[Any] = (),
+) -> tuple[list[Value], list[Value]]:
+    """The carried values after a loop of known length, and its results, of the types given.
+
+    The equation says what is carried and how often; a body may carry other values after those, of the types ``more``.
+    """
+    jaxpr, length = eqn.params["jaxpr"].jaxpr, eqn.params["length"]
+    large = any(aval.size > STRAIGHT for aval in (*rows.avals, *results))
+    if length <= 1 or (em.size(jaxpr) * length <= UNROLLED and not large):
+        return _unrolled(em, eqn, body, first, rows, results)
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
-    consts, first, rows = xs[:n], xs[n : n + m], xs[n + m :]
-    large = any(var.aval.size > STRAIGHT for var in (*eqn.invars[n + m :], *eqn.outvars[m:]))
-    if length <= 1 or (em.size(body.jaxpr) * length <= UNROLLED and not large):
-        return _unrolled(em, eqn, consts, first, rows)
-    jaxpr = body.jaxpr
-    counters = _counters(jaxpr, n, first)
-    tables = [em.memory(x, kind_of(var.aval)) for x, var in zip(rows, eqn.invars[n + m :], strict=True)]
-    found = [em.place(var.aval) for var in eqn.outvars[m:]]
-    fixed = [same or i in counters for i, same in enumerate(_changing(jaxpr, n, m))]
-    carried = Carried(em, [var.aval for var in jaxpr.outvars[:m]], first, fixed)
+    counters = _counters(jaxpr, n, first[:m])
+    tables = [em.memory(x, kind_of(aval)) for x, aval in zip(*rows, strict=True)]
+    found = [em.place(aval) for aval in results]
+    fixed = [same or i in counters for i, same in enumerate(_changing(jaxpr, n, m))] + [False] * len(more)
+    carried = Carried(em, [*(var.aval for var in jaxpr.outvars[:m]), *more], first, fixed)
     function = em.function
     i, following = function.name(), function.name()
     phi = -1
@@ -184,41 +217,40 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         phi = em.reserve()
         return em.emit(f"icmp slt i64 {i}, {length}")
 
-    def advance(values: list[Value]) -> list[Value]:
-        k = em.integer("sub", "i64", length - 1, i) if reverse else i
-        here = [part(em, t, k, var.aval.shape) for t, var in zip(tables, jaxpr.invars[n + m :], strict=True)]
+    def advance(values: list[Value]) -> Sequence[Value]:
+        k = em.integer("sub", "i64", length - 1, i) if eqn.params["reverse"] else i
+        here = [part(em, table, k, aval.shape[1:]) for table, aval in zip(tables, rows.avals, strict=True)]
         now = list(values)
         for c, step in counters.items():
             now[c] = _counted(em, first[c], i, step, kind_of(jaxpr.outvars[c].aval))
-        out = em.closed(body, [*consts, *now, *here])
-        for place, var, value in zip(found, jaxpr.outvars[m:], out[m:], strict=True):
-            em.copy(part(em, place, k, var.aval.shape), value)
+        new, out = body(now, here)
+        for place, aval, value in zip(found, results, out, strict=True):
+            em.copy(part(em, place, k, aval.shape[1:]), value)
         em.line(f"{following} = add nuw nsw i64 {i}, 1")
-        return out[:m]
+        return new
 
     values = repeat(em, carried, going, advance, together=True)
     function.lines[phi] = f"{i} = phi i64 [0, %{carried.before}], [{following}, %{carried.last}]"
     for c, step in counters.items():
         values[c] = _counted(em, first[c], length, step, kind_of(jaxpr.outvars[c].aval))
-    return [*values, *found]
+    return values, list(found)
 
 
-def _unrolled(em: Emitter, eqn: Any, consts: list[Value], carry: list[Value], rows: list[Value]) -> list[Value]:
-    length, m = eqn.params["length"], eqn.params["num_carry"]
-    arrays = [em.entries(x) for x in rows]
+def _unrolled(
+    em: Emitter, eqn: Any, body: Body, carry: Sequence[Value], rows: Stacked, results: Sequence[Any]
+) -> tuple[list[Value], list[Value]]:
+    arrays = [em.entries(x) for x in rows.values]
     found: list[list[np.ndarray]] = []
-    for i in reversed(range(length)) if eqn.params["reverse"] else range(length):
-        here = [x[i] if x.ndim > 1 else pack([x[i]], ()) for x in arrays]
-        out = em.closed(eqn.params["jaxpr"], [*consts, *carry, *here])
-        carry = out[:m]
-        found.append([em.entries(x) for x in out[m:]])
+    order = range(eqn.params["length"])
+    for i in reversed(order) if eqn.params["reverse"] else order:
+        carry, out = body(carry, [x[i] if x.ndim > 1 else pack([x[i]], ()) for x in arrays])
+        found.append([em.entries(x) for x in out])
     if eqn.params["reverse"]:
         found.reverse()
-    avals = [var.aval for var in eqn.outvars[m:]]
-    return [
-        *carry,
-        *(pack([x for row in found for x in row[k].ravel().tolist()], aval.shape) for k, aval in enumerate(avals)),
+    stacked: list[Value] = [
+        pack([x for row in found for x in row[k].ravel().tolist()], aval.shape) for k, aval in enumerate(results)
     ]
+    return list(carry), stacked
 
 
 def part(em: Emitter, memory: Memory, k: Entry, shape: tuple[int, ...] | None = None) -> Memory:

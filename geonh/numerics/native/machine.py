@@ -14,6 +14,7 @@ import platform
 import sys
 import threading
 import weakref
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ except ImportError:  # the caller takes another path
     llvm = None
 
 OPTIMISED = 5000
-"""Programs of more instructions get a light pipeline instead of LLVM's first level."""
+"""Programs of more instructions always get a light pipeline instead of LLVM's first level."""
+WORTH = 3e-5
+"""Seconds for each instruction that a program runs before it is compiled well, which takes about as long."""
 CALLS = 10**6
 """Product of instructions and calls from which registers are allocated without much thought."""
 KEPT = 64
@@ -88,7 +91,9 @@ def _library() -> Any:
 
 
 class Code:
-    """Machine code of a program.
+    """Machine code of a program, made quickly; once it has been in use for long enough, also well.
+
+    Both have the same bits (sums are fused before LLVM sees them), so one may take the place of the other at any call.
 
     Parameters
     ----------
@@ -102,28 +107,59 @@ class Code:
         for name in functions:
             address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
             llvm.add_symbol(PREFIX + name, address)
-        name, features = cpu()
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=name, features=features, opt=_effort(text)
-        )
-        key = cache_key(text)
-        found = cache.read(key)
-        if found is None:
-            module = llvm.parse_assembly(text)
-            module.verify()  # an error here is a defect of this package; later it would end the process
-            _optimise(module, machine, text.count("\n"))
-            engine = llvm.create_mcjit_compiler(module, machine)
-            engine.set_object_cache(notify_func=lambda _, code: cache.write(key, code))
-        else:
-            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-            engine.add_object_file(llvm.ObjectFileRef.from_data(found))
-        engine.finalize_object()
-        self._engine = engine
+        self._engines: list[Any] = []  # some thread may be running in any of them
+        self._lock = threading.Lock()
+        self._used, self._worth = 0.0, WORTH * text.count("\n")
+        found = cache.read(cache_key(text, quick=False))
+        self._text = None if found else zlib.compress(text.encode(), 1)
+        self._add(_engine(text, quick=not found, found=found))
+
+    def _add(self, engine: Any) -> None:
+        self._engines.append(engine)
         finalizer = weakref.finalize(self, engine.close)
         finalizer.atexit = False  # the process gives it back anyway
 
+    @property
+    def version(self) -> int:
+        """Changes when there are better addresses."""
+        return len(self._engines)
+
     def address(self, name: str) -> int:
-        return self._engine.get_function_address(name)
+        return self._engines[-1].get_function_address(name)
+
+    def used(self, seconds: float) -> None:
+        """Count the time that it ran; compile it well when it ran for as long as that takes."""
+        self._used += seconds
+        if self._text is None or self._used < self._worth or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._text is not None:
+                text = zlib.decompress(self._text).decode()
+                self._add(interruptible(lambda: _engine(text, quick=False)))
+                self._text = None
+        finally:
+            self._lock.release()
+
+
+def _engine(text: str, *, quick: bool, found: bytes | None = None) -> Any:
+    """An execution engine with the code of a text, compiled now or before."""
+    name, features = cpu()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=features, opt=_effort(text, quick)
+    )
+    key = cache_key(text, quick)
+    found = cache.read(key) if found is None else found
+    if found is None:
+        module = llvm.parse_assembly(text)
+        module.verify()  # an error here is a defect of this package; later it would end the process
+        _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.set_object_cache(notify_func=lambda _, code: cache.write(key, code))
+    else:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(found))
+    engine.finalize_object()
+    return engine
 
 
 @functools.cache
@@ -132,10 +168,11 @@ def _recipe() -> str:
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
-def cache_key(text: str) -> str:
+def cache_key(text: str, quick: bool) -> str:
     """What a program's code depends on, as a digest."""
     parts = (
         text,
+        str(quick),
         *cpu(),
         llvm.get_default_triple(),
         llvmlite.__version__,
@@ -146,15 +183,15 @@ def cache_key(text: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _effort(text: str) -> int:
+def _effort(text: str, quick: bool) -> int:
     """Level of code generation: to keep many values in registers over many calls takes LLVM minutes."""
-    return 1 if text.count(f"call double @{PREFIX}") * text.count("\n") < CALLS else 0
+    return 0 if quick or text.count(f"call double @{PREFIX}") * text.count("\n") >= CALLS else 1
 
 
-def _optimise(module: Any, machine: Any, size: int) -> None:
+def _optimise(module: Any, machine: Any, lightly: bool) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
-    if size <= OPTIMISED:
+    if not lightly:
         builder.getModulePassManager().run(module, builder)
         return
     passes = llvm.create_new_module_pass_manager()
@@ -193,8 +230,3 @@ def forget() -> None:
     """Let go of programs that nobody holds."""
     with _lock:
         _recent.clear()
-
-
-def entry(code: Code, name: str, *types: Any) -> Any:
-    """A function of the code that returns a 64-bit integer; calls let other threads of Python run."""
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(code.address(name))

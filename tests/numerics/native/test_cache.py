@@ -101,6 +101,7 @@ def test_folder_that_cannot_be(monkeypatch, tmp_path):
 
 def test_size_is_bounded(place, monkeypatch):
     monkeypatch.setattr(cache, "LARGEST", 2500)
+    monkeypatch.setattr(cache, "SELDOM", 1)
     for i in range(6):
         cache.write(str(i), bytes(1000))
     assert {path.stem for path in place.iterdir()} <= {"4", "5"}

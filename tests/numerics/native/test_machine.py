@@ -55,18 +55,35 @@ def test_same_bits_at_every_level_of_optimisation(name, method, afresh, monkeypa
     found = []
     for level in range(4):
 
-        def optimise(module, target, size, level=level):
+        def optimise(module, target, lightly, level=level):
             options = llvm.create_pipeline_tuning_options(speed_level=level)
             builder = llvm.create_pass_builder(target, options)
             builder.getModulePassManager().run(module, builder)
 
         monkeypatch.setattr(machine, "_optimise", optimise)
-        monkeypatch.setattr(machine, "_effort", lambda text, level=level: level)
+        monkeypatch.setattr(machine, "_effort", lambda text, quick, level=level: level)
         afresh()
         made = run(name, method)
         found.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
+    monkeypatch.undo()
+    monkeypatch.setenv("GEONH_CACHE", "off")
+    monkeypatch.setattr(machine, "WORTH", 0.0)  # quick code for the first piece only
+    afresh()
+    made = run(name, method)
+    found.append(np.concatenate([made.g_vector, made.p_plus, made.p_minus], axis=1))
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+def test_code_in_long_use_is_compiled_well(afresh, monkeypatch):
+    afresh()
+    loop = native.Loop(lambda c, x: (c * x, jnp.int32(0)), lambda c, x: x[None], np.float64(0.5), np.float64(1.0))
+    code, buffer = loop._program.code, np.empty((3, 1))
+    quick = loop.run(0.999, 1.0, 3, 1000, buffer)
+    assert code.version == 1
+    monkeypatch.setattr(code, "_worth", 0.0)
+    assert loop.run(0.999, 1.0, 3, 1000, buffer) == loop.run(0.999, 1.0, 3, 1000, buffer) == quick
+    assert code.version == 2
 
 
 @pytest.mark.parametrize("method", ["gni", pytest.param("projected", marks=pytest.mark.slow)])

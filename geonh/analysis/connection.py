@@ -1,0 +1,313 @@
+r"""The nonholonomic connection of a system with symmetry, and the geometric phase of a gait.
+
+The configurations are a group G times shapes r, of which alone metric and forms depend. With ξ = g⁻¹ġ, forms
+μ = [μ_g, μ_r], M in the blocks of (ξ, ṙ), and rows s(r) that span ker μ_g, as many as d = n_g − m,
+
+    g⁻¹ġ = −A(r)ṙ + sᵀ(sM_gg sᵀ)⁻¹p,   A(r) = [μ_g; sM_gg]⁻¹[μ_r; sM_gr],
+    p = sP,  P = M_gg ξ + M_gr ṙ,      ṗ_a = ⟨P, [ξ, s_a] + ∂_r s_a·ṙ⟩                        (mathematics.md §15)
+
+d = 0 is Chaplygin's case: the shape alone moves the body. Without constraints (s = 1) A is the mechanical connection
+and p the momentum. In between p is carried along. A does not depend on how the rows of s are chosen, p does.
+
+The curvature B_ij = ∂_iA_j − ∂_jA_i − [A_i, A_j] is the displacement of a small loop, log g = −area·B + O(ε³). A gait
+moves the body by a product of exponentials, of order 4 in the step: with α = −Aṙ + … at the two Gauss points of a step,
+log of a factor is ½h(α₁ + α₂) + (√3/12)h²[α₁, α₂].
+
+Sources: Bloch, Krishnaprasad, Marsden, Murray, *Arch. Rational Mech. Anal.* 136 (1996) 21; Magnus series: Iserles,
+Nørsett (1999).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
+from geonh.geometry.distribution import DEPENDENT
+from geonh.geometry.field import evaluated
+from geonh.groups.base import Point
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+from geonh.numerics.linear import saddle, solve
+from geonh.numerics.precision import Precise, as_count, as_float64, float64
+
+GAUSS = (0.5 - 3**0.5 / 6, 0.5 + 3**0.5 / 6)
+
+
+class Displacement(NamedTuple):
+    """What a gait makes of a body that begins at the identity.
+
+    Attributes
+    ----------
+    g : point
+        Where it is, at the end; its shape coordinates are how much the shape changed.
+    momentum : ndarray, shape=[d]
+        p at the end.
+    """
+
+    g: Point
+    momentum: np.ndarray
+
+
+class Connection(Precise):
+    """The connection of a system over its shapes; made by ``nonholonomic_connection``.
+
+    Attributes
+    ----------
+    system : System
+    shape : tuple of str
+        Names of the shape coordinates r.
+    sections : callable or None
+        s(r, parameters), shape=[d, n_g].
+    """
+
+    system: System
+    sections: Callable | None
+    shape: tuple[str, ...] = eqx.field(static=True)
+    places: tuple[int, ...] = eqx.field(static=True)
+    """Indices in ξ of ṙ."""
+
+    def form(self, r: Any) -> np.ndarray:
+        """A(r), shape=[n_g, k]: g⁻¹ġ = −A(r)ṙ where no momentum is carried."""
+        return self._evaluated(_form, r)
+
+    def curvature(self, r: Any) -> np.ndarray:
+        """B(r), shape=[k, k, n_g]: a small loop of area a from r_i to r_j moves the body by −a·B[i, j]."""
+        return self._evaluated(_curvature, r)
+
+    def displacement(
+        self, gait: Callable, span: float, *, n_steps: int = 200, momentum: Any = None, t0: float = 0.0
+    ) -> Displacement:
+        """What a gait r(t) makes of the body.
+
+        Parameters
+        ----------
+        gait : callable
+            r(t) → shape=[k], in ``jax.numpy``.
+        span : float
+            How long it lasts, s.
+        n_steps : int
+            Steps; the error is of order 4 in their length.
+        momentum : array_like, shape=[d], optional
+            p at the beginning; zero when left out. It needs ``sections``.
+        t0 : float
+            When it begins.
+
+        Returns
+        -------
+        Displacement
+
+        Raises
+        ------
+        ValueError
+            If p has to be carried and there are no sections, or something is not finite: the shape passes where the
+            forms do not determine the motion.
+        """
+        d = self.group_dimension - self.system.annihilator(self._base_point(np.zeros(len(self.shape)))).shape[0]
+        if d and self.sections is None and self.system.is_constrained:
+            raise ValueError(
+                f"{self.system.name} carries {d} momentum component(s) along: nonholonomic_connection(..., sections=s) "
+                "with rows s(r) that span the velocities which the constraints allow at a fixed shape"
+            )
+        start = np.zeros(d) if momentum is None else as_float64(momentum, "momentum", (d,))
+        count = np.int64(as_count(n_steps, "n_steps"))
+        node = (as_float64(t0, "t0", ()), as_float64(span, "span", ()), count, start)
+        g, p = mapped(_gait, (self, gait), jax.tree.map(lambda a: np.asarray(a)[None], node))
+        g, p = jax.tree.map(lambda a: a[0], (g, p))
+        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves((g, p))):
+            raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
+        return Displacement(g, p)
+
+    @property
+    def group_dimension(self) -> int:
+        """n_g."""
+        return self.system.group.dim - len(self.shape)
+
+    def _evaluated(self, function: Callable, r: Any) -> np.ndarray:
+        r = as_float64(r, "r", (len(self.shape),))
+        found, rows = (np.asarray(a[0]) for a in mapped(_with_rows, (self, function), r[None]))
+        least = np.linalg.svd(rows, compute_uv=False)[-1] if rows.size else 1.0
+        if not np.all(np.isfinite(found)) or not least > DEPENDENT:
+            raise ValueError(f"at the shape r = {r} the constraints of {self.system.name} do not determine its motion")
+        return found
+
+    # --- in the trace --------------------------------------------------------------------------------------
+    def _base_point(self, r: Any) -> Any:
+        action = self.system.action
+        if isinstance(action, PointBase):
+            return ()
+        assert isinstance(action, ShapeBase)
+        return jnp.stack([r[self.shape.index(name)] for name in action.names])
+
+    def _blocks(self, r: Array) -> tuple[Array, Array, Array, Array]:
+        """M_gg, M_gr, μ_g, μ_r at a shape."""
+        own, rest = self._own, np.array(self.places)
+        x = self._base_point(r)
+        M, mu = self.system.mass_matrix(x), self.system.annihilator(x)
+        return M[own][:, own], M[own][:, rest], mu[:, own], mu[:, rest]
+
+    @property
+    def _own(self) -> np.ndarray:
+        return np.array([i for i in range(self.system.group.dim) if i not in self.places])
+
+    def _sections(self, r: Array) -> Array:
+        """s(r), shape=[d, n_g]; all of the algebra without constraints."""
+        n = self.group_dimension
+        if not self.system.is_constrained:
+            return jnp.eye(n)
+        if self.sections is None:
+            return jnp.zeros((0, n))
+        return evaluated("sections", self.sections, r, self.system.parameters).reshape(-1, n)
+
+    def _bracket(self, a: Array, b: Array) -> Array:
+        own = self._own
+        c = self.system.group.structure_constants[np.ix_(own, own, own)]
+        return jnp.einsum("kij,i,j->k", c, a, b)
+
+
+def nonholonomic_connection(
+    system: System, shape: Sequence[str] | None = None, *, sections: Callable | None = None
+) -> Connection:
+    """The connection of a system whose metric and forms depend on shapes alone.
+
+    Parameters
+    ----------
+    system : System
+        On a product of a group and additive factors, with base "shape", names of shape coordinates, or "point".
+    shape : sequence of str, optional
+        Names of the shape coordinates; all of the additive factors when left out.
+    sections : callable, optional
+        s(r, parameters) → shape=[d, n_g], smooth rows that span the velocities which the constraints allow at a fixed
+        shape, where there are any (d = n_g − m > 0): a wheeled body's own way to go.
+
+    Returns
+    -------
+    Connection
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the base is more than shapes, or names are none.
+    """
+    additive = _additive_coordinates(system.group)
+    names = tuple(additive) if shape is None else tuple(shape)
+    unknown = [name for name in names if name not in additive]
+    if unknown or not names or len(names) >= system.group.dim:
+        raise ValueError(
+            f"shape must name some of the coordinates {list(additive)} of additive factors, but not all of the group; "
+            f"got {list(names)}"
+        )
+    if not isinstance(system.action, PointBase | ShapeBase):
+        raise ValueError(
+            f"the base of {system.name} must be shapes (base='shape', names, 'point'), so that the group is a symmetry"
+        )
+    beyond = [n for n in getattr(system.action, "names", ()) if n not in names]
+    if beyond:
+        raise ValueError(f"{system.name} depends on {beyond}, which are not among the shape {list(names)}")
+    if system.is_affine:
+        raise ValueError(f"{system.name} has affine constraints: it moves without its shape; no connection tells how")
+    if sections is not None and not callable(sections):
+        raise TypeError(f"sections must be a function of (r, parameters), got {sections!r}")
+    places = tuple(additive[name][1] for name in names)
+    made = Connection(system, sections, names, places)
+    _check_sections(made)
+    return made
+
+
+def _check_sections(connection: Connection) -> None:
+    """Raise ValueError where sections do not span the kernel of μ_g, at a shape of no meaning."""
+    if connection.sections is None:
+        return
+    with float64():
+        r = jnp.asarray(0.3 + 0.1 * np.arange(len(connection.shape)))
+        s, mu = connection._sections(r), connection._blocks(r)[2]
+    d = connection.group_dimension - len(mu)
+    gap = float(np.abs(mu @ s.T).max(initial=0.0))
+    if s.shape != (d, connection.group_dimension) or gap > 1e-9 * (1 + float(np.abs(s).max(initial=0.0))):
+        raise ValueError(
+            f"sections must give {d} row(s) of length {connection.group_dimension} on which the constraints vanish; "
+            f"got shape {list(s.shape)}, off by {gap:.2g}"
+        )
+
+
+def _with_rows(tree: tuple, r: Array) -> tuple[Array, Array]:
+    """A quantity at a shape, and μ_g of forms that have the length 1 with μ_r."""
+    connection, function = tree
+    _, _, mu_g, mu_r = connection._blocks(r)
+    length = jnp.sqrt(jnp.sum(mu_g**2, axis=1) + jnp.sum(mu_r**2, axis=1))
+    return function(connection, r), mu_g / length[:, None]
+
+
+def _form(connection: Connection, r: Array) -> Array:
+    """A(r): the motion of least kinetic energy, or the only one, that the constraints allow, for each ṙ_j."""
+    gg, gr, mu_g, mu_r = connection._blocks(r)
+    if len(mu_g) == connection.group_dimension:
+        return solve(mu_g.T @ mu_g, mu_g.T @ mu_r)  # without pivoting: positive definite
+    return jnp.stack([saddle(gg, mu_g, column, right)[0] for column, right in zip(gr.T, mu_r.T, strict=True)], axis=1)
+
+
+def _curvature(connection: Connection, r: Array) -> Array:
+    A, slope = _form(connection, r), jax.jacfwd(lambda r: _form(connection, r))(r)
+    k = len(connection.shape)
+    rows = [
+        [slope[:, j, i] - slope[:, i, j] - connection._bracket(A[:, i], A[:, j]) for j in range(k)] for i in range(k)
+    ]
+    return jnp.stack([jnp.stack(row) for row in rows])
+
+
+def _gait(tree: tuple, node: tuple) -> tuple[Point, Array]:
+    """The body after a gait and its momentum p."""
+    connection, path = tree
+    t0, span, n_steps, start = node
+    system, h = connection.system, span / n_steps
+    group, own, rest = system.group, connection._own, np.array(connection.places)
+
+    def at(t: Array) -> tuple[Array, Array]:
+        r, rate = jax.jvp(lambda t: evaluated("gait", path, t), (t,), (jnp.ones_like(t),))
+        return jnp.reshape(r, (-1,)), jnp.reshape(rate, (-1,))
+
+    def velocity(t: Array, p: Array) -> tuple[Array, Array]:
+        """ξ and ṗ."""
+        r, rate = at(t)
+        s, slope = jax.jvp(connection._sections, (r,), (rate,))
+        gg, gr, _, _ = connection._blocks(r)
+        xi = -_form(connection, r) @ rate
+        if not len(p):
+            return xi, p
+        xi = xi + s.T @ solve(s @ gg @ s.T, p)
+        P = gg @ xi + gr @ rate
+        turned = jnp.stack([connection._bracket(xi, row) for row in s])
+        return xi, (turned + slope) @ P
+
+    def leg(t: Array, p: Array, h: Array) -> Array:
+        """p after h by the classical Runge–Kutta method."""
+        k1 = velocity(t, p)[1]
+        k2 = velocity(t + h / 2, p + h / 2 * k1)[1]
+        k3 = velocity(t + h / 2, p + h / 2 * k2)[1]
+        k4 = velocity(t + h, p + h * k3)[1]
+        return p + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+    def step(k: Array, carry: tuple) -> tuple:
+        g, p = carry
+        t = t0 + k * h
+        c1, c2 = GAUSS
+        if len(start):
+            first = leg(t, p, c1 * h)
+            second = leg(t + c1 * h, first, (c2 - c1) * h)
+            p = leg(t + c2 * h, second, (1 - c2) * h)
+        else:
+            first = second = p
+        a, b = velocity(t + c1 * h, first)[0], velocity(t + c2 * h, second)[0]
+        total = h / 2 * (a + b) + 3**0.5 / 12 * h**2 * connection._bracket(a, b)
+        return group.compose(g, group.exp(jnp.zeros(group.dim).at[own].set(total))), p
+
+    identity = jax.tree.map(jnp.asarray, group.identity())
+    g, p = lax.fori_loop(0, n_steps, step, (identity, start))
+    change = jnp.zeros(group.dim).at[rest].set(at(t0 + span)[0] - at(t0)[0])
+    return group.compose(g, group.exp(change)), p

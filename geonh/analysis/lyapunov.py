@@ -1,0 +1,199 @@
+r"""Lyapunov exponents: how fast neighbouring motions part, in all directions, by Benettin's method.
+
+Perturbations (η, δ) of g·exp(η) and ξ + δ within the constraints are carried along by the derivative of the method's
+own step, which is exact, and made orthonormal every few steps; the logarithms of what that takes away, summed and
+divided by the time, tend to the exponents. Of a method that keeps the motion on the constraints there are 2n − m.
+
+Source: Benettin, Galgani, Giorgilli, Strelcyn, *Meccanica* 15 (1980) 9; Shimada, Nagashima, *Prog. Theor. Phys.* 61
+(1979) 1605.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.analysis.subspaces import kernel
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.node import Clock, Result
+from geonh.integrators.runge_kutta import RKMK
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped, stepping
+from geonh.numerics.linear import gram_schmidt
+from geonh.numerics.precision import as_count, as_float64
+
+
+@dataclass(frozen=True)
+class LyapunovSpectrum:
+    """Lyapunov exponents of a motion.
+
+    Attributes
+    ----------
+    exponents : ndarray, shape=[q]
+        1/s, the largest first.
+    t : ndarray, shape=[N]
+        Times, s.
+    running : ndarray, shape=[N, q]
+        What the exponents were found to be at these times: how far they have settled.
+    """
+
+    exponents: np.ndarray
+    t: np.ndarray
+    running: np.ndarray
+
+    def __str__(self) -> str:
+        return f"Lyapunov exponents after {self.t[-1]:.6g} s: {', '.join(f'{e:.6g}' for e in self.exponents)} 1/s"
+
+    __repr__ = __str__
+
+
+class _State(NamedTuple):
+    k: Any
+    g: Point
+    xi: Any
+    frame: Any
+    sums: Any
+
+
+def lyapunov_exponents(
+    system: System,
+    g: Any,
+    xi: Any,
+    *,
+    dt: float,
+    n_steps: int,
+    count: int | None = None,
+    every: int = 10,
+    n_saved: int = 100,
+    method: Integrator | None = None,
+    controls: Any = None,
+) -> LyapunovSpectrum:
+    """Lyapunov exponents along a motion.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point of the group, or None for the identity
+    xi : array_like, shape=[n]
+        The start, on the constraints.
+    dt : float
+        Time step, s.
+    n_steps : int
+        Number of steps.
+    count : int, optional
+        How many of the largest exponents; all 2n − m when left out.
+    every : int
+        Steps from one orthonormalisation to the next.
+    n_saved : int
+        How many values of ``running``, at most.
+    method : Integrator, optional
+        One whose node is a velocity; ``RKMK(4)`` when left out.
+    controls : callable, optional
+        u(t).
+
+    Returns
+    -------
+    LyapunovSpectrum
+
+    Raises
+    ------
+    ValueError, TypeError
+        For input that does not fit.
+    RuntimeError
+        If a step fails.
+    """
+    method = RKMK(4) if method is None else method
+    refuse(method, system)
+    if method.guarantees.node != "velocity":
+        raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
+    if controls is not None and not callable(controls):
+        raise TypeError("controls must be a function of t")
+    n, n_steps = system.group.dim, as_count(n_steps, "n_steps")
+    every = min(as_count(every, "every"), n_steps)
+    xi = as_float64(xi, "xi", (n,))
+    point = system.point(g)
+    node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
+    residual, rows = (a[0] for a in mapped(_constraint_slope, system, node))
+    if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
+        raise ValueError(f"xi is off the constraints of {system.name} by {residual}; system.project(g, xi) is on them")
+    frame = kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
+    count = len(frame) if count is None else as_count(count, "count")
+    if count > len(frame):
+        raise ValueError(f"count must be at most 2n − m = {len(frame)}, got {count}")
+    rounds = n_steps // every
+    state = _State(np.zeros(()), point, xi, frame[:count], np.zeros(count))
+    tree = (system, method, controls, as_float64(dt, "dt", ()), np.int64(every))
+    loop = stepping(_round, _row, tree, state)
+    stride = max(rounds // as_count(n_saved, "n_saved"), 1)
+    buffer = np.empty((rounds // stride, loop.width))
+    for reached, status, _ in loop.pieces(state, len(buffer), stride, buffer):
+        if status:
+            raise RuntimeError(
+                f"a step of {system.name} failed at t = {float(reached.k) * dt:.6g}: {Result(status).message}"
+            )
+    t = buffer[:, 0] * dt
+    running = buffer[:, 1:] / t[:, None]
+    order = np.argsort(-running[-1], kind="stable")
+    return LyapunovSpectrum(running[-1][order], t, running[:, order])
+
+
+def _constraint_slope(system: System, node: tuple) -> tuple[Array, Array]:
+    """μξ − b and its derivative by (η, δ), shape=[m, 2n]."""
+    g, xi = node
+    n = system.group.dim
+
+    def residual(z: Array) -> Array:
+        at = system.group.compose(g, system.group.exp(z[:n]))
+        return system.constraint_residual(system.action.at(at), xi + z[n:])
+
+    if not system.is_constrained:
+        return jnp.zeros(0), jnp.zeros((0, 2 * n))
+    return residual(jnp.zeros(2 * n)), jax.jacfwd(residual)(jnp.zeros(2 * n))
+
+
+def _round(tree: tuple, state: _State) -> tuple[_State, Array]:
+    """Some steps with the perturbations, and their orthonormalisation."""
+    system, method, controls, dt, every = tree
+    group, n = system.group, system.group.dim
+
+    def step(k: Array, carry: tuple) -> tuple:
+        g, xi, frame, status = carry
+        clock = Clock((state.k + k) * dt, dt, controls)
+
+        def after(z: Array) -> tuple[Point, Array, Array]:
+            new = method.next_node(
+                system, clock, method.first_node(system, clock, group.compose(g, group.exp(z[:n])), xi + z[n:])
+            )
+            return new.g, system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2), new.status
+
+        (new_g, new_xi, new_status), carried = jax.linearize(after, jnp.zeros(2 * n))
+
+        def pushed(row: Array) -> Array:
+            rate, delta, _ = carried(row)
+
+            def apart(s: Array) -> Array:
+                moved = jax.tree.map(lambda a, b: a + s * b, new_g, rate)
+                return group.log(group.compose(group.inverse(new_g), moved))
+
+            zero = jnp.zeros(())
+            return jnp.concatenate([jax.jvp(apart, (zero,), (zero + 1.0,))[1], delta])
+
+        frame = lax.map(pushed, frame)
+        return new_g, new_xi, frame, jnp.where(status == 0, new_status, status)
+
+    first = (state.g, state.xi, state.frame, jnp.zeros((), jnp.int32))
+    g, xi, pushed, status = lax.fori_loop(0, every, step, first)
+    frame = gram_schmidt(pushed, jnp.eye(2 * n))
+    sums = state.sums + jnp.log(jnp.sum(frame * pushed, axis=1))
+    return _State(state.k + every, group.project(g), xi, frame, sums), status
+
+
+def _row(tree: tuple, state: _State) -> Array:
+    return jnp.concatenate([state.k[None], state.sums])

@@ -1,0 +1,212 @@
+r"""Invariant measures: the divergence of the constrained equations, and densities that make up for it.
+
+The volume on the constraints is the kinetic one, of the metric on the group, √det M times left Haar, and of velocities
+in D(x). In the frame E(x) of D, orthonormal for M, ξ = Y(x) + Eᵀv, and the divergence of ġ = gξ, v̇ = … is
+
+    div X = −tr ad_ξ + Σ ∂ξᵢ/∂ηᵢ + ½ρ_ξ(log det M) + Σ ∂v̇ₐ/∂vₐ,
+
+which does not depend on the frame. Without constraints it vanishes (Liouville). It says how volumes of the phase space
+grow, by exp ∫div; GNI, RATTLE and SHAKE alternate as fast as they shrink. N times the volume is kept if
+X(log N) + div X = 0; a density on the base, N(x), is looked for among exp Σ cⱼφⱼ(x), by least squares at random states:
+where it exists the equations hold to rounding.
+
+Sources: Kozlov, *Invariant measures of the Euler–Poincaré equations* (1988); Fedorov, García-Naranjo, Marrero (2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.analysis.equations import REACH
+from geonh.analysis.subspaces import kernel
+from geonh.geometry.field import Field
+from geonh.groups.base import Point
+from geonh.mechanics.equations import accelerations
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+from geonh.numerics.linear import gram_schmidt, solve_spd
+from geonh.numerics.precision import as_count, as_float64
+
+KEPT = 1e-9
+"""What is left of the divergence, relative to its parts, of a measure that is kept."""
+
+
+@dataclass(frozen=True)
+class InvariantMeasure:
+    """A density N(x) = exp Σ cⱼφⱼ(x), tested at random states.
+
+    Attributes
+    ----------
+    coefficients : dict of str to float
+        cⱼ of each candidate.
+    residual : float
+        Largest |X(log N) + div X|, 1/s.
+    divergence : float
+        Largest |div X| at the same states, 1/s: 0 if the volume itself is kept.
+    exists : bool
+        Whether the residual is zero to rounding, relative to the sizes of its parts.
+    """
+
+    coefficients: dict[str, float]
+    residual: float
+    divergence: float
+    exists: bool
+
+    def __str__(self) -> str:
+        density = " ".join(f"{c:+.10g} {name}" for name, c in self.coefficients.items())
+        said = f"log N = {density or '0'}" if self.exists else f"no invariant density found (best: {density or '0'})"
+        return f"{said}; residual {self.residual:.2g} of a divergence up to {self.divergence:.3g} 1/s"
+
+    __repr__ = __str__
+
+
+def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any = None) -> float:
+    """Divergence of the constrained equations at a state, 1/s, with respect to the kinetic volume.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    g : point of the group, or None for the identity
+    xi : array_like, shape=[n]
+        Velocity; it is projected onto the constraints.
+    t, controls : float, array_like
+        Time and value of the controls, for forces.
+    """
+    point, velocity = system.point(g), np.asarray(system.project(g, xi))
+    nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
+    u = None if controls is None else as_float64(controls, "controls")
+    return float(_divergences(system, nodes, as_float64(t, "t", ()), u)[0])
+
+
+def invariant_measure(
+    system: System,
+    candidates: Mapping[str, Callable] | None = None,
+    *,
+    g: Any = None,
+    n_states: int = 40,
+    seed: int = 0,
+) -> InvariantMeasure:
+    """Test whether a system keeps a measure, with a density found among candidates.
+
+    Parameters
+    ----------
+    system : System
+        The system, without forces that depend on time.
+    candidates : mapping of str to callable, optional
+        φⱼ(x) or φⱼ(x, parameters) → scalar, of the base point, in ``jax.numpy``. Without any, whether the volume itself
+        is kept.
+    g : point of the group, optional
+        About which the random states are; the identity when left out.
+    n_states : int
+        How many.
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    InvariantMeasure
+
+    Raises
+    ------
+    ValueError
+        For fewer states than candidates, or functions that are not finite.
+
+    Notes
+    -----
+    That no density is found says only that there is none among the candidates.
+    """
+    candidates = dict(candidates or {})
+    if as_count(n_states, "n_states") <= len(candidates):
+        raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
+    fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
+    n, rng = system.group.dim, np.random.default_rng(seed)
+    point = system.point(g)
+    near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
+    draws = rng.normal(size=(2, n_states, n))
+    states = mapped(_state, system, (near, 3 * REACH * draws[0], draws[1]))
+    found = _divergences(system, states, np.zeros(()), None)
+    rates = mapped(_rates, (system, fields), states) if fields else np.zeros((n_states, 0))
+    if not np.all(np.isfinite(found)) or not np.all(np.isfinite(rates)):
+        raise ValueError(f"the equations of {system.name} or the candidates are not finite near g")
+    c = np.linalg.lstsq(rates, -found, rcond=1e-10)[0]
+    left = np.abs(rates @ c + found).max()
+    size = 1.0 + np.abs(found).max() + (np.abs(rates) @ np.abs(c)).max()
+    values = dict(zip(candidates, map(float, c), strict=True))
+    return InvariantMeasure(values, float(left), float(np.abs(found).max()), bool(left < KEPT * size))
+
+
+def _state(system: System, node: tuple) -> tuple[Point, Array]:
+    g, eta, xi = node
+    g = system.group.compose(g, system.group.exp(eta))
+    return g, system.projected_velocity(system.action.at(g), xi)
+
+
+def _rates(tree: tuple, node: tuple) -> Array:
+    """X(φⱼ) = dφⱼ·ρ_x(ξ) of all candidates."""
+    system, fields = tree
+    g, xi = node
+    x = system.action.at(g)
+
+    def values(x: Any) -> Array:
+        return jnp.stack([jnp.reshape(field(x, system.parameters), ()) for field in fields])
+
+    return jax.jvp(values, (x,), (system.action.anchor(x, xi),))[1]
+
+
+def _divergences(system: System, states: tuple, t: Any, u: Any) -> np.ndarray:
+    """div X at many states, shape=[N]."""
+    rows = mapped(_rows, system, states)
+    n, count = system.group.dim, len(states[1])
+    bases = np.stack([kernel(mu, float(np.linalg.norm(mu)) or 1.0).T for mu in rows])
+    same = jax.tree.map(lambda a: np.broadcast_to(a, (count, *np.shape(a))), (t, u))
+    assert bases.shape[2] == n
+    return np.asarray(mapped(_divergence, system, (*states, bases, *same)))
+
+
+def _rows(system: System, node: tuple) -> Array:
+    return system.annihilator(system.action.at(node[0]))
+
+
+def _divergence(system: System, node: tuple) -> Array:
+    g, xi, basis, t, u = node
+    group, action = system.group, system.action
+
+    def frame(x: Any) -> Array:
+        """An M-orthonormal frame of D(x) that varies smoothly."""
+        M = system.mass_matrix(x)
+        if system.distribution is None:
+            return gram_schmidt(basis, M)
+        return gram_schmidt(basis @ system.distribution.P(M, x, system.parameters).T, M)
+
+    def drift(x: Any) -> Array:
+        return system.projected_velocity(x, jnp.zeros(group.dim))
+
+    def coordinates(g: Point, xi: Array) -> Array:
+        x = action.at(g)
+        return frame(x) @ system.mass_matrix(x) @ (xi - drift(x))
+
+    v0 = coordinates(g, xi)
+
+    def velocity(z: Array) -> Array:
+        x = action.at(group.compose(g, group.exp(z[: group.dim])))
+        return drift(x) + frame(x).T @ z[group.dim :]
+
+    def rate(v: Array) -> Array:
+        x = action.at(g)
+        xi = drift(x) + frame(x).T @ v
+        a = accelerations(system, t, g, xi, u)[0]
+        return jax.jvp(coordinates, (g, xi), (group.left_tangent(g, xi), a))[1]
+
+    z0 = jnp.concatenate([jnp.zeros(group.dim), v0])
+    x = action.at(g)
+    M, grows = jax.jvp(system.mass_matrix, (x,), (action.anchor(x, xi),))
+    along = jnp.trace(jax.jacfwd(velocity)(z0)[:, : group.dim]) + jnp.trace(solve_spd(M, grows)) / 2
+    return along + jnp.trace(jax.jacfwd(rate)(v0)) - jnp.trace(group.ad(xi))

@@ -1,0 +1,273 @@
+r"""Events: where a function of (t, g, ξ, λ) changes its sign along a motion, and how that is located.
+
+Between two nodes the motion is a curve on the group, s ∈ [0, 1]. A change of sign between its ends is closed in by the
+ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few values as the secant and never more than
+bisection and one. ``solve`` takes for the curve the partial steps of its own method (``watching.py``), and
+``poincare_section`` the interpolation between saved nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.geometry.field import evaluated, takes_parameters
+from geonh.groups.base import LieGroup, Point
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+from geonh.numerics.inspection import inspected
+from geonh.numerics.precision import float64, one_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TOLERANCE = 1e-13
+"""A place on a curve is known to this part of its length."""
+
+
+class Event(eqx.Module):
+    """Something that happens where a function of the motion changes its sign.
+
+    Parameters
+    ----------
+    function : callable
+        s(t, g, ξ, λ) or s(t, g, ξ, λ, parameters) → scalar, in ``jax.numpy``: of the time in seconds, the group
+        element, the velocity of shape=[n] and the multipliers of the constraint force, shape=[m]. A contact is lost
+        where its multiplier changes its sign: ``lambda t, g, xi, lam: lam[0]``.
+    direction : int
+        1 where s increases, −1 where it decreases, 0 both.
+    stop : bool
+        Whether the run ends there.
+    name : str
+        What ``traj.events`` and files call it.
+
+    Notes
+    -----
+    A change of sign is seen between one node and the next: of two within a step nothing is seen. A motion that begins
+    on s = 0 leaves it without an event.
+    """
+
+    function: Callable
+    direction: int = eqx.field(static=True, default=0)
+    stop: bool = eqx.field(static=True, default=False)
+    name: str = eqx.field(static=True, default="event")
+
+    def __check_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"an event's function takes (t, g, xi, lam), got {self.function!r}")
+        one_of(self.direction, "direction", (-1, 0, 1))
+        if not isinstance(self.stop, bool):
+            raise TypeError(f"stop must be True or False, got {self.stop!r}")
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"the name of an event must be text, got {self.name!r}")
+        takes_parameters(self.function, "t, g, xi, lam", f"event {self.name!r}")
+
+    def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
+        """s at one place of the motion, scalar."""
+        lam, what = multipliers(system, t, g, xi, u), f"event {self.name!r}"
+        more = (system.parameters,) if takes_parameters(self.function, "t, g, xi, lam", what) else ()
+        value = evaluated(what, self.function, t, g, xi, lam, *more)
+        if value.shape != ():
+            raise ValueError(f"{what} must give one number, got an array of shape {value.shape}")
+        return value
+
+
+def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
+    """Events as a user gives them, each traced once on the system.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is none, or has a name twice, or cannot be evaluated; u is a value of the controls.
+    """
+    found = (events,) if isinstance(events, Event) else tuple(events)
+    for event in found:
+        if not isinstance(event, Event):
+            raise TypeError(f"events must be Event(function, ...) or a list of them, got {event!r}")
+    names = [event.name for event in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"events must have different names, {twice} are more than one: Event(..., name=...)")
+    with float64():
+        g = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), system.group.identity())
+        xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
+        for event in found:
+            made = jax.make_jaxpr(lambda t, g, xi, event=event: event.value(system, t, g, xi, u))(0.0, g, xi)
+            inspected(f"event {event.name!r}", made)
+    return found
+
+
+def crossed(before: Any, after: Any, direction: Any) -> Any:
+    """Whether values change sign from one node to the next, elementwise: from off zero onto it or past it."""
+    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    return (up & (direction >= 0)) | (down & (direction <= 0))
+
+
+def root(function: Callable[[Array], tuple[Array, Any]], begin: Array, rounding: Array | float = 0.0) -> Any:
+    """What a function tells where it changes its sign in (0, 1], found by the ITP method.
+
+    Parameters
+    ----------
+    function : callable
+        s → (value, more), value a continuous scalar and ``more`` a pytree of arrays.
+    begin : array
+        The value at 0, which is not zero.
+    rounding : float
+        The error of s by rounding.
+
+    Returns
+    -------
+    pytree
+        ``more`` next to the change of sign; at s = 1 where there is none. Where the value is not finite nothing is
+        taken, and the change is looked for beyond.
+    """
+    sign, half = -jnp.sign(begin), TOLERANCE / 2 + rounding
+    bound = jnp.ceil(-jnp.log2(2 * half)) + 1.0
+
+    def narrow(carry: Any) -> Any:
+        (a, at_a), (b, at_b), j, known = carry
+        middle, width = (a + b) / 2, b - a
+        reach = jnp.maximum(half * 2.0 ** (bound - j) - width / 2, 0.0)
+        secant = (at_b * a - at_a * b) / (at_b - at_a)
+        gap = jnp.abs(middle - secant)
+        shift = jnp.maximum(0.2 * width**2, half)
+        inwards = jnp.where(shift <= gap, secant + jnp.sign(middle - secant) * shift, middle)
+        inwards = jnp.clip(inwards, middle - reach, middle + reach)
+        s = jnp.where(j == 0.0, 1.0, inwards)
+        value, more = function(s)
+        value = sign * value
+        past, known = value >= 0, jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(value), new, old), more, known)
+        left = (jnp.where(past & (value != 0), a, s), jnp.where(value < 0, value, at_a))
+        right = (jnp.where(past, s, b), jnp.where(past, value, at_b))
+        return left, right, j + 1.0, known
+
+    def unfinished(carry: Any) -> Array:
+        (a, _), (b, _), j, _ = carry
+        return (b - a > 2 * half) & (j < bound + 4.0)
+
+    zero = jnp.zeros(())
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function, zero)[1])
+    first: Any = (zero, sign * begin), (zero + 1.0, zero + 1.0), zero, nothing
+    return lax.while_loop(unfinished, narrow, first)[3]
+
+
+def between(group: LieGroup, node: tuple) -> tuple[Point, Array]:
+    """(g, ξ) at the fraction s of the way from (g, ξ) before to (g, ξ) after, that takes the time ``span``."""
+    before, after, span, s = node
+    zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
+    leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
+
+    def chart(s: Array) -> Array:
+        return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
+
+    q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
+    return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
+
+
+class Crossings(NamedTuple):
+    """All events of a run, in the order of time.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the events that were looked for.
+    which : ndarray of int, shape=[K]
+        The name of each, as its place in ``names``.
+    k : ndarray of int, shape=[K]
+        The step after which it came: between nodes k and k + 1.
+    t : ndarray, shape=[K]
+    g_vector, xi, multipliers : ndarray, shape=[K, …]
+    """
+
+    names: tuple[str, ...]
+    which: np.ndarray
+    k: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
+
+    @classmethod
+    def none(cls, names: Iterable[str], n_point: int, n: int, m: int) -> Crossings:
+        """No events, of these names."""
+        counts = np.zeros(0, np.int64)
+        return cls(
+            tuple(names), counts, counts, np.zeros(0), np.zeros((0, n_point)), np.zeros((0, n)), np.zeros((0, m))
+        )
+
+    def taken(self, which: np.ndarray) -> Crossings:
+        """Some of them."""
+        return Crossings(self.names, *(part[which] for part in self[1:]))
+
+    def joined(self, after: Crossings) -> Crossings:
+        """With those that came later, whose names are known."""
+        return Crossings(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
+
+    def going_on(self, k: int, names: Iterable[str]) -> Crossings:
+        """To go on from node k with events of these names: those of them that came after it are found again."""
+        names = tuple(names)
+        again = np.isin(self.which, [i for i, name in enumerate(self.names) if name in names]) & (self.k >= k)
+        return self.taken(~again)._replace(names=tuple(dict.fromkeys((*self.names, *names))))
+
+
+@dataclass(frozen=True)
+class Section:
+    """Crossings of a surface by a trajectory, located between the nodes.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[K]
+        Times of the crossings.
+    g : point, leading axis K
+        Group elements.
+    xi : ndarray, shape=[K, n]
+        Velocities.
+    multipliers : ndarray, shape=[K, m], or None
+        λ there, of an event of ``solve``.
+    point_names, velocity_names : tuple of str
+        Names of the coordinates of ``g`` as a vector, and of ξ.
+    """
+
+    t: np.ndarray
+    g: Any
+    xi: np.ndarray
+    g_vector: np.ndarray
+    point_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+    multipliers: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def values(self, name: str) -> np.ndarray:
+        """Coordinate or velocity of a name, shape=[K].
+
+        Raises
+        ------
+        KeyError
+            For a name that is none.
+        """
+        if name in self.point_names:
+            return self.g_vector[:, self.point_names.index(name)]
+        if name in self.velocity_names:
+            return self.xi[:, self.velocity_names.index(name)]
+        raise KeyError(f"{name!r} is none of {[*self.point_names, *self.velocity_names]}")
+
+    def plot(self, horizontal: str, vertical: str) -> Figure:
+        """The section in two of its coordinates."""
+        import matplotlib.pyplot as plt
+
+        from geonh.plotting.labels import symbol
+
+        figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
+        axes.plot(self.values(horizontal), self.values(vertical), ".", ms=3)
+        axes.set(xlabel=symbol(horizontal), ylabel=symbol(vertical), title=f"Poincaré section, {len(self)} crossings")
+        axes.grid(alpha=0.3)
+        return figure

@@ -1,0 +1,217 @@
+"""What is read from a model of SymPy: its equations in plain symbols for q, q̇ and t, for ``from_sympy``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+ZERO = 1e-25
+"""What is smaller at random points, in 50 digits, is zero."""
+
+
+class Symbols:
+    """Plain symbols for coordinates and velocities: ``q``, ``v`` and ``t`` for q(t), q̇(t) and the time."""
+
+    def __init__(self, coordinates: Sequence) -> None:
+        import sympy
+        from sympy.physics.vector import dynamicsymbols
+
+        self.coordinates, self.time = list(coordinates), dynamicsymbols._t
+        for q in self.coordinates:
+            if not isinstance(q, sympy.Expr) or q.args != (self.time,):
+                raise TypeError(f"coordinates must be dynamicsymbols such as q(t), got {q!r}")
+        if not self.coordinates or len(set(self.coordinates)) < len(self.coordinates):
+            raise ValueError(f"coordinates must be different ones, at least one, got {self.coordinates}")
+        self.t = sympy.Dummy("t", real=True)
+        self.q = [sympy.Dummy(q.func.__name__, real=True) for q in self.coordinates]
+        self.v = [sympy.Dummy(f"{q.func.__name__}_dot", real=True) for q in self.coordinates]
+
+    def plain(self, expression: Any) -> Any:
+        """An expression or matrix with q(t), q̇(t) and t replaced; it must not have q̈."""
+        from sympy import Derivative
+
+        rates = {q.diff(self.time): v for q, v in zip(self.coordinates, self.v, strict=True)}
+        made = expression.xreplace(rates).xreplace(dict(zip(self.coordinates, self.q, strict=True)))
+        if made.atoms(Derivative):
+            left = ", ".join(sorted(map(str, made.atoms(Derivative))))
+            raise ValueError(f"the model contains the derivatives {left}, which are no velocities of its coordinates")
+        return _without_time(made, self.time, self.t)
+
+
+class Equations(NamedTuple):
+    """ℓ(q, q̇), with M and V where it is ½q̇ᵀMq̇ − V (else None); forces; forms μ and b in μq̇ = b. In plain symbols."""
+
+    symbols: Symbols
+    lagrangian: Any
+    metric: Any
+    potential: Any
+    forces: Any
+    forms: Any
+    right: Any
+
+
+def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterable, forces: Any) -> Equations:
+    """The equations of a Lagrangian, generalised forces and velocity constraints."""
+    import sympy
+
+    symbols = Symbols(coordinates)
+    n = len(symbols.q)
+    if isinstance(forces, Mapping):
+        unknown = [str(key) for key in forces if key not in symbols.coordinates]
+        if unknown:
+            raise ValueError(f"forces: {', '.join(unknown)} are not among the coordinates {symbols.coordinates}")
+        forces = [forces.get(q, 0) for q in symbols.coordinates]
+    loads = sympy.zeros(n, 1) if forces is None else sympy.Matrix(list(forces))
+    if loads.shape != (n, 1):
+        raise ValueError(f"forces must be {n} expressions, one for each coordinate, got {len(loads)}")
+    rows = sympy.Matrix([sympy.sympify(c.lhs - c.rhs if isinstance(c, sympy.Equality) else c) for c in constraints])
+    return _made(symbols, symbols.plain(lagrangian), symbols.plain(loads), *_linear(symbols, symbols.plain(rows)))
+
+
+def from_lagrange(model: Any) -> Equations:
+    """The equations of a LagrangesMethod."""
+    if len(model._hol_coneqs):
+        raise ValueError(_configuration(model._hol_coneqs))
+    frame, rates = model.inertial, list(model.u)
+    forces = [sum(_partial(point, rate, frame).dot(load) for point, load in _loads(model)) for rate in rates]
+    return from_lagrangian(model._L[0], list(model.q), list(model.coneqs), forces)
+
+
+def from_kane(model: Any, potential: Any) -> Equations:
+    """The equations of a KanesMethod with q̇ in place of its speeds."""
+    import sympy
+    from sympy.physics.mechanics import KanesMethod
+
+    if len(model._f_h):
+        raise ValueError(_configuration(model._f_h))
+    if len(model._uaux):
+        raise ValueError(
+            f"the auxiliary speeds {list(model._uaux)} are no motion: leave them out; traj.multipliers gives forces"
+        )
+    if not model.bodies:
+        raise ValueError(
+            "the KanesMethod knows no bodies: pass bodies= and forcelist= to it, or call kanes_equations first"
+        )
+    symbols, q, u = Symbols(list(model.q)), list(model.q), list(model.u)
+    if len(u) != len(q):
+        raise ValueError(f"the model has {len(q)} coordinates and {len(u)} speeds: give a speed for each coordinate")
+    kinematic = [rate - value for rate, value in model.kindiffdict().items()]
+    free = KanesMethod(model._inertial, q_ind=q, u_ind=u, kd_eqs=kinematic)
+    free.kanes_equations(model.bodies, model.loads or None)
+
+    K, k = kinematics(model, symbols)
+    S, v = K.inv(), sympy.Matrix(symbols.v)
+    speeds = S * (v - k)
+    rates = {q.diff(symbols.time): value for q, value in model.kindiffdict().items()}
+
+    def in_velocities(expression: Any) -> Any:
+        return symbols.plain(expression.xreplace(rates)).xreplace(dict(zip(u, speeds, strict=True)))
+
+    mass, forcing = in_velocities(free.mass_matrix), in_velocities(free.forcing)
+    metric = S.T * mass * S
+    forces = S.T * (forcing - mass * (speeds.jacobian(symbols.q) * v))
+    forces += (metric * v).jacobian(symbols.q) * v - (v.T * metric * v).jacobian(symbols.q).T / 2
+    V = symbols.plain(sympy.sympify(potential or 0))
+    forces += sympy.Matrix([V]).jacobian(symbols.q).T
+    constraint = sympy.Matrix(model._k_nh * sympy.Matrix(u) + model._f_nh) if len(model._f_nh) else sympy.zeros(0, 1)
+    rows = _linear(symbols, in_velocities(constraint))
+    lagrangian = (v.T * metric * v)[0] / 2 - V
+    return Equations(symbols, lagrangian, metric, V, _nonzero(forces), *rows)
+
+
+def kinematics(model: Any, symbols: Symbols) -> tuple[Any, Any]:
+    """K and k of q̇ = K(q)u + k(q) of a KanesMethod."""
+    import sympy
+
+    rates, u = model.kindiffdict(), list(model.u)
+    right = sympy.Matrix([rates[q.diff(symbols.time)] for q in symbols.coordinates])
+    K, minus = sympy.linear_eq_to_matrix(list(right), u)
+    return symbols.plain(K), symbols.plain(-minus)
+
+
+def _made(symbols: Symbols, lagrangian: Any, forces: Any, forms: Any, right: Any) -> Equations:
+    """Equations with M and V, where the Lagrangian is ½q̇ᵀMq̇ − V."""
+    import sympy
+
+    rest, v = dict.fromkeys(symbols.v, sympy.S.Zero), sympy.Matrix(symbols.v)
+    metric, potential = sympy.hessian(lagrangian, symbols.v).xreplace(rest), -lagrangian.xreplace(rest)
+    gyroscopic = lagrangian - (v.T * metric * v)[0] / 2 + potential
+    metric = metric if vanishes(gyroscopic) else None
+    return Equations(symbols, lagrangian, metric, potential, _nonzero(forces), forms, right)
+
+
+def _linear(symbols: Symbols, rows: Any) -> tuple[Any, Any]:
+    """μ and b of velocity constraints μ(q)q̇ − b(q) = 0."""
+    import sympy
+
+    n = len(symbols.v)
+    if not len(rows):
+        return sympy.zeros(0, n), sympy.zeros(0, 1)
+    forms = rows.jacobian(symbols.v)
+    for i, row in enumerate(rows):
+        if not vanishes(sympy.hessian(row, symbols.v)):
+            raise ValueError(f"constraint {i + 1} is not linear in the velocities: {row} = 0")
+        if all(vanishes(entry) for entry in forms[i, :]):
+            raise ValueError(f"constraint {i + 1} has no velocity: {row} = 0. {_configuration([row])}")
+    return forms, _nonzero(-rows.xreplace(dict.fromkeys(symbols.v, sympy.S.Zero)))
+
+
+def vanishes(expression: Any) -> bool:
+    """Whether an expression or matrix is zero whatever its symbols are: at three points of no meaning, in 50 digits."""
+    import mpmath
+    import sympy
+    from sympy.core.function import AppliedUndef
+
+    entries = [e for e in sympy.flatten([expression]) if not e.is_zero]
+    functions = set().union(*(e.atoms(AppliedUndef) for e in entries))
+    dummies = {f: sympy.Dummy() for f in functions}
+    entries = [e.xreplace(dummies) for e in entries]
+    symbols = list(set().union(*(e.free_symbols for e in entries)))
+    made = sympy.lambdify([symbols], entries, "mpmath", cse=True)
+    with mpmath.workdps(50):
+        for seed in range(3):
+            at = [mpmath.frac(mpmath.sqrt(2 + 3 * i + len(symbols) * seed)) + 0.2 for i in range(len(symbols))]
+            if not all(abs(value) < ZERO for value in made(at)):
+                return False
+    return True
+
+
+def _nonzero(column: Any) -> Any:
+    """A column with what vanishes whatever the state is put to zero."""
+    import sympy
+
+    return sympy.Matrix([sympy.S.Zero if vanishes(entry) else entry for entry in column])
+
+
+def _loads(model: Any) -> list[tuple[Any, Any]]:
+    """(velocity, force) and (angular velocity, torque) of a model, of each load."""
+    from sympy.physics.mechanics import Force, ReferenceFrame, Torque
+
+    found = []
+    for load in model.loads or []:
+        if isinstance(load, Force | Torque):
+            load = (load.location, load.vector)
+        place, vector = load
+        turning = isinstance(place, ReferenceFrame)
+        frame = model.inertial
+        found.append((place.ang_vel_in(frame) if turning else place.vel(frame), vector))
+    return found
+
+
+def _partial(velocity: Any, rate: Any, frame: Any) -> Any:
+    return velocity.diff(rate, frame, var_in_dcm=False)
+
+
+def _configuration(constraints: Any) -> str:
+    told = ", ".join(f"{c} = 0" for c in constraints)
+    return f"configuration constraints ({told}) are not brought over: choose coordinates that satisfy them"
+
+
+def _without_time(expression: Any, time: Any, plain: Any) -> Any:
+    """The time replaced where it stands alone, not in f(t)."""
+    import sympy
+    from sympy.core.function import AppliedUndef
+
+    kept = {f: sympy.Dummy() for f in expression.atoms(AppliedUndef)}
+    back = {dummy: f for f, dummy in kept.items()}
+    return expression.xreplace(kept).xreplace({time: plain}).xreplace(back)

@@ -1,0 +1,252 @@
+r"""``from_sympy``: a mechanical model written with ``sympy.physics.mechanics`` becomes a ``System``.
+
+On coordinates q in Rⁿ or Tⁿ the velocity is ξ = q̇. A Lagrangian is taken as it is. Kane's equations have speeds u with
+q̇ = Ku + k, so u = S(q̇ − k), S = K⁻¹; of the model without its velocity constraints SymPy gives Mᵤ and f in Mᵤu̇ = f, and
+with the same virtual power
+
+    metric M = SᵀMᵤS,   F = Sᵀ(f − Mᵤu̇₀) + D_q(Mq̇)q̇ − ½∂_q(q̇ᵀMq̇),   u̇₀ = D_q(S(q̇ − k))q̇,
+
+where F are the loads, and what makes Kane's equations other than Lagrange's if the velocities of the bodies are not the
+derivatives of their places (a disc whose contact point is not a coordinate). The velocity constraints become forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.groups import LieGroup, Product, Torus, Translations
+from geonh.interop.expressions import Equations, Symbols, from_kane, from_lagrange, from_lagrangian, kinematics
+from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64
+
+
+def from_sympy(
+    model: Any,
+    coordinates: Sequence | None = None,
+    *,
+    parameters: Mapping[Any, Any] | None = None,
+    constraints: Iterable = (),
+    forces: Any = None,
+    potential: Any = None,
+    controls: Sequence = (),
+    angles: Sequence = (),
+    name: str = "sympy",
+) -> System:
+    """The ``System`` of a model of SymPy, with ξ = q̇.
+
+    Parameters
+    ----------
+    model : expression, LagrangesMethod, KanesMethod or sympy.physics.mechanics.System
+        A Lagrangian L(q, q̇) in ``dynamicsymbols``, or a model with its bodies, loads and velocity constraints. One of
+        Kane need not have formed its equations; it must know its bodies and loads.
+    coordinates : sequence of dynamicsymbols, optional
+        q, for a Lagrangian; a model has its own.
+    parameters : mapping of Symbol or str to number
+        Values of all constants of the model. They are the system's parameters, by name.
+    constraints : iterable of expressions, optional
+        Velocity constraints a(q)·q̇ − b(q) = 0 of a Lagrangian.
+    forces : mapping of coordinate to expression, or sequence of expressions, optional
+        Generalised forces Q(t, q, q̇, controls) of a Lagrangian.
+    potential : expression, optional
+        For Kane's model: V(q) whose forces −∂V/∂q are among the loads. It enters the energy; what the loads are besides
+        it stays a force. Without it the energy is the kinetic one alone.
+    controls : sequence of dynamicsymbols, optional
+        Functions of time that forces contain and the user gives: u in ``solve(..., controls=...)``, in this order.
+    angles : sequence of dynamicsymbols or str, optional
+        The coordinates that are angles: they make tori. The others are Rⁿ.
+    name : str
+        Of the system.
+
+    Returns
+    -------
+    System
+        Its coordinates are named as those of the model, in the same order; the base are those that the equations depend
+        on. Starts of a model of Kane are made by ``velocity_of``.
+
+    Raises
+    ------
+    ImportError
+        Without SymPy.
+    TypeError
+        For a model of another kind, or arguments that do not go with it.
+    ValueError
+        For what cannot be brought over: configuration constraints, auxiliary speeds, a Lagrangian or constraint that
+        depends on time or on controls, constraints not linear in q̇, symbols without a value.
+
+    Notes
+    -----
+    Source of the equations of Kane: Kane, Levinson, *Dynamics: Theory and Applications* (1985), ch. 6.
+    """
+    kind = _kind(model)
+    if kind == "expression":
+        if coordinates is None:
+            raise TypeError("coordinates= is needed with a Lagrangian: the dynamicsymbols q(t), in order")
+        found = from_lagrangian(model, coordinates, constraints, forces)
+    else:
+        if coordinates is not None or list(constraints) or forces is not None:
+            raise TypeError(f"coordinates=, constraints= and forces= go with a Lagrangian; a {kind} has its own")
+        found = from_kane(model, potential) if kind == "KanesMethod" else from_lagrange(model)
+    if potential is not None and kind != "KanesMethod":
+        raise TypeError("potential= goes with a KanesMethod; a Lagrangian contains its own")
+    return _system(found, parameters or {}, list(controls), angles, name)
+
+
+def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
+    """ξ = q̇ of the speeds of a KanesMethod, shape=[..., n].
+
+    Parameters
+    ----------
+    model : KanesMethod
+        The model that the system was made from.
+    system : System
+        With its parameters.
+    q, u : array_like, shape=[..., n]
+        Coordinates and all speeds, in the order of ``model.q`` and ``model.u``.
+    """
+    K, k = _kinematics(model, system, q)
+    return np.einsum("...ij,...j->...i", K, as_float64(u, "u")) + k
+
+
+def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
+    """The speeds of a KanesMethod from ξ = q̇, shape=[..., n]; the inverse of ``velocity_of``."""
+    K, k = _kinematics(model, system, q)
+    return np.linalg.solve(K, (as_float64(xi, "xi") - k)[..., None])[..., 0]
+
+
+def _kinematics(model: Any, system: System, q: Any) -> tuple[np.ndarray, np.ndarray]:
+    if _kind(model) != "KanesMethod":
+        raise TypeError(f"speeds that are not q̇ are those of a KanesMethod, got a {_kind(model)}")
+    import sympy
+
+    symbols = Symbols(list(model.q))
+    K, k = kinematics(model, symbols)
+    named = {p: str(p) for p in (K.free_symbols | k.free_symbols) - set(symbols.q)}
+    function = sympy.lambdify([symbols.q, *named], [*K, *k], "numpy", cse=True)
+    q = as_float64(q, "q")
+    n = len(symbols.q)
+    if q.shape[-1:] != (n,):
+        raise ValueError(f"q must be of shape [..., {n}], got {list(q.shape)}")
+    values = function(np.moveaxis(q, -1, 0), *[float(system.parameters[p]) for p in named.values()])
+    flat = np.stack([np.broadcast_to(v, q.shape[:-1]) for v in values], axis=-1)
+    return flat[..., : n * n].reshape(*q.shape[:-1], n, n), flat[..., n * n :]
+
+
+def _kind(model: Any) -> str:
+    """The name of the class of a model of SymPy, with a ``System`` taken for its method; "expression" for one."""
+    try:
+        import sympy
+        from sympy.physics import mechanics
+    except ImportError as error:
+        raise ImportError("from_sympy needs SymPy: pip install 'geonh[sympy]'") from error
+    for kind in (mechanics.KanesMethod, mechanics.LagrangesMethod):
+        if isinstance(model, kind):
+            return kind.__name__
+    if isinstance(model, sympy.Expr):
+        return "expression"
+    hint = "; of a System take its eom_method after form_eoms()" if type(model).__name__ == "System" else ""
+    raise TypeError(
+        f"model must be a Lagrangian in dynamicsymbols, a LagrangesMethod or a KanesMethod, got {type(model).__name__}"
+        + hint
+    )
+
+
+def _system(found: Equations, parameters: Mapping, controls: list, angles: Sequence, name: str) -> System:
+    """The system of equations in plain symbols, with functions of ``jax.numpy``."""
+    import sympy
+
+    symbols, inputs = found.symbols, [sympy.Dummy(str(c)) for c in controls]
+    for c in controls:
+        if getattr(c, "args", ()) != (symbols.time,):
+            raise TypeError(f"controls must be dynamicsymbols such as F(t), got {c!r}")
+    forces = found.forces.xreplace(dict(zip(controls, inputs, strict=True)))
+    rows = sympy.Matrix([*found.forms, *found.right])
+    for what, expression in (("Lagrangian", found.lagrangian), ("constraints", rows)):
+        _refuse_functions(what, expression, "; only forces may contain controls")
+        if symbols.t in expression.free_symbols:
+            raise ValueError(f"{what}: only forces may depend on the time t")
+    _refuse_functions("forces", forces, ": name what is given in controls=")
+    free = found.lagrangian.free_symbols | rows.free_symbols | forces.free_symbols
+
+    constants = _values(free - {symbols.t, *symbols.q, *symbols.v, *inputs}, parameters)
+    names = [str(q).removesuffix(f"({symbols.time})") for q in symbols.coordinates]
+    base = [i for i, q in enumerate(symbols.q) if q in free]
+    x, p = [symbols.q[i] for i in base], list(constants)
+    labels = [str(c) for c in p]
+
+    def function(expression: Any, *before: Any) -> Callable:
+        return sympy.lambdify([*before, x, p], expression, "jax", cse=True)
+
+    def field(expression: Any) -> Callable:
+        made = function(expression)
+        return lambda x, parameters: jnp.asarray(made(x, [parameters[n] for n in labels]), float)
+
+    options: dict[str, Any] = {}
+    if found.metric is None:
+        whole = function(found.lagrangian, symbols.v)
+        options["lagrangian"] = lambda x, xi, parameters: whole(xi, x, [parameters[n] for n in labels])
+    else:
+        options["metric"] = field(found.metric)
+        if not found.potential.is_zero:
+            options["potential"] = field(found.potential)
+    if len(found.right):
+        forms = field(found.forms)
+        affine = any(not b.is_zero for b in found.right)
+        options["distribution"] = AffineDistribution(forms, field(list(found.right))) if affine else Distribution(forms)
+    if any(not f.is_zero for f in forces):
+        loads = function(list(forces), symbols.t, symbols.v, inputs)
+
+        def applied(t: Any, x: Any, xi: Any, u: Any, parameters: Any) -> Any:
+            values = [] if not inputs else list(jnp.atleast_1d(u) if hasattr(u, "ndim") else u)
+            if len(values) != len(inputs):
+                raise ValueError(f"controls have {len(values)} entries, the model has {len(inputs)}: {controls}")
+            return loads(t, xi, values, x, [parameters[n] for n in labels])
+
+        options["forces"] = applied
+    return System(
+        _space(names, [str(a).removesuffix(f"({symbols.time})") for a in angles]),
+        parameters=dict(zip(labels, constants.values(), strict=True)),
+        base=[names[i] for i in base] or "point",
+        name=name,
+        **options,
+    )
+
+
+def _refuse_functions(what: str, expression: Any, why: str) -> None:
+    """Raise ValueError for functions of time that are neither coordinates nor speeds."""
+    from sympy.core.function import AppliedUndef
+
+    unknown = sorted(map(str, expression.atoms(AppliedUndef)))
+    if unknown:
+        raise ValueError(f"{what}: {', '.join(unknown)} depend on time and are no coordinates{why}")
+
+
+def _values(constants: set, parameters: Mapping) -> dict:
+    """Constant of the model → its value, for all of them."""
+    named = {str(c): c for c in sorted(constants, key=str)}
+    given = {str(key): value for key, value in parameters.items()}
+    missing, unknown = [n for n in named if n not in given], [n for n in given if n not in named]
+    if missing:
+        raise ValueError(f"parameters: no value for {', '.join(missing)}; the equations contain {', '.join(named)}")
+    if unknown:
+        raise ValueError(f"parameters: the equations do not contain {', '.join(unknown)}, but {', '.join(named)}")
+    return {c: as_float64(given[n], f"parameters[{n}]", ()) for n, c in named.items()}
+
+
+def _space(names: list[str], angles: list[str]) -> LieGroup:
+    """Rⁿ, Tⁿ or their product in the order of the coordinates."""
+    unknown = [a for a in angles if a not in names]
+    if unknown:
+        raise ValueError(f"angles: {unknown} are not among the coordinates {names}")
+    runs: list[tuple[bool, list[str]]] = []
+    for name in names:
+        turns = name in angles
+        if not runs or runs[-1][0] != turns:
+            runs.append((turns, []))
+        runs[-1][1].append(name)
+    factors = [(Torus if turns else Translations)(len(part), tuple(part)) for turns, part in runs]
+    return factors[0] if len(factors) == 1 else Product(tuple(factors))

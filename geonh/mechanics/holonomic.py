@@ -1,0 +1,124 @@
+r"""Points onto the holonomic constraints φ(x) = 0, by the shortest displacements in the kinetic metric.
+
+    g ← g exp(M⁻¹Gᵀν),   φ = 0,   G = ρ_x*d_xφ
+
+(Hairer, Lubich, Wanner, *Geometric Numerical Integration* (2006), §IV.4, with the metric M).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.distribution import DEPENDENT, rank_fault
+from geonh.groups.base import Point
+from geonh.numerics.compiled import mapped
+from geonh.numerics.linear import saddle
+from geonh.numerics.newton import Newton
+from geonh.numerics.precision import is_traced
+
+ON_HOLONOMIC = 1e-9
+"""A start whose φ is above this is refused."""
+LONGEST_WAY = 100
+"""Steps at most from a user's point onto φ = 0."""
+
+
+def normal_directions(system: Any, x: Any) -> Array:
+    """M⁻¹Gᵀ(GM⁻¹Gᵀ)⁻¹ at x, shape=[n, k]: along them φ changes as the identity."""
+    G = system.holonomic_rows(x)
+    zero = jnp.zeros(system.group.dim)
+    return jax.vmap(lambda right: saddle(system.mass_matrix(x), G, zero, right)[0])(jnp.eye(len(G))).T
+
+
+def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
+    """The point on φ = 0 along the normals at a point near it, and whether it was found; g itself without φ."""
+    if system.holonomic is None:
+        return g, jnp.asarray(True)
+    directions, group = normal_directions(system, system.at(g, t)), system.group
+
+    def moved(nu: Array) -> Point:
+        return group.compose(g, group.exp(directions @ nu))
+
+    start = jnp.zeros(directions.shape[1])
+    nu, found = Newton().solve(lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start)
+    return moved(nu), found
+
+
+def from_afar(system: Any, g: Point, t: Any) -> Point:
+    """The point on φ = 0 that Newton's steps, each of shortest length, lead to from a point of the group.
+
+    Raises
+    ------
+    ValueError
+        If there is none near.
+    """
+    if is_traced(system, g):
+        return onto(system, g, t)[0]
+    best, left = g, np.inf
+    for _ in range(LONGEST_WAY):
+        ahead, size = jax.tree.map(lambda a: np.asarray(a)[0], mapped(_corrected, system, _many((g, t))))
+        if left <= size < ON_HOLONOMIC or size == 0.0:
+            return g if size == 0.0 else best
+        best, left, g = g, size, ahead
+        if not np.isfinite(size):
+            break
+    raise ValueError(f"no point near g0 satisfies the holonomic constraints of {system.name}: φ = {size:.3g} is left")
+
+
+def _corrected(system: Any, node: tuple) -> tuple[Point, Array]:
+    """A point after one step, and the largest |φ| before it."""
+    (g, t), group = node, system.group
+    x = system.at(g, t)
+    phi = system.holonomic_residual(x)
+    ahead = group.project(group.compose(g, group.exp(-normal_directions(system, x) @ phi)))
+    return ahead, jnp.max(jnp.abs(phi))
+
+
+def rows_fault(system: Any, g: Point, t: Any, rows: Any, where: str) -> str:
+    """What is wrong with the rows of all constraints at a point, in words; "" if nothing is.
+
+    Dependent rows are redundant if they are so at points about g too, on φ = 0 or not; else the configuration is
+    singular.
+    """
+    fault = rank_fault(system.name, rows, where)
+    if not fault or system.holonomic is None or not np.all(np.isfinite(rows)):
+        return fault
+    steps = np.random.default_rng(0).normal(size=(3, system.group.dim))
+    around = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(steps), axis=0), (g, np.float64(t)))
+    everywhere = all(
+        np.linalg.svd(_units(there), compute_uv=False)[-1] <= DEPENDENT
+        for there in mapped(_rows_near, system, (*around, 0.3 * steps))
+    )
+    k = len(mapped(_residual, system, _many((g, t)))[0])
+    said = f"the {k} row(s) of holonomic= and the {len(rows) - k} of the distribution of {system.name}"
+    if everywhere:
+        return (
+            f"{said} are redundant, dependent at random points too: leave out what follows from the others (a body "
+            "that rolls takes φ and two forms along the ground, not three)"
+        )
+    return (
+        f"{said} are dependent {where}, though not about it: the configuration is singular, and the constraint force "
+        "is not determined; start elsewhere"
+    )
+
+
+def _rows_near(system: Any, node: tuple) -> Array:
+    g, t, step = node
+    return system.rows(system.at(system.group.compose(g, system.group.exp(step)), t))
+
+
+def _residual(system: Any, node: tuple) -> Array:
+    return system.holonomic_residual(system.at(*node))
+
+
+def _units(rows: np.ndarray) -> np.ndarray:
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(sizes > 0, sizes, 1.0)
+
+
+def _many(node: Any) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a, np.float64)[None], node)

@@ -1,0 +1,63 @@
+"""Jacobians as single operations of a trace.
+
+JAX traces a derivative with every operation anew, which takes several times as long as tracing the function did. In a
+program that is only run a Jacobian is one operation that holds the function's trace: the native engine differentiates
+while it writes (``native/derivatives.py``). Wherever else it is needed it is ``jax.jacfwd``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import Array
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+
+from geonh.numerics.tracing import is_forward_only
+
+primitive = Primitive("geonh_jacobian")
+"""Of ``(*constants, point)`` with the keywords of ``_derived``."""
+
+
+def jacobian(function: Callable[[Array], Array], point: Array, *, in_a_loop: bool = False) -> Array:
+    """Derivative of a function at a point, shape=[n] to shape=[m], as an array of shape=[m, n].
+
+    ``in_a_loop`` asks for a short program, column by column, instead of a fast one.
+    """
+    if not is_forward_only():
+        if in_a_loop:  # where it is rarely run
+            return jax.lax.map(jax.linearize(function, point)[1], jax.numpy.eye(point.size)).T
+        return jax.jacfwd(function)(point)
+    traced = jax.make_jaxpr(function)(point)
+    inner = traced.jaxpr
+    jaxpr = Jaxpr((), [*inner.constvars, *inner.invars], inner.outvars, inner.eqns, inner.effects, inner.debug_info)
+    return primitive.bind(*traced.consts, point, jaxpr=jaxpr, in_a_loop=in_a_loop)
+
+
+def _derived(*args: Array, jaxpr: Jaxpr, in_a_loop: bool) -> Array:
+    *constants, point = args
+    function = jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+    return jax.jacfwd(lambda z: function(*constants, z)[0])(point)
+
+
+def _shape(*avals: Any, jaxpr: Jaxpr, in_a_loop: bool) -> ShapedArray:
+    out = jaxpr.outvars[0].aval
+    return ShapedArray((*out.shape, *avals[-1].shape), out.dtype)  # type: ignore[attr-defined]
+
+
+def _jvp(primals: tuple, tangents: tuple, **options: Any) -> tuple:
+    return jax.jvp(lambda *args: _derived(*args, **options), primals, tuple(map(ad.instantiate_zeros, tangents)))
+
+
+def _batched(args: tuple, axes: tuple, **options: Any) -> tuple:
+    return jax.vmap(lambda *args: _derived(*args, **options), tuple(axes))(*args), 0
+
+
+primitive.def_impl(lambda *args, **options: jax.jit(lambda *args: _derived(*args, **options))(*args))
+primitive.def_abstract_eval(_shape)
+mlir.register_lowering(primitive, mlir.lower_fun(_derived, multiple_results=False))
+ad.primitive_jvps[primitive] = _jvp
+batching.primitive_batchers[primitive] = _batched

@@ -1,0 +1,64 @@
+"""Units of what a trajectory holds, for labelled outputs: those that the user declares, and those that follow.
+
+Nothing is guessed: time is in seconds, energy in joules and an angle in radians unless the user says otherwise; a rate
+has the unit of its coordinate by that of time, a momentum that of energy by that of its velocity. The rest has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """A user's units by name, tested.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no mapping of text to text, or of a name that is not there.
+    """
+    if units is None:
+        return ()
+    if not isinstance(units, Mapping) or not all(isinstance(text, str) for pair in units.items() for text in pair):
+        raise TypeError(f"units must be a mapping such as {{'x': 'm'}}, got {units!r}")
+    unknown = [name for name in units if name not in names]
+    if unknown:
+        raise ValueError(f"units: there is no {unknown[0]!r}; there are {', '.join(names)}")
+    return tuple(units.items())
+
+
+def known_units(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Unit of each name that has one: coordinates, velocities, "time", "energy", momenta as ``p_NAME``."""
+    declared, angles = attributes["units"], angle_names(attributes["point_names"], attributes["velocity_names"])
+    found = {"time": "s", "energy": "J", **dict.fromkeys(angles, "rad")}
+    found |= {name: unit for name, unit in declared.items() if name not in attributes["velocity_names"]}
+    for name in attributes["velocity_names"]:
+        unit = "rad" if _turns(name) else found.get(_coordinate_of(name), "")
+        unit = declared.get(name, f"{unit}/{found['time']}" if unit else "")
+        if unit:
+            found[name] = unit
+            found[f"p_{name}"] = f"{found['energy']}/({unit})"
+    return found
+
+
+def angle_names(point_names: Sequence[str], velocity_names: Sequence[str]) -> list[str]:
+    """Names of the unwrapped angles among the coordinates of a point: of tori, and the θ of SO(2) and SE(2)."""
+    turning = {_DOT.sub("", name) for name in velocity_names if _DOT.search(name)}
+    return [name for name in point_names if name in turning or re.search(r"theta(_\d+)?$", name)]
+
+
+_DOT = re.compile(r"_dot(?=(_\d+)?$)")
+"""What the name of a rate has of a torus, ``phi_dot``;"""
+_V = re.compile(r"(^|(?<=_))v(?=[^_]+(_\d+)?$)")
+"""and of a vector space, ``vx``; a product may put a name before it, and a number after it."""
+
+
+def _coordinate_of(velocity: str) -> str:
+    """The coordinate that a velocity would be the rate of."""
+    return _DOT.sub("", velocity) if _DOT.search(velocity) else _V.sub("", velocity)
+
+
+def _turns(velocity: str) -> bool:
+    return any(re.fullmatch(r"omega\d?", part) for part in velocity.split("_"))

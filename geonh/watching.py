@@ -1,0 +1,138 @@
+r"""A stepping loop that looks for events, and locates them by partial steps of its own method.
+
+From the node (t_k, g_k, ξ̃_k) the method begins anew with the step sh, s ∈ [0, 1]: its node at t_k + sh is of the
+method's order, and keeps at the event what the method keeps at its nodes. For methods whose node is a velocity that is
+the step itself, cut short; those that hold an impulse or the next increment begin with their own start, which is of
+their order. The root in s is found in machine code, one call for each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.events import Crossings, Event, crossed, root
+from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.equations import multipliers
+from geonh.numerics.compiled import mapped, stepping
+
+
+class Watched(NamedTuple):
+    """A node and the events' values there; ``armed`` is 0 for one step after which no event is told."""
+
+    state: State
+    values: Any
+    armed: Any
+
+
+class Watching:
+    """A ``Stepping`` that records events, and stops at those that stop a run."""
+
+    def __init__(self, tree: tuple, events: tuple[Event, ...], state: State, crossings: Crossings) -> None:
+        self._tree, self._events = (*tree, events), events
+        self._watched = Watched(state, self._values(state), np.float64(1.0))
+        self._loop = stepping(_next, _row, self._tree, self._watched)
+        self.engine, self.width = self._loop.engine, self._loop.width
+        self.crossings = crossings
+
+    def pieces(self, state: State, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[State, int, int]]:
+        """As of ``Stepping``; ends early after a step with events, with status 0 unless one stops the run."""
+        if int(state.k) != int(self._watched.state.k):
+            self._watched = Watched(state, self._values(state), np.float64(1.0))
+        for watched, status, saved in self._loop.pieces(self._watched, n_nodes, stride, buffer):
+            self._watched = watched
+            if status == Result.EVENT:
+                status = int(Result.EVENT) if self._record() else 0
+                self._watched = watched._replace(armed=np.float64(0.0))
+            yield watched.state, status, saved
+
+    def _values(self, state: State) -> np.ndarray:
+        node = jax.tree.map(lambda a: np.asarray(a)[None], (state.k, state.g, state.p_plus, state.p_minus))
+        return mapped(_at_node, self._tree, node)[0]
+
+    def _record(self) -> bool:
+        """Locate the events of the step from here; whether one of them stops the run."""
+        here = self._watched
+        row = np.empty((1, self.width))
+        pieces = self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)
+        after = next(iter(pieces))[0]
+        directions = np.array([event.direction for event in self._events])
+        which = np.flatnonzero(crossed(here.values, after.values, directions))
+        state = here.state
+        nodes = jax.tree.map(
+            lambda a: np.repeat(np.asarray(a)[None], len(which), axis=0),
+            (state.k, state.g, state.p_plus, state.p_minus),
+        )
+        t, g, xi, lam = mapped(_located, self._tree, (*nodes, which))
+        order = np.argsort(np.sign(self._tree[2].dt) * t, kind="stable")
+        stops = [i for i, j in enumerate(order) if self._events[which[j]].stop]
+        order = order[: stops[0] + 1] if stops else order
+        names = self.crossings.names
+        places = np.array([names.index(self._events[i].name) for i in which])
+        found = Crossings(names, places, nodes[0].astype(np.int64), t, g, xi, lam)
+        self.crossings = self.crossings.joined(found.taken(order))
+        return bool(stops)
+
+
+def _next(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
+    """The node after, and its status: EVENT if a sign changes on the way."""
+    system, method, clock, events = tree
+    new = method.next_node(system, clock, watched.state)
+    values = _at_node(tree, (new.k, new.g, new.p_plus, new.p_minus))
+    directions = jnp.array([event.direction for event in events])
+    seen = jnp.any(crossed(watched.values, values, directions)) & (watched.armed > 0)
+    status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
+    return Watched(new, values, jnp.ones_like(watched.armed)), status
+
+
+def _row(tree: tuple, watched: Watched) -> Array:
+    return node_row(tree, watched.state)
+
+
+def node_row(tree: tuple, state: State) -> Array:
+    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
+    position = tree[0].group.to_vector(state.g)
+    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
+
+
+def _at_node(tree: tuple, node: tuple) -> Array:
+    """The events' values at a node (k, g, p⁺, p⁻), shape=[number of events]."""
+    system, _, clock, events = tree
+    k, g, p_plus, p_minus = node
+    xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
+    t, u = clock.time(k), clock.control(k)
+    return jnp.stack([event.value(system, t, g, xi, u) for event in events])
+
+
+def _located(tree: tuple, node: tuple) -> tuple[Array, Array, Array, Array]:
+    """Time, group element as a vector, velocity and multipliers at an event of the step from a node."""
+    system, method, clock, events = tree
+    *begin, which = node
+    k, g, p_plus, p_minus = begin
+    xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
+    t = clock.time(k)
+
+    def at(s: Array) -> tuple[Array, tuple]:
+        part = Clock(t, s * clock.dt, _controls(clock, k, s))
+        state = method.next_node(system, part, method.first_node(system, part, g, xi))
+        velocity = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
+        time, u = part.time(1), part.control(1)
+        value = jnp.stack([event.value(system, time, state.g, velocity, u) for event in events])[which]
+        place = system.group.to_vector(state.g)
+        lam = multipliers(system, time, state.g, velocity, u)
+        return jnp.where(state.status == 0, value, jnp.nan), (time, place, velocity, lam)
+
+    return root(at, _at_node(tree, tuple(begin))[which], 4e-16 * jnp.abs(t / clock.dt))
+
+
+def _controls(clock: Clock, k: Array, s: Array) -> Any:
+    """Controls of a partial step: of values at the nodes, those on the line between two of them."""
+    if clock.controls is None or callable(clock.controls):
+        return clock.controls
+    here, there = clock.control(k), clock.control(k + 1)
+    return jnp.stack([here, (1 - s) * here + s * there])

@@ -1,0 +1,190 @@
+"""Every method on systems with holonomic constraints, and on systems that depend on the time."""
+
+from dataclasses import replace
+
+import holonomic_systems as systems
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import geonh as gn
+from geonh.diagnostics import adjoint_defect, convergence, symplecticity_defect
+from geonh.integrators import Feedback, Variational
+
+STEPS = {
+    1: (160, 320, 640, 1280),
+    2: (40, 80, 160, 320),
+    4: (20, 28, 40, 56),
+    5: (24, 34, 48, 68),
+    6: (12, 17, 24, 34),
+}
+KEEPS = ("projected", "gni", "variational", "euler-a", "euler-b", "euler-ab", "rattle", "dla", "dla-left", "pontryagin")
+KEEPS += ("midpoint", "gauss4", "gauss6", "yoshida4", "suzuki4", "kahan-li6", "rkmk4", "rkmk6", "commutator-free4")
+KEEPS += ("rk4-projected",)
+REFUSE = ("shake", "lobatto4", "discrete-gradient", "average-vector-field", "itoh-abe")
+DRIFT = ("rk4", "dormand-prince", "baumgarte")
+
+
+def tried(system, g0, xi0, name):
+    """Order by four step sizes, φ at the nodes, the velocity's rows, and the way back."""
+    method = gn.methods[name].make()
+    promised = method.guarantees
+    measured = convergence(system, method, steps=STEPS[promised.order], g0=g0, xi0=xi0)
+    assert abs(measured.order - promised.order) <= (0.1 if promised.order < 4 else 0.2), str(measured)
+    run = gn.solve(system, method, g0=g0, xi0=xi0, dt=0.02, n_steps=100)
+    assert np.abs(run.holonomic_residual).max(initial=0.0) < 2e-15
+    if promised.constraint == "nodes":
+        assert np.abs(run.constraint_residual).max() < 2e-14
+    if promised.symmetric:
+        assert adjoint_defect(system, method, method, g0=g0, xi0=xi0, dt=0.05) < 1e-13
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in ("gauss4", "variational"))) for n in KEEPS]
+)
+def test_phi_is_kept_at_full_order(name):
+    tried(*systems.double_pendulum(), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("name", ["projected", "gni", "dla", "gauss4", "rkmk4", "rk4-projected"])
+def test_with_nonholonomic_rows_on_a_group(name, affine):
+    tried(*systems.held_body(affine=affine), name)
+
+
+def test_the_default_with_both_kinds_of_rows():
+    tried(*systems.held_body(), "projected")
+
+
+@pytest.mark.parametrize("name", DRIFT)
+def test_baselines_drift(name):
+    system, g0, xi0 = systems.double_pendulum()
+    run = gn.solve(system, name, g0=g0, xi0=xi0, dt=0.02, n_steps=100)
+    assert 1e-10 < np.abs(run.holonomic_residual).max() < 1e-3
+
+
+def test_feedback_attracts_to_phi():
+    system, g0, xi0 = systems.double_pendulum()
+    far = g0 + np.array([1e-3, 0.0, 0.0, 1e-3])
+    ends = []
+    for gain in (0.0, 20.0):
+        method = Feedback({"constraint": gain}, "rk4")
+        start = gn.solve(system, method, g0=g0, xi0=xi0, dt=1e-3, n_steps=1)
+        state = start.state._replace(g=far)
+        moved = gn.resume(replace(start, state=state), 1000)
+        ends.append(np.abs(moved.holonomic_residual[-1]).max())
+    assert ends[0] > 5e-4
+    assert ends[1] < 1e-3 * ends[0]
+
+
+@pytest.mark.parametrize("name", REFUSE)
+def test_methods_that_cannot_say_so(name):
+    system, g0, xi0 = systems.double_pendulum()
+    with pytest.raises(ValueError, match="holonomic"):
+        gn.solve(system, name, g0=g0, xi0=xi0, dt=0.02, n_steps=1)
+
+
+@pytest.mark.slow
+def test_rattle_is_symplectic():
+    """On T*S², without nonholonomic constraints, where a projected Runge–Kutta method is not."""
+    system, g0, xi0 = systems.spherical_pendulum()
+    assert symplecticity_defect(system, Variational(), g0=g0, xi0=xi0, dt=0.05) < 2e-14
+    assert symplecticity_defect(system, gn.RKMK(4), g0=g0, xi0=xi0, dt=0.2) > 1e-6
+
+
+def test_rattle_keeps_momentum():
+    """J_z of the spherical pendulum to rounding, and the energy without drift."""
+    system, g0, xi0 = systems.spherical_pendulum()
+    run = gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=4000, save_every=2)
+    J = run.g[:, 0] * run.p[:, 1] - run.g[:, 1] * run.p[:, 0]
+    assert np.ptp(J) < 1e-13
+    first, last = np.abs(run.energy - run.energy[0]).reshape(-1)[:-1].reshape(2, -1).max(axis=1)
+    assert last < 1.01 * first < 0.02
+
+
+@pytest.mark.slow
+def test_rattle_is_symplectic_on_a_group():
+    system, g0, xi0 = systems.held_body(m=0)
+    assert symplecticity_defect(system, Variational(), g0=g0, xi0=xi0, dt=0.02) < 2e-13
+
+
+def test_a_file_knows_phi(tmp_path):
+    system, g0, xi0 = systems.spherical_pendulum()
+    whole = gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=40)
+    gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=20).save(tmp_path / "run.nc")
+    loaded = gn.Trajectory.load(tmp_path / "run.nc")
+    assert loaded.holonomic_residual.shape == (21, 1)
+    parts = gn.resume(loaded, 20, system=system, method="projected")
+    np.testing.assert_array_equal(parts.p, whole.p)
+    assert "holonomic_residual" in whole.to_xarray()
+    other = gn.System(
+        system.group,
+        metric=[1.0, 1.0, 1.0],
+        potential=lambda x: 9.81 * x[2],
+        holonomic=lambda x: (jnp.sqrt(x @ x) - 1.0)[None],
+        name=system.name,
+    )
+    with pytest.raises(ValueError, match="holonomic"):
+        gn.resume(loaded, 20, system=other, method="projected")
+
+
+# --- time --------------------------------------------------------------------------------------------------
+TIMED = ("projected", "gni", "euler-a", "rattle", "dla", "pontryagin", "midpoint", "gauss4", "rkmk4", "rk4-projected")
+TIMED += ("suzuki4", "commutator-free4", "variational")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "projected")) for n in TIMED])
+def test_time_in_metric_potential_and_phi(name):
+    if name == "rattle":
+        with pytest.raises(ValueError, match="constant metric"):
+            gn.methods[name].make().refuse(systems.moving_pivot()[0])
+        return
+    tried(*systems.moving_pivot(), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in TIMED if n != "variational"] + ["lobatto4", "lobatto2"])
+def test_time_in_affine_constraints(name):
+    tried(*systems.unsteady_table(), name)
+
+
+def test_time_in_affine_constraints_by_gauss():
+    tried(*systems.unsteady_table(), "midpoint")
+
+
+@pytest.mark.parametrize("name", ["discrete-gradient", "feedback", "rk4-energy"])
+def test_methods_that_keep_an_energy_refuse_time(name):
+    system = gn.System(
+        gn.groups.Translations(2), metric=[1.0, 1.0], potential=gn.time_dependent(lambda t, x: t * x[0]), name="pulled"
+    )
+    with pytest.raises(ValueError, match="time"):
+        gn.solve(system, name, xi0=[1.0, 0.0], dt=0.02, n_steps=1)
+
+
+def test_parametric_excitation():
+    """Mathieu's equation q̈ + (δ + ε cos t)q = 0 in its first tongue: the matrix over a period, against SciPy's."""
+
+    def potential(t, q, p):
+        return 0.5 * (p["delta"] + p["eps"] * jnp.cos(t)) * q @ q
+
+    numbers = {"delta": 0.25, "eps": 0.1}
+    system = gn.System(
+        gn.groups.Translations(1), metric=[1.0], potential=gn.time_dependent(potential), parameters=numbers
+    )
+    ends, n = [], 800
+    for q, v in ((1.0, 0.0), (0.0, 1.0)):
+        run = gn.solve(system, g0=[q], xi0=[v], dt=2 * np.pi / n, n_steps=n)
+        ends.append([run.g[-1, 0], run.xi[-1, 0]])
+    exact = solve_ivp(
+        lambda t, y: [y[1], -(0.25 + 0.1 * np.cos(t)) * y[0], y[3], -(0.25 + 0.1 * np.cos(t)) * y[2]],
+        (0, 2 * np.pi),
+        [1.0, 0.0, 0.0, 1.0],
+        rtol=1e-11,
+        atol=1e-12,
+    ).y[:, -1]
+    np.testing.assert_allclose(np.ravel(ends), exact, atol=2e-5)
+    assert np.abs(np.linalg.eigvals(np.array(ends))).max() > 1.3
+    with pytest.raises(ValueError, match="depends on the time"):
+        system.at(np.zeros(1))

@@ -1,0 +1,260 @@
+"""Events of a run: where they are, of which order, what is kept there, and how they stop a run and go on with it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+import geonh as gn
+from geonh.diagnostics import poincare_section
+from geonh.events import root
+from geonh.groups import Translations
+from geonh.integrators import DLA, Result
+from geonh.numerics import compiled
+
+SLEIGH = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
+START = [0.8, -0.5, 0.0]
+SPEED = np.sqrt(1.04 * 0.64 + 0.25)
+TURN = np.arctanh(0.5 / SPEED) / (0.2 * SPEED / 1.04)
+"""The sleigh's speed is U tanh k(t − t₀), U² = 2E/m, k = aU·m/(I + ma²): it turns round at t₀."""
+
+
+def forwards(t, g, xi, lam):
+    return xi[1]
+
+
+def quarter(t, g, xi, lam):
+    return g[0] - 1.5
+
+
+def late(t, g, xi, lam):
+    return t - 3.217
+
+
+EVENTS = (gn.Event(quarter, name="quarter"), gn.Event(forwards, name="turn"), gn.Event(late, name="late"))
+
+
+def slope(errors):
+    return np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
+
+
+@pytest.mark.parametrize(
+    ("method", "order", "steps"),
+    [
+        (gn.SymmetricProjection(), 2, (80, 160, 320, 640)),
+        pytest.param(gn.GNI(), 2, (80, 160, 320, 640), marks=pytest.mark.slow),
+        pytest.param(DLA(), 2, (80, 160, 320, 640), marks=pytest.mark.slow),
+        pytest.param(gn.RKMK(4), 4, (40, 80, 160, 320), marks=pytest.mark.slow),
+        (gn.Gauss(2), 4, (20, 40, 80, 160)),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, gn.integrators.Integrator) else "",
+)
+@pytest.mark.filterwarnings("ignore::geonh.alternation.AlternationWarning")
+def test_an_event_has_the_order_of_the_method(method, order, steps):
+    errors = []
+    for n in steps:
+        run = gn.solve(SLEIGH, method, xi0=START, dt=8 / n, n_steps=n, events=gn.Event(forwards, name="turn"))
+        at = run.events["turn"]
+        assert len(at) == 1
+        assert abs(at.xi[0, 1]) < 1e-11
+        errors.append(abs(at.t[0] - TURN))
+    np.testing.assert_allclose(slope(errors), order, atol=0.1)
+
+
+def test_at_an_event_the_method_keeps_what_it_keeps_at_its_nodes():
+    run = gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=100, events=EVENTS)
+    plain = gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=100)
+    np.testing.assert_array_equal(run.g, plain.g)
+    np.testing.assert_array_equal(run.p_minus, plain.p_minus)
+    for name, value in (("quarter", lambda g, xi: g[:, 0] - 1.5), ("turn", lambda g, xi: xi[:, 1])):
+        at = run.events[name]
+        assert np.abs(value(at.g, at.xi)).max() < 1e-12
+        assert np.abs(at.xi[:, 2]).max() < 1e-15
+        energy = 0.5 * (1.04 * at.xi[:, 0] ** 2 + at.xi[:, 1] ** 2)
+        assert np.abs(energy / run.energy[0] - 1).max() < 1e-13
+        lam = gn.mechanics.multipliers(SLEIGH, at.t[0], at.g[0], at.xi[0])
+        np.testing.assert_allclose(at.multipliers[0], lam, atol=1e-14)
+
+
+def test_a_bead_leaves_the_sphere_where_its_force_vanishes():
+    # From the top of a circle of radius 1 with the speed v: off where cos θ = (2 + v²/g)/3, from the energy.
+    g, v = 9.81, 0.3
+    bead = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        potential=lambda x: g * x[1],
+        distribution=gn.Distribution(lambda x: [[x[0], x[1]]]),
+        name="bead",
+    )
+    off = gn.Event(lambda t, x, xi, lam: lam[0], direction=-1, stop=True, name="contact lost")
+    height = (2 + v**2 / g) / 3
+    time = quad(lambda a: 1 / np.sqrt(v**2 + 2 * g * (1 - np.cos(a))), 0, np.arccos(height), epsabs=1e-13)[0]
+    errors = []
+    for n in (200, 400, 800, 1600):
+        run = gn.solve(bead, g0=[0.0, 1.0], xi0=[v, 0.0], dt=1.6 / n, n_steps=n, events=off)
+        assert run.status is Result.EVENT
+        assert run.success
+        at = run.events["contact lost"]
+        assert "contact lost" in run.message
+        assert run.t[-1] <= at.t[0] <= run.t[-1] + run.dt
+        assert abs(at.multipliers[0, 0]) < 1e-9 * np.abs(run.multipliers).max()
+        errors.append(max(abs(at.t[0] - time), abs(at.g[0, 1] - height)))
+    np.testing.assert_allclose(slope(errors), 2, atol=0.1)
+    # a new run goes on from there without the contact
+    free = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: g * x[1])
+    after = gn.solve(free, g0=at.g[0], xi0=at.xi[0], t0=at.t[0], dt=1e-3, n_steps=10)
+    assert np.all(np.hypot(*after.g[1:].T) > np.hypot(*at.g[0]))
+
+
+def test_directions_times_and_backwards():
+    plane = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * x @ x)
+    events = [
+        gn.Event(lambda t, g, xi, lam: g[0], name="both"),
+        gn.Event(lambda t, g, xi, lam: g[0], direction=-1, name="down"),
+        gn.Event(lambda t, g, xi, lam, p: g[0], direction=1, name="up"),
+        gn.Event(lambda t, g, xi, lam: g[0] - 7.0, name="never"),
+        gn.Event(late, name="late"),
+    ]
+    options = {"g0": [1.0, 0.0], "xi0": [0.0, 0.5], "n_steps": 1000, "events": events}
+    run = gn.solve(plane, gn.Gauss(3), dt=0.02, **options)
+    np.testing.assert_allclose(run.events["both"].t, np.pi / 2 + np.pi * np.arange(6), atol=1e-10)
+    np.testing.assert_allclose(run.events["down"].t, run.events["both"].t[::2], atol=1e-13)
+    np.testing.assert_allclose(run.events["up"].t, run.events["both"].t[1::2], atol=1e-13)
+    assert len(run.events["never"]) == 0
+    np.testing.assert_allclose(run.events["late"].t, 3.217, atol=1e-13)
+    back = gn.solve(plane, gn.Gauss(3), dt=-0.02, **options)
+    np.testing.assert_allclose(back.events["both"].t, -np.pi / 2 - np.pi * np.arange(6), atol=1e-10)
+    section = poincare_section(run, lambda g, xi: g[0], direction=-1)
+    np.testing.assert_allclose(section.t, run.events["down"].t, atol=1e-7)
+    assert run.events["both"].plot("x", "vy").axes
+
+
+def test_the_first_that_stops_is_the_last():
+    plane = gn.System(Translations(1), metric=[[1.0]])
+    first, second = gn.Event(late, stop=True, name="first"), gn.Event(lambda t, g, xi, lam: t - 3.218, name="second")
+    before = gn.Event(lambda t, g, xi, lam: t - 3.216, name="before")
+    run = gn.solve(plane, xi0=[1.0], dt=0.1, n_steps=100, events=[second, first, before])
+    assert [len(run.events[name]) for name in ("before", "first", "second")] == [1, 1, 0]
+    assert run.t[-1] == pytest.approx(3.2)
+
+
+@pytest.mark.parametrize("save_every", [1, 7])
+def test_resumed_runs_have_the_events_of_one(tmp_path, save_every):
+    events = EVENTS
+    options = {"xi0": START, "dt": 0.1, "save_every": save_every}
+    whole = gn.solve(SLEIGH, n_steps=100, events=events, **options)
+    parts = gn.solve(SLEIGH, n_steps=32, events=events, **options)
+    parts = gn.resume(parts, 1)
+    path = parts.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"looked for events .*'turn'"):
+        gn.resume(path, 67, system=SLEIGH, method="projected")
+    parts = gn.resume(path, 67, system=SLEIGH, method="projected", events=events)
+    np.testing.assert_array_equal(parts.g, whole.g)
+    loaded = gn.Trajectory.load(parts.save(path))
+    for run in (parts, loaded):
+        for name, section in whole.events.items():
+            for field in ("t", "g", "xi", "multipliers"):
+                np.testing.assert_array_equal(getattr(run.events[name], field), getattr(section, field))
+    assert set(whole.to_xarray().event_t.dims) == {"event"}
+
+
+def test_going_on_after_an_event_that_stops(tmp_path):
+    stop = gn.Event(forwards, stop=True, name="turn")
+    run = gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=100, events=stop)
+    again = gn.resume(run, 10)
+    assert len(again) == len(run)
+    assert len(again.events["turn"]) == 1
+    on = gn.resume(gn.Trajectory.load(run.save(tmp_path / "a.nc")), 10, system=SLEIGH, method="projected", events=())
+    assert len(on) == len(run) + 10
+    assert len(on.events["turn"]) == 1
+
+
+def test_controls_in_an_array_and_as_a_function():
+    pushed = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: u)
+    event = gn.Event(lambda t, g, xi, lam: g[0] - 0.3, name="there")
+    t = 0.01 * np.arange(201)
+    rows = gn.solve(pushed, xi0=[0.0], dt=0.01, n_steps=200, controls=t[:, None], events=event)
+    there = rows.events["there"]
+    np.testing.assert_allclose(there.t, 1.8 ** (1 / 3), atol=1e-4)  # x = t³/6
+    np.testing.assert_allclose(there.xi[:, 0], there.t**2 / 2, atol=1e-12)
+
+
+def test_without_events_nothing_else_is_compiled():
+    gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3)
+    known = compiled._loop.cache_info().misses
+    gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3)
+    gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3, events=[])
+    assert compiled._loop.cache_info().misses == known
+
+
+def test_a_callback_that_raises_leaves_the_events():
+    def progress(done, total):
+        if done > 10:
+            raise OSError("no")
+
+    with pytest.raises(OSError, match="no") as found:
+        gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=100, events=EVENTS, progress=progress)
+    part = found.value.trajectory
+    assert len(part) < 101
+    assert all(len(section) == 1 for section in gn.resume(part, 101 - len(part)).events.values())
+
+
+@jax.jit
+def found_root(at, steep, shape):
+    def function(s):
+        shapes = [s - at, jnp.tanh(steep * (s - at)), jnp.expm1(steep * (s - at)), (s - at) ** 3]
+        return jnp.stack(shapes)[shape], s
+
+    return root(function, function(0.0)[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(0.2, 40.0), st.integers(0, 3))
+def test_roots_of_steep_and_flat_functions(at, steep, shape):
+    assert abs(found_root(at, steep, shape) - at) < 2e-13
+
+
+def test_a_smooth_root_takes_few_values():
+    calls = []
+
+    def function(s):
+        calls.append(s)
+        return jnp.cos(2.0 * s) - 0.3, s
+
+    with jax.disable_jit():
+        assert abs(root(function, function(jnp.zeros(()))[0]) - np.arccos(0.3) / 2) < 2e-13
+    assert len(calls) < 14  # bisection takes 44
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (lambda t, g, xi, lam: 1.0, "not iterable|Event"),
+        ([forwards], "Event"),
+        ([gn.Event(forwards), gn.Event(quarter)], "different names"),
+        (gn.Event(lambda t, g, xi, lam: xi), "one number"),
+        (gn.Event(lambda t, g, xi, lam: g[7]), "event 'event'.*index"),
+        (gn.Event(lambda t, g, xi, lam: np.sin(t)), "jax.numpy"),
+    ],
+)
+def test_what_is_no_event_is_said(events, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3, events=events)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((3.0,), "function"),
+        ((lambda t: t,), "takes"),
+        ((forwards, 2), "direction"),
+        ((forwards, 0, 1), "stop"),
+        ((forwards, 0, True, 5), "name"),
+    ],
+)
+def test_wrong_events(arguments, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        gn.Event(*arguments)
