@@ -91,6 +91,8 @@ class Scene:
             corners = _box(body)
             if len(corners) and not body.is_ground:
                 found.append(body.points(corners).reshape(-1, 3))
+        if not found:
+            return -np.ones(3), np.ones(3)
         return np.min([f.min(axis=0) for f in found], axis=0), np.max([f.max(axis=0) for f in found], axis=0)
 
     @property
