@@ -151,6 +151,8 @@ def test_a_space_of_bodies_implies_a_drawing(space):
     assert any(np.ptp(body.R, axis=0).max() + np.ptp(body.x, axis=0).max() > 0.01 for body in seen.bodies)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.user_precision
 def test_drawings_of_marks_alone_or_of_nothing_that_moves():
     for bodies in ([Body("a", ground())], [Body("a", line([[0, 0], [1, 1]]))], [Body("a", at=shifted(1.0, 2.0))]):
         system = gn.System(SE2(), metric=np.ones(3), base="point", draw=lambda t, g, p, b=bodies: b, name="own")
