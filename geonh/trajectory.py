@@ -409,6 +409,11 @@ class Trajectory:
             f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}{spoiled}"
         )
 
+    def _repr_html_(self) -> str:
+        from geonh.cards import trajectory_card
+
+        return trajectory_card(self)
+
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
         r"""Between nodes along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.
 

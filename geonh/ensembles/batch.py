@@ -98,7 +98,6 @@ def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
             "nothing differs between members: give xi0 of shape [members, n], g0, parameters=, dt or t0 with a first "
             "axis of members"
         )
-    start = [name for name in ("g0", "xi0") if name in lengths]
     if combine == "zip":
         groups = [list(lengths)]
     else:
