@@ -15,7 +15,7 @@ from geonh.integrators.node import Clock, Result
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
-from geonh.observables import observe
+from geonh.observables import Observed, observe
 from geonh.trajectory import Trajectory, describe
 from geonh.units import known_units
 
@@ -26,7 +26,7 @@ _AXES = {"xi": "component", "p": "component", "holonomic_residual": "holonomic c
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
+class Ensemble(Observed):
     """Runs of one system, with the members along the first axis of every array and their nodes along the second.
 
     Attributes
@@ -128,38 +128,6 @@ class Ensemble:
         for value in found.values():
             value[empty] = np.nan
         return {name: value.reshape(size, nodes, *value.shape[1:]) for name, value in found.items()}
-
-    @property
-    def xi(self) -> np.ndarray:
-        return self.observables["xi"]
-
-    @property
-    def p(self) -> np.ndarray:
-        return self.observables["p"]
-
-    @property
-    def energy(self) -> np.ndarray:
-        return self.observables["energy"]
-
-    @property
-    def multipliers(self) -> np.ndarray:
-        return self.observables["multipliers"]
-
-    @property
-    def constraint_residual(self) -> np.ndarray:
-        return self.observables["constraint_residual"]
-
-    @property
-    def integrals(self) -> dict[str, np.ndarray]:
-        prefix = "integral:"
-        return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
-
-    @property
-    def alternation(self) -> np.ndarray:
-        if "alternation" not in self.observables:
-            return np.zeros(self.g_vector.shape[:2])
-        sizes = np.sqrt(np.fmax(np.nanmax(2 * self.observables["kinetic"], axis=1, initial=0.0), 0.0))
-        return self.observables["alternation"] / np.where(sizes > 0, sizes, 1.0)[:, None]
 
     def __getitem__(self, member: int) -> Trajectory:
         """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
