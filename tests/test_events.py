@@ -172,6 +172,7 @@ def test_going_on_after_an_event_that_stops(tmp_path):
     assert len(on.events["turn"]) == 1
 
 
+@pytest.mark.slow
 def test_controls_in_an_array_and_as_a_function():
     pushed = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: u)
     event = gn.Event(lambda t, g, xi, lam: g[0] - 0.3, name="there")
@@ -278,6 +279,7 @@ def test_by_xla_the_events_are_the_same(monkeypatch):
         np.testing.assert_allclose(by_xla.events[name].g, section.g, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_holonomic_system_that_depends_on_the_time():
     pendulum = gn.System(
         Translations(2),
