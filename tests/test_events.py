@@ -119,13 +119,13 @@ def test_directions_times_and_backwards():
         gn.Event(late, name="late"),
     ]
     options = {"g0": [1.0, 0.0], "xi0": [0.0, 0.5], "n_steps": 1000, "events": events}
-    run = gn.solve(plane, gn.Gauss(3), dt=0.02, **options)
+    run = gn.solve(plane, gn.RKMK(6), dt=0.02, **options)
     np.testing.assert_allclose(run.events["both"].t, np.pi / 2 + np.pi * np.arange(6), atol=1e-10)
     np.testing.assert_allclose(run.events["down"].t, run.events["both"].t[::2], atol=1e-13)
     np.testing.assert_allclose(run.events["up"].t, run.events["both"].t[1::2], atol=1e-13)
     assert len(run.events["never"]) == 0
     np.testing.assert_allclose(run.events["late"].t, 3.217, atol=1e-13)
-    back = gn.solve(plane, gn.Gauss(3), dt=-0.02, **options)
+    back = gn.solve(plane, gn.RKMK(6), dt=-0.02, **options)
     np.testing.assert_allclose(back.events["both"].t, -np.pi / 2 - np.pi * np.arange(6), atol=1e-10)
     section = poincare_section(run, lambda g, xi: g[0], direction=-1)
     np.testing.assert_allclose(section.t, run.events["down"].t, atol=1e-7)
