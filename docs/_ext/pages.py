@@ -25,7 +25,19 @@ DOCS = Path(__file__).parents[1]
 OUT = DOCS / "generated"
 COMPARED = ("projected", "gni", "dla", "gauss4", "rkmk4", "discrete-gradient")
 ROOMS = {
-    "geonh": ("System", "Distribution", "AffineDistribution", "solve", "integrate", "resume", "compose", "Event", "Trajectory"),
+    "geonh": (
+        "System",
+        "Distribution",
+        "AffineDistribution",
+        "solve",
+        "integrate",
+        "resume",
+        "solve_ensemble",
+        "Ensemble",
+        "compose",
+        "Trajectory",
+        "Event",
+    ),
     "geonh.groups": None,
     "geonh.geometry": None,
     "geonh.mechanics": None,

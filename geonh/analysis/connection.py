@@ -32,6 +32,7 @@ from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
+from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import saddle, solve
@@ -209,6 +210,7 @@ def nonholonomic_connection(
             f"shape must name some of the coordinates {list(additive)} of additive factors, but not all of the group; "
             f"got {list(names)}"
         )
+    refuse_holonomic(system, "the connection")
     if not isinstance(system.action, PointBase | ShapeBase):
         raise ValueError(
             f"the base of {system.name} must be shapes (base='shape', names, 'point'), so that the group is a symmetry"
