@@ -119,13 +119,13 @@ def test_directions_times_and_backwards():
         gn.Event(late, name="late"),
     ]
     options = {"g0": [1.0, 0.0], "xi0": [0.0, 0.5], "n_steps": 1000, "events": events}
-    run = gn.solve(plane, gn.Gauss(3), dt=0.02, **options)
+    run = gn.solve(plane, gn.RKMK(6), dt=0.02, **options)
     np.testing.assert_allclose(run.events["both"].t, np.pi / 2 + np.pi * np.arange(6), atol=1e-10)
     np.testing.assert_allclose(run.events["down"].t, run.events["both"].t[::2], atol=1e-13)
     np.testing.assert_allclose(run.events["up"].t, run.events["both"].t[1::2], atol=1e-13)
     assert len(run.events["never"]) == 0
     np.testing.assert_allclose(run.events["late"].t, 3.217, atol=1e-13)
-    back = gn.solve(plane, gn.Gauss(3), dt=-0.02, **options)
+    back = gn.solve(plane, gn.RKMK(6), dt=-0.02, **options)
     np.testing.assert_allclose(back.events["both"].t, -np.pi / 2 - np.pi * np.arange(6), atol=1e-10)
     section = poincare_section(run, lambda g, xi: g[0], direction=-1)
     np.testing.assert_allclose(section.t, run.events["down"].t, atol=1e-7)
@@ -172,6 +172,7 @@ def test_going_on_after_an_event_that_stops(tmp_path):
     assert len(on.events["turn"]) == 1
 
 
+@pytest.mark.slow
 def test_controls_in_an_array_and_as_a_function():
     pushed = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: u)
     event = gn.Event(lambda t, g, xi, lam: g[0] - 0.3, name="there")
@@ -278,6 +279,7 @@ def test_by_xla_the_events_are_the_same(monkeypatch):
         np.testing.assert_allclose(by_xla.events[name].g, section.g, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_holonomic_system_that_depends_on_the_time():
     pendulum = gn.System(
         Translations(2),

@@ -112,7 +112,10 @@ def board_gait(t):
 
 @pytest.mark.parametrize(
     ("system", "sections", "gait"),
-    [(gn.systems.roller_racer(), racer_section, racer_gait), (board(), board_section, board_gait)],
+    [
+        (gn.systems.roller_racer(), racer_section, racer_gait),
+        pytest.param(board(), board_section, board_gait, marks=pytest.mark.slow),
+    ],
     ids=["roller racer", "snakeboard"],
 )
 def test_a_gait_against_the_full_equations_with_the_shape_driven(system, sections, gait):

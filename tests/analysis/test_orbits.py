@@ -43,6 +43,7 @@ def test_the_period_of_a_pendulum():
     assert symmetric.trivial == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_free_body_turns_by_its_solid_angle():
     # Montgomery 1991: about its constant momentum, by 2ET/L − (solid angle of the momentum's path in the body).
     J = np.array([1.0, 2.0, 3.0])

@@ -31,7 +31,7 @@ MASS = gn.System(Translations(1), metric=[2.0], base="point", forces=push, name=
 
 
 def test_the_sleigh_turns_at_least_cost():
-    found = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (20, 40, 80)]
+    found = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (10, 20, 40)]
     for one in found:
         assert one.residual < 1e-12
         assert one.optimality < 1e-12
@@ -41,10 +41,10 @@ def test_the_sleigh_turns_at_least_cost():
         np.testing.assert_allclose(run.g, one.g, atol=1e-12)
         np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-12)
     J = [one.cost for one in found]
-    assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.1  # of order 2
-    again = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=80, guess=found[2])
+    assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.3  # of order 2
+    again = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=found[2])
     assert again.iterations == 0
-    finer = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=80, guess=found[1])
+    finer = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=40, guess=found[1])
     assert abs(finer.cost - J[2]) < 1e-10
 
 
@@ -94,6 +94,7 @@ def test_the_span_is_found():
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
 
 
+@pytest.mark.slow
 def test_bounds_are_kept():
     # The costate is linear in t, so u = clip(c(1 − 2t/T)), with c from the distance.
     T, d, bound = 2.0, 1.0, 2.3

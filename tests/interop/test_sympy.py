@@ -149,6 +149,7 @@ def test_the_disc_with_dependent_speeds_and_by_lagrange_are_one():
     assert np.abs(a.constraint_residual).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_pendulum_on_a_cart_with_a_motor_and_damping():
     x, theta, motor = me.dynamicsymbols("x theta F")
     v, w = x.diff(), theta.diff()
@@ -172,6 +173,7 @@ def test_a_pendulum_on_a_cart_with_a_motor_and_damping():
     assert abs(balance) < 1e-5  # O(dt²)
 
 
+@pytest.mark.slow
 def test_gyroscopic_terms_and_affine_constraints():
     x, y, _ = q = me.dynamicsymbols("x y z")
     B, s = sp.symbols("B s")
