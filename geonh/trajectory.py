@@ -155,7 +155,9 @@ class Trajectory:
         assert self.state is not None
         known = self.crossings
         if known is None and events:
-            m = jax.eval_shape(self._bound.annihilator, self._bound.action.at(self.state.g)).shape[0]
+            system, t = self._bound, np.float64(self.t0)
+            with float64():
+                m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), self.state.g).shape[0]
             known = Crossings.none((), self.g_vector.shape[1], self.p_plus.shape[1], m)
         known = known and known.going_on(int(self.state.k), [event.name for event in events])
         return replace(self, watched=events, crossings=known)

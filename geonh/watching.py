@@ -36,6 +36,9 @@ class Watching:
     def __init__(self, tree: tuple, events: tuple[Event, ...], state: State, crossings: Crossings) -> None:
         self._tree, self._events = (*tree, events), events
         self._watched = Watched(state, self._values(state), np.float64(1.0))
+        unknown = [event.name for event, value in zip(events, self._watched.values, strict=True) if np.isnan(value)]
+        if unknown:
+            raise ValueError(f"events {unknown} are not a number where the run begins")
         self._loop = stepping(_next, _row, self._tree, self._watched)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.crossings = crossings
@@ -104,8 +107,8 @@ def _at_node(tree: tuple, node: tuple) -> Array:
     """The events' values at a node (k, g, p⁺, p⁻), shape=[number of events]."""
     system, _, clock, events = tree
     k, g, p_plus, p_minus = node
-    xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
     t, u = clock.time(k), clock.control(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
     return jnp.stack([event.value(system, t, g, xi, u) for event in events])
 
 
@@ -114,14 +117,14 @@ def _located(tree: tuple, node: tuple) -> tuple[Array, Array, Array, Array]:
     system, method, clock, events = tree
     *begin, which = node
     k, g, p_plus, p_minus = begin
-    xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
     t = clock.time(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 
     def at(s: Array) -> tuple[Array, tuple]:
         part = Clock(t, s * clock.dt, _controls(clock, k, s))
         state = method.next_node(system, part, method.first_node(system, part, g, xi))
-        velocity = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
         time, u = part.time(1), part.control(1)
+        velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
         value = jnp.stack([event.value(system, time, state.g, velocity, u) for event in events])[which]
         place = system.group.to_vector(state.g)
         lam = multipliers(system, time, state.g, velocity, u)

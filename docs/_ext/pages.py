@@ -32,6 +32,8 @@ ROOMS = {
         "solve",
         "integrate",
         "resume",
+        "solve_ensemble",
+        "Ensemble",
         "compose",
         "Trajectory",
         "Event",
@@ -42,11 +44,12 @@ ROOMS = {
     "geonh.integrators": None,
     "geonh.systems": None,
     "geonh.analysis": None,
+    "geonh.control": None,
     "geonh.diagnostics": None,
+    "geonh.interop": None,
     "geonh.drawing": None,
     "geonh.plotting": None,
     "geonh.viewer": None,
-    "geonh.interop": None,
     "geonh.testing": ("check_group",),
 }
 RUNS = os.environ.get("GEONH_PAGES", "runs") == "runs"

@@ -32,6 +32,7 @@ from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
+from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import saddle, solve
@@ -109,7 +110,7 @@ class Connection(Precise):
             If p has to be carried and there are no sections, or something is not finite: the shape passes where the
             forms do not determine the motion.
         """
-        d = self.group_dimension - self.system.annihilator(self._base_point(np.zeros(len(self.shape)))).shape[0]
+        d = self.group_dimension - self._forms
         if d and self.sections is None and self.system.is_constrained:
             raise ValueError(
                 f"{self.system.name} carries {d} momentum component(s) along: nonholonomic_connection(..., sections=s) "
@@ -123,6 +124,12 @@ class Connection(Precise):
         if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves((g, p))):
             raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
         return Displacement(g, p)
+
+    @property
+    def _forms(self) -> int:
+        """m."""
+        with float64():
+            return int(self.system.annihilator(self._base_point(jnp.zeros(len(self.shape)))).shape[0])
 
     @property
     def group_dimension(self) -> int:
@@ -203,6 +210,7 @@ def nonholonomic_connection(
             f"shape must name some of the coordinates {list(additive)} of additive factors, but not all of the group; "
             f"got {list(names)}"
         )
+    refuse_holonomic(system, "the connection")
     if not isinstance(system.action, PointBase | ShapeBase):
         raise ValueError(
             f"the base of {system.name} must be shapes (base='shape', names, 'point'), so that the group is a symmetry"
@@ -210,6 +218,8 @@ def nonholonomic_connection(
     beyond = [n for n in getattr(system.action, "names", ()) if n not in names]
     if beyond:
         raise ValueError(f"{system.name} depends on {beyond}, which are not among the shape {list(names)}")
+    if system.holonomic is not None or system.is_timed:
+        raise ValueError(f"{system.name} has holonomic constraints or depends on the time: it has no connection here")
     if system.is_affine:
         raise ValueError(f"{system.name} has affine constraints: it moves without its shape; no connection tells how")
     if sections is not None and not callable(sections):

@@ -78,6 +78,12 @@ def _corrected(system: Any, node: tuple) -> tuple[Point, Array]:
     return ahead, jnp.max(jnp.abs(phi))
 
 
+def refuse_holonomic(system: Any, what: str) -> None:
+    """Raise ValueError if a system has constraints on positions, which ``what`` does not take."""
+    if system.holonomic is not None:
+        raise ValueError(f"{what} is for systems without constraints on positions; {system.name} has some")
+
+
 def rows_fault(system: Any, g: Point, t: Any, rows: Any, where: str) -> str:
     """What is wrong with the rows of all constraints at a point, in words; "" if nothing is.
 

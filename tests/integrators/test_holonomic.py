@@ -54,10 +54,6 @@ def test_with_nonholonomic_rows_on_a_group(name, affine):
     tried(*systems.held_body(affine=affine), name)
 
 
-def test_the_default_with_both_kinds_of_rows():
-    tried(*systems.held_body(), "projected")
-
-
 @pytest.mark.parametrize("name", DRIFT)
 def test_baselines_drift(name):
     system, g0, xi0 = systems.double_pendulum()

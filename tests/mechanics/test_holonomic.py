@@ -134,3 +134,16 @@ def test_linearised_on_the_tangent_space_of_phi():
     np.testing.assert_allclose(found.eigenvalues.real, 0.0, atol=1e-12)
     with pytest.raises(ValueError, match="off the constraints"):
         gn.analysis.linearise(system, [0.0, -1.1, 0.0, -2.0], np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda s: gn.analysis.divergence(s, [0.0, 0.0, 1.0], np.zeros(3)),
+        lambda s: gn.analysis.invariant_measure(s),
+        lambda s: gn.diagnostics.contraction_rate(s, gn.GNI(), g0=[0.0, 0.0, 1.0], xi0=np.zeros(3), dt=0.1),
+    ],
+)
+def test_questions_that_do_not_take_phi_say_so(question):
+    with pytest.raises(ValueError, match=r"constraints on positions|holonomic constraints"):
+        question(PENDULUM)

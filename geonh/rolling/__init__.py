@@ -1,0 +1,51 @@
+"""Bodies that roll: one support function gives contact point, height and forms (mathematics.md §13).
+
+``geonh.rolling(support, inertia, mass, on=...)`` makes the system; supports, surfaces, wheels and joints are beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from geonh.rolling.body import Contact, contact, rolling, start
+from geonh.rolling.supports import Support, ball, disc, ellipsoid, implicit, support, torus
+from geonh.rolling.surfaces import Surface, cylinder, plane, sphere, surface
+from geonh.rolling.wheels import PlanarBody, Wheel, knife_edge, planar, planar_body, trailer, wheel
+
+__all__ = [
+    "Contact",
+    "PlanarBody",
+    "Support",
+    "Surface",
+    "Wheel",
+    "ball",
+    "contact",
+    "cylinder",
+    "disc",
+    "ellipsoid",
+    "implicit",
+    "knife_edge",
+    "planar",
+    "planar_body",
+    "plane",
+    "rolling",
+    "sphere",
+    "start",
+    "support",
+    "surface",
+    "torus",
+    "trailer",
+    "wheel",
+]
+
+
+class _Room(ModuleType):
+    """The room is called by the name of what it makes: ``geonh.rolling(...)`` is ``geonh.rolling.rolling(...)``."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return rolling(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Room

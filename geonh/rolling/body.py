@@ -1,0 +1,293 @@
+r"""A convex body that rolls on a surface without sliding, on SE(3), from its support function.
+
+With attitude R, centre of mass x, the outward normal n of the body at the contact (body axes), ρ = ∇H(n), X = x + Rρ
+the contact, ν the surface's normal there and T(ν) two tangents of length one,
+
+    φ = ψ(X)                               (contact: on a plane e·X = c it is e·x − H(−Rᵀe) − c)
+    T(ν)R(v + ω×ρ) = T(ν)u(t, X)           (no sliding; u is the velocity of the surface's material)
+    (Rᵀν)·ω = ½ν·curl u                    (no spinning, if asked)
+    ℓ = ½ω·Jω + ½m|v|² − mg x₃
+
+Two tangential forms and φ, never three forms: the third follows from φ, and the rank would fall.
+
+Sources: Borisov, Mamaev, *Rolling of a rigid body on a plane and sphere*, Regul. Chaotic Dyn. 7 (2002); tangents: Duff
+and others, *Building an orthonormal basis, revisited*, J. Comput. Graph. Tech. 6 (2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
+from geonh.groups import SE3
+from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64, float64, in_float64
+from geonh.rolling.supports import Support, _positive
+from geonh.rolling.surfaces import Surface, plane, surface
+
+TAKEN = ("support", "on", "surface velocity", "J", "m", "g", "spin")
+
+
+class Contact(NamedTuple):
+    """Where a body touches: X and the surface's normal ν in space, and ρ from the centre of mass in body axes."""
+
+    place: Array
+    normal: Array
+    arm: Array
+
+
+def rolling(
+    support: Support,
+    inertia: Any,
+    mass: float,
+    *,
+    on: Surface | Callable | TimeDependent | None = None,
+    surface_velocity: Callable | TimeDependent | None = None,
+    spin: bool = True,
+    gravity: float = 9.81,
+    forces: Callable | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    first_integrals: Mapping[str, FirstIntegral] | None = None,
+    name: str = "rolling body",
+) -> System:
+    """A body that rolls on a surface without sliding.
+
+    Parameters
+    ----------
+    support : Support
+        Its shape: ``ball``, ``ellipsoid``, ``disc``, ``torus``, sums and rounded ones of these, ``support`` or
+        ``implicit``; from the centre of mass, in body axes.
+    inertia : array_like, shape=[3] or [3, 3]
+        Moments of inertia about the centre of mass in body axes, kg m².
+    mass : float
+        kg.
+    on : Surface or callable, optional
+        ``plane``, ``cylinder``, ``sphere``, or ψ(X), zero on the surface and positive on the free side; z = 0 when left
+        out.
+    surface_velocity : callable, optional
+        u(X) → shape=[3], the velocity in m/s of the surface's material at the place X, or u(X, parameters); of (t, X)
+        with ``geonh.time_dependent``. At rest when left out.
+    spin : bool
+        Whether it may spin about the surface's normal; False for rubber.
+    gravity : float
+        m/s², downwards along z.
+    forces : callable, optional
+        f(t, x, ξ, u) as of ``System``: rolling friction, drag, motors; ``contact`` helps.
+    parameters : mapping, optional
+        More numbers, for the functions given here. Those of the body are there as "m", "J" and "g".
+    first_integrals, name
+        As of ``System``.
+
+    Returns
+    -------
+    System
+        On SE(3), ξ = (ω, v) in body axes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what does not fit, naming the argument.
+
+    Examples
+    --------
+    >>> import geonh as gn
+    >>> coin = gn.rolling(gn.rolling.disc(0.01), [2.5e-7, 2.5e-7, 5e-7], 0.01)
+    """
+    if not isinstance(support, Support):
+        raise TypeError(f"support must be a Support, such as rolling.ball(0.1), got {support!r}")
+    J = as_float64(inertia, "inertia")
+    if J.shape not in ((3,), (3, 3)):
+        raise ValueError(f"inertia must be three moments or a matrix [3, 3], got shape {list(J.shape)}")
+    J = np.diag(J) if J.ndim == 1 else J
+    moments = np.linalg.eigvalsh(J)
+    if not np.allclose(J, J.T, rtol=1e-12, atol=0) or not moments[0] > 0:
+        raise ValueError(f"inertia must be symmetric and positive definite, got\n{J}")
+    if moments[2] > (1 + 1e-9) * (moments[0] + moments[1]):
+        raise ValueError(f"inertia is of no body: of its moments {moments} one exceeds the sum of the others")
+    on = plane() if on is None else on if isinstance(on, Surface) else surface(on)
+    clash = [key for key in parameters or {} if key in TAKEN]
+    if clash:
+        raise ValueError(f"parameters: {clash} are names of the body's own; take others")
+    numbers = {
+        "support": support,
+        "on": on,
+        "J": J,
+        "m": _positive(mass, "mass", ()),
+        "g": gravity,
+        **(parameters or {}),
+    }
+    moving = None if surface_velocity is None else Field(surface_velocity, "surface_velocity")
+    if moving is not None:
+        numbers["surface velocity"] = moving
+    at_time = on.timed or (moving is not None and moving.timed)
+    forms = _chosen(on.timed, *((_forms, _forms_in_time) if spin else (_rubber_forms, _rubber_forms_in_time)))
+    if moving is None:
+        distribution = Distribution(forms=forms)
+    else:
+        rhs = _chosen(at_time, *((_rhs, _rhs_in_time) if spin else (_rubber_rhs, _rubber_rhs_in_time)))
+        distribution = AffineDistribution(forms=forms, rhs=rhs)
+    return System(
+        SE3(),
+        metric=_metric,
+        potential=_potential,
+        holonomic=_chosen(on.timed, _height, _height_in_time),
+        distribution=distribution,
+        forces=forces,
+        parameters=numbers,
+        first_integrals=first_integrals,
+        name=name,
+    )
+
+
+@in_float64
+def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
+    """Where a body made by ``rolling`` touches, or would touch, its surface; traceable, for forces and pictures.
+
+    Parameters
+    ----------
+    system : System or mapping
+        Made by ``rolling``; or its parameters, which is what ``forces`` have.
+    g : array, shape=[4, 4]
+        The body's place.
+    t : float
+        Time, s.
+    """
+    return _touch(t, g, system if isinstance(system, Mapping) else system.parameters)
+
+
+def start(
+    system: System, rotation: Any = None, omega: Any = (0.0, 0.0, 0.0), *, place: Any = (0.0, 0.0, 0.0), t0: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """A start that rolls: the body with a given attitude and angular velocity, touching the surface at a given place.
+
+    Parameters
+    ----------
+    system : System
+        Made by ``rolling``.
+    rotation : array_like, shape=[3, 3], optional
+        R, from body to space; the identity when left out.
+    omega : array_like, shape=[3]
+        Angular velocity in body axes, rad/s.
+    place : array_like, shape=[3]
+        The contact, a place of the surface, metres.
+    t0 : float
+        Time, s.
+
+    Returns
+    -------
+    g0 : ndarray, shape=[4, 4]
+    xi0 : ndarray, shape=[6]
+
+    Raises
+    ------
+    ValueError
+        If the place is not on the surface, or the body would spin where it must not.
+    """
+    R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))
+    turning, X, p = as_float64(omega, "omega", (3,)), as_float64(place, "place", (3,)), system.parameters
+    with float64():
+        here = Moment(jnp.asarray(float(t0)), jnp.asarray(X))
+        level = float(p["on"].value(here, p))
+        if abs(level) > 1e-9:
+            raise ValueError(f"place {X} does not lie on the surface of {system.name}: ψ = {level:.3g} there")
+        arm = np.asarray(p["support"].point(-(p["on"].normal(here, p) @ R)))
+        if not np.all(np.isfinite(arm)):
+            raise ValueError(f"{system.name} does not touch in a single point with that attitude")
+        u = np.asarray(_material(here, p))
+        g, xi = np.eye(4), np.concatenate([turning, R.T @ u - np.cross(turning, arm)])
+        g[:3, :3], g[:3, 3] = R, X - R @ arm
+        off = np.asarray(system.constraint_residual(system.at(system.point(g, name="rotation"), t0), xi))
+    if np.abs(off).max() > 1e-9 * (1 + np.abs(xi).max()):
+        raise ValueError(f"omega = {turning} is not allowed to {system.name}: residual {off}")
+    return g, xi
+
+
+# --- the functions of the system -----------------------------------------------------------------------------
+def _metric(x: Any, p: Any) -> Array:
+    none = jnp.zeros((3, 3))
+    return jnp.block([[p["J"], none], [none, p["m"] * jnp.eye(3)]])
+
+
+def _potential(x: Any, p: Any) -> Array:
+    return p["m"] * p["g"] * x[2, 3]
+
+
+def _touch(t: Any, x: Any, p: Any) -> Contact:
+    R, centre = x[:3, :3], x[:3, 3]
+    n = p["on"].outward(p["support"], R, Moment(t, centre), p)
+    arm = p["support"].point(n)
+    place = centre + R @ arm
+    return Contact(place, p["on"].normal(Moment(t, place), p), arm)
+
+
+def _height_in_time(t: Any, x: Any, p: Any) -> Array:
+    return p["on"].height(p["support"], x[:3, :3], Moment(t, x[:3, 3]), p)[None]
+
+
+def _forms_in_time(t: Any, x: Any, p: Any) -> Array:
+    touching = _touch(t, x, p)
+    a, b, c = touching.arm
+    turning = jnp.array([[0.0, c, -b], [-c, 0.0, a], [b, -a, 0.0]])  # ω ↦ ω × ρ
+    return _tangents(touching.normal) @ x[:3, :3] @ jnp.concatenate([turning, jnp.eye(3)], axis=1)
+
+
+def _rubber_forms_in_time(t: Any, x: Any, p: Any) -> Array:
+    row = jnp.concatenate([_touch(t, x, p).normal @ x[:3, :3], jnp.zeros(3)])
+    return jnp.concatenate([_forms_in_time(t, x, p), row[None]])
+
+
+def _rhs_in_time(t: Any, x: Any, p: Any) -> Array:
+    touching = _touch(t, x, p)
+    return _tangents(touching.normal) @ _material(Moment(t, touching.place), p)
+
+
+def _rubber_rhs_in_time(t: Any, x: Any, p: Any) -> Array:
+    touching = _touch(t, x, p)
+    D = jax.jacfwd(lambda X: _material(Moment(t, X), p))(touching.place)
+    curl = jnp.stack([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
+    return jnp.append(_rhs_in_time(t, x, p), touching.normal @ curl / 2)
+
+
+def _material(X: Moment, p: Any) -> Array:
+    """u(t, X), zero where the surface is at rest."""
+    return p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+
+
+def _tangents(nu: Array) -> Array:
+    """Two tangents of length one, rows; they jump where ν₃ changes sign, which no method sees."""
+    s = jnp.where(nu[2] < 0, -1.0, 1.0)
+    a = -1 / (s + nu[2])
+    x, y = nu[0], nu[1]
+    return jnp.stack([jnp.stack([1 + s * x * x * a, s * x * y * a, -s * x]), jnp.stack([x * y * a, s + y * y * a, -y])])
+
+
+def _chosen(timed: bool, still: Callable, in_time: Callable) -> Any:
+    return time_dependent(in_time) if timed else still
+
+
+def _height(x: Any, p: Any) -> Array:
+    return _height_in_time(0.0, x, p)
+
+
+def _forms(x: Any, p: Any) -> Array:
+    return _forms_in_time(0.0, x, p)
+
+
+def _rubber_forms(x: Any, p: Any) -> Array:
+    return _rubber_forms_in_time(0.0, x, p)
+
+
+def _rhs(x: Any, p: Any) -> Array:
+    return _rhs_in_time(0.0, x, p)
+
+
+def _rubber_rhs(x: Any, p: Any) -> Array:
+    return _rubber_rhs_in_time(0.0, x, p)

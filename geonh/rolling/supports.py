@@ -1,0 +1,209 @@
+r"""Convex bodies by their support functions: H(n) = max n·ρ over the body, in body axes, from the centre of mass.
+
+H is extended from unit vectors by homogeneity, H(sn) = sH(n). The point of the boundary with outward normal n is
+
+    ρ = ∇H(n),
+
+and nothing else is needed of a shape. Minkowski sums of bodies are sums of support functions; a body whose figure has
+its centre at o from the centre of mass has H(n) + o·n.
+
+Source: Schneider, *Convex Bodies: The Brunn–Minkowski Theory* (2014), §1.7.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.geometry.field import evaluated
+from geonh.numerics.linear import solve
+from geonh.numerics.precision import Precise, as_float64
+
+ITERATIONS = 20
+"""Newton's steps to the point of an implicit surface, without derivatives;"""
+DIFFERENTIABLE = 3
+"""and with: q of them make derivatives exact to order 2^q − 1."""
+
+
+class Support(Precise):
+    """A convex body, called with n to give H(n); ``a + b`` is the Minkowski sum."""
+
+    @abstractmethod
+    def __call__(self, n: Array) -> Array:
+        """H(n), metres; n of shape=[3], of any length."""
+
+    def point(self, n: Array) -> Array:
+        """ρ = ∇H(n), shape=[3]: the point of the boundary with outward normal n."""
+        return jax.grad(self.__call__)(n)
+
+    def __add__(self, other: Support) -> Support:
+        if not isinstance(other, Support):
+            return NotImplemented
+        return _Sum(self, other)
+
+    def rounded(self, radius: float) -> Support:
+        """The body and all that is nearer to it than ``radius`` metres."""
+        return self + ball(radius)
+
+    def moved(self, offset: Any) -> Support:
+        """The same figure with its centre at ``offset``, shape=[3], from the centre of mass, metres."""
+        return _Moved(self, as_float64(offset, "offset", (3,)))
+
+
+class _Sum(Support):
+    first: Support
+    second: Support
+
+    def __call__(self, n: Array) -> Array:
+        return self.first(n) + self.second(n)
+
+
+class _Moved(Support):
+    figure: Support
+    offset: Any
+
+    def __call__(self, n: Array) -> Array:
+        return self.figure(n) + self.offset @ n
+
+
+class _Ball(Support):
+    radius: Any
+
+    def __call__(self, n: Array) -> Array:
+        return self.radius * jnp.sqrt(n @ n)
+
+
+class _Ellipsoid(Support):
+    axes: Any
+
+    def __call__(self, n: Array) -> Array:
+        scaled = self.axes * n
+        return jnp.sqrt(scaled @ scaled)
+
+
+class _Disc(Support):
+    radius: Any
+    axis: Any
+
+    def __call__(self, n: Array) -> Array:
+        across = n - (self.axis @ n) * self.axis
+        return self.radius * jnp.sqrt(across @ across)
+
+
+class _Function(Support):
+    function: Callable
+
+    def __call__(self, n: Array) -> Array:
+        return evaluated("support", self.function, n)
+
+
+class _Implicit(Support):
+    function: Callable
+    size: Any
+
+    def __call__(self, n: Array) -> Array:
+        def newton(state: Array, unit: Array) -> Array:
+            """One step for ∇F(ρ) = ςn, F(ρ) = 0."""
+            rho, scale = state[:3], state[3]
+            value, slope = jax.value_and_grad(self._value)(rho)
+            matrix = jnp.block([[jax.hessian(self._value)(rho), -unit[:, None]], [slope[None], jnp.zeros((1, 1))]])
+            return state - solve(matrix, jnp.append(slope - scale * unit, value))
+
+        unit = n / jnp.sqrt(n @ n)
+        held = lax.stop_gradient(unit)
+        slope = jax.grad(self._value)(self.size * held)
+        state = jnp.append(self.size * held, jnp.sqrt(slope @ slope))
+        state = lax.stop_gradient(lax.fori_loop(0, ITERATIONS, lambda _, s: newton(s, held), state))
+        for _ in range(DIFFERENTIABLE):
+            state = newton(state, unit)
+        return n @ state[:3]
+
+    def _value(self, rho: Array) -> Array:
+        return evaluated("implicit", self.function, rho)
+
+
+def ball(radius: float) -> Support:
+    """A ball of that radius, metres."""
+    return _Ball(_positive(radius, "radius", ()))
+
+
+def ellipsoid(a: float, b: float, c: float) -> Support:
+    """An ellipsoid with these semi-axes along the body's axes, metres."""
+    return _Ellipsoid(_positive([a, b, c], "semi-axes", (3,)))
+
+
+def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> Support:
+    """A disc, flat or with its rim rounded to a thickness; it may not lie flat: its contact is no point then.
+
+    Parameters
+    ----------
+    radius : float
+        Of the circle, metres; with a thickness, to the outermost points.
+    axis : array_like, shape=[3]
+        Of the disc, in body axes.
+    thickness : float
+        Of the plate, metres, below twice the radius.
+    """
+    radius, half = float(_positive(radius, "radius", ())), float(as_float64(thickness, "thickness", ())) / 2
+    if not 0 <= half < radius:
+        raise ValueError(f"thickness must lie in [0, 2·radius) = [0, {2 * radius}), got {thickness}")
+    flat = _Disc(np.float64(radius - half), _unit(axis))
+    return flat.rounded(half) if half else flat
+
+
+def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
+    """A torus (its convex hull rolls): a circle of that radius, with a tube about it, metres."""
+    return _Disc(_positive(radius, "radius", ()), _unit(axis)).rounded(tube)
+
+
+def support(function: Callable) -> Support:
+    """A body of one's own, H(n) in ``jax.numpy`` with H(sn) = sH(n).
+
+    Raises
+    ------
+    ValueError
+        If H is not homogeneous of degree one.
+    """
+    made = _Function(function)
+    for n in np.random.default_rng(0).normal(size=(3, 3)):
+        once, twice = (float(made(s * n)) for s in (1.0, 2.0))
+        if not abs(twice - 2 * once) <= 1e-5 * abs(once):
+            raise ValueError(
+                f"support must be homogeneous, H(2n) = 2H(n): at n = {n} it is {once:.6g}, at twice that {twice:.6g}; "
+                "write it for unit vectors as |n| H(n/|n|)"
+            )
+    return made
+
+
+def implicit(function: Callable, size: float) -> Support:
+    """The body F(ρ) < 0 of a convex F, written in ``jax.numpy``.
+
+    Parameters
+    ----------
+    function : callable
+        F(ρ), scalar, ρ of shape=[3] in metres from the centre of mass.
+    size : float
+        A radius of about the size of the body, metres, from which Newton's method begins.
+    """
+    return _Implicit(function, _positive(size, "size", ()))
+
+
+def _positive(value: Any, name: str, shape: tuple[int, ...]) -> Any:
+    array = as_float64(value, name, shape)
+    if not np.all(array > 0):
+        raise ValueError(f"{name} must be positive, got {value}")
+    return array
+
+
+def _unit(axis: Any) -> Any:
+    vector = as_float64(axis, "axis", (3,))
+    size = np.linalg.norm(vector)
+    if not size > 0:
+        raise ValueError(f"axis must not be zero, got {axis}")
+    return vector / size

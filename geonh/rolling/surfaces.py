@@ -1,0 +1,156 @@
+r"""Surfaces to roll on, ψ(X) = 0 with the free side ψ > 0, and where a convex body touches them.
+
+The contact's outward normal n on the body, in body axes, satisfies
+
+    n + Rᵀν(x + R∇H(n)) = 0,   ν = ∇ψ/|∇ψ|.
+
+On a plane it is −Rᵀe at once. Elsewhere it is found by Newton's method, n ← n − (1 + Rᵀ Dν R∇²H)⁻¹(…), without
+derivatives, and then two more steps with them: q steps make derivatives exact to order 2^q − 1, and accelerations need
+two. Inside a concave surface the body must be more curved than the surface, else there are several contacts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.geometry.field import Field, Moment, TimeDependent
+from geonh.numerics.linear import solve
+from geonh.numerics.precision import Precise, as_float64, one_of
+from geonh.rolling.supports import Support, _positive, _unit
+
+ITERATIONS = 12
+"""Newton's steps to the contact, without derivatives;"""
+DIFFERENTIABLE = 2
+"""and with."""
+
+
+class Surface(Precise):
+    """A surface ψ = 0; X below may be a ``Moment`` (t, X) where ψ depends on the time."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether ψ depends on the time."""
+        return False
+
+    @abstractmethod
+    def value(self, X: Any, parameters: Any) -> Array:
+        """ψ(X), scalar."""
+
+    def normal(self, X: Any, parameters: Any) -> Array:
+        """ν = ∇ψ/|∇ψ|, shape=[3], towards the free side."""
+        at, place = (lambda y: Moment(X.t, y), X.x) if isinstance(X, Moment) else (lambda y: y, X)
+        slope = jax.grad(lambda y: self.value(at(y), parameters))(place)
+        return slope / jnp.sqrt(slope @ slope)
+
+    def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
+        """φ, scalar: ψ at the contact."""
+        arm = R @ support.point(self.outward(support, R, x, parameters))
+        place = Moment(x.t, x.x + arm) if isinstance(x, Moment) else x + arm
+        return self.value(place, parameters)
+
+    def outward(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
+        """n, shape=[3], for the body with attitude R and centre of mass x."""
+        at, place = (lambda y: Moment(x.t, y), x.x) if isinstance(x, Moment) else (lambda y: y, x)
+
+        def newton(n: Array, R: Array, place: Array) -> Array:
+            def missing(n: Array) -> Array:
+                return n + R.T @ self.normal(at(place + R @ support.point(n)), parameters)
+
+            return n - solve(jax.jacfwd(missing)(n), missing(n))
+
+        R_held, place_held = lax.stop_gradient((R, place))
+
+        def improve(_: int, n: Array) -> Array:
+            n = newton(n, R_held, place_held)
+            return n / jnp.sqrt(n @ n)
+
+        begin = -R_held.T @ self.normal(at(place_held), parameters)
+        n = lax.stop_gradient(lax.fori_loop(0, ITERATIONS, improve, begin))
+        for _ in range(DIFFERENTIABLE):
+            n = newton(n, R, place)
+        return n
+
+
+class _Plane(Surface):
+    up: Any
+    level: Any
+
+    def value(self, X: Any, parameters: Any) -> Array:
+        return self.up @ (X.x if isinstance(X, Moment) else X) - self.level
+
+    def normal(self, X: Any, parameters: Any) -> Array:
+        return jnp.asarray(self.up)
+
+    def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
+        return self.value(x, parameters) - support(-(self.up @ R))  # so its derivative needs ∇H only
+
+    def outward(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
+        return -(self.up @ R)
+
+
+class _Level(Surface):
+    field: Field
+
+    @property
+    def timed(self) -> bool:
+        return self.field.timed
+
+    def value(self, X: Any, parameters: Any) -> Array:
+        return self.field(X, parameters)
+
+
+class _Round(Surface):
+    """A cylinder or a sphere: ψ = ±(r² − |X⊥|²)/2r."""
+
+    radius: Any
+    across: Any
+    sign: float = eqx.field(static=True)
+
+    def value(self, X: Any, parameters: Any) -> Array:
+        place = self.across * (X.x if isinstance(X, Moment) else X)
+        return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
+
+
+def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
+    """The plane e·X = level with the unit normal e along ``normal``; the body is on the side that e points to.
+
+    The default is z = 0; an incline of angle α along x is ``plane((sin α, 0, cos α))``.
+    """
+    return _Plane(_unit(normal), as_float64(level, "level", ()))
+
+
+def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
+    """A cylinder about an axis of space, "x", "y" or "z"; the body is "inside" or "outside"."""
+    one_of(axis, "axis", ("x", "y", "z"))
+    return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
+
+
+def sphere(radius: float, side: str = "inside") -> Surface:
+    """A sphere about the origin; the body is "inside" or "outside"."""
+    return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
+
+
+def surface(psi: Callable | TimeDependent) -> Surface:
+    """The surface ψ(X) = 0 of a function of one's own, ψ > 0 on the free side, |∇ψ| not near 0.
+
+    Parameters
+    ----------
+    psi : callable
+        ψ(X) or ψ(X, parameters), X of shape=[3] in metres; of the time too with ``geonh.time_dependent``.
+    """
+    if not (callable(psi) or isinstance(psi, TimeDependent)):
+        raise TypeError(f"a surface is a function ψ(X), got {psi!r}")
+    return _Level(Field(psi, "on"))
+
+
+def _sign(side: str) -> float:
+    one_of(side, "side", ("inside", "outside"))
+    return 1.0 if side == "inside" else -1.0

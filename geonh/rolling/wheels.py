@@ -1,0 +1,278 @@
+r"""Planar bodies on knife edges and wheels, with steering, rolling angles and trailers, on SE(2) × Tᵏ.
+
+Each body of the chain has a frame in which its velocity is (ω, u, v), linear in ξ. At a place (x, y) of it
+
+    along = cos α (u − ωy) + sin α (v + ωx),      across = −sin α (u − ωy) + cos α (v + ωx)
+
+in the direction α of an edge or wheel, to which a steering angle adds. A knife edge says across = 0, a wheel of radius
+r with the rolling angle χ also along = rχ̇. A trailer hangs by a hinge at a place of the body ahead, turned by the angle
+θ, with its own frame a length L behind the hinge:
+
+    ω' = ω + θ̇,   u' = along(θ),   v' = across(θ) − Lω'.
+
+The energy is that of the bodies, ½Iχ̇² of wheels and ½I(ω + δ̇)² of what is steered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.geometry.distribution import Distribution
+from geonh.groups import SE2, Product, Torus
+from geonh.mechanics.lagrangian import FirstIntegral
+from geonh.mechanics.system import System
+from geonh.numerics.precision import Precise, as_float64
+from geonh.rolling.supports import _positive
+
+
+class Wheel(Precise):
+    """A knife edge or wheel of a planar body; made by ``knife_edge`` and ``wheel``."""
+
+    at: Any
+    angle: Any
+    radius: Any
+    inertia: Any
+    steering: Any
+    grips: bool = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    """Of its coordinates: the steering angle, then the rolling angle, as far as it has them."""
+
+
+class PlanarBody(Precise):
+    """A body in the plane with what it stands on and what it draws; made by ``planar_body`` and ``trailer``."""
+
+    mass: Any
+    inertia: Any
+    centre: Any
+    wheels: tuple[Wheel, ...]
+    trailers: tuple[PlanarBody, ...]
+    hitch: Any
+    length: Any
+    name: str = eqx.field(static=True)
+
+
+def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: str = "", inertia: float = 0.0) -> Wheel:
+    """An edge that does not slide across itself; a wheel whose rolling nobody asks for.
+
+    Parameters
+    ----------
+    x, y : float
+        Where, in the body's frame, m.
+    angle : float
+        Its direction there, rad.
+    steered : str
+        Name of its steering angle, which adds to ``angle``; fixed when left out.
+    inertia : float
+        Moment about the vertical of what is steered, kg m²; it must be positive then.
+    """
+    names = (steered,) if steered else ()
+    moment = _positive(inertia, "inertia of what is steered", ()) if steered else np.float64(0.0)
+    at = as_float64([x, y], "place", (2,))
+    return Wheel(at, as_float64(angle, "angle", ()), None, np.float64(0.0), moment, True, names)
+
+
+def wheel(
+    radius: float,
+    inertia: float,
+    x: float = 0.0,
+    y: float = 0.0,
+    angle: float = 0.0,
+    *,
+    name: str = "chi",
+    steered: str = "",
+    steering_inertia: float = 0.0,
+    grips: bool = True,
+) -> Wheel:
+    """A wheel that rolls by an angle of its own.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    inertia : float
+        Moment about its axle, kg m².
+    x, y, angle, steered, steering_inertia
+        As of ``knife_edge``.
+    name : str
+        Of the rolling angle.
+    grips : bool
+        Whether it holds sideways; of several wheels on one axle only one may, else the constraints are dependent.
+    """
+    held = knife_edge(x, y, angle, steered=steered, inertia=steering_inertia)
+    r, moment = _positive(radius, "radius", ()), _positive(inertia, "inertia", ())
+    return Wheel(held.at, held.angle, r, moment, held.steering, bool(grips), (*held.names, name))
+
+
+def planar_body(
+    mass: float,
+    inertia: float,
+    wheels: Sequence[Wheel] = (),
+    trailers: Sequence[PlanarBody] = (),
+    centre: Any = (0.0, 0.0),
+) -> PlanarBody:
+    """A body in the plane.
+
+    Parameters
+    ----------
+    mass, inertia : float
+        kg, and kg m² about the vertical through the centre of mass.
+    wheels : sequence of Wheel
+        What it stands on.
+    trailers : sequence of PlanarBody
+        What it draws, made by ``trailer``.
+    centre : array_like, shape=[2]
+        Its centre of mass in its frame, m.
+    """
+    return PlanarBody(
+        _positive(mass, "mass", ()),
+        _positive(inertia, "inertia", ()),
+        as_float64(centre, "centre", (2,)),
+        tuple(wheels),
+        tuple(trailers),
+        np.zeros(2),
+        np.float64(0.0),
+        "",
+    )
+
+
+def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str = "theta") -> PlanarBody:
+    """A body on a hinge behind another one.
+
+    Parameters
+    ----------
+    body : PlanarBody
+        What is drawn.
+    length : float
+        From the hinge back to the origin of its frame, m.
+    hitch : array_like, shape=[2]
+        The hinge in the frame of the body ahead, m.
+    name : str
+        Of the angle between them.
+    """
+    if not isinstance(body, PlanarBody):
+        raise TypeError(f"body must be a PlanarBody, got {body!r}")
+    place, back = as_float64(hitch, "hitch", (2,)), as_float64(length, "length", ())
+    own = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
+    return PlanarBody(*own, place, back, name)
+
+
+def planar(
+    body: PlanarBody,
+    *,
+    potential: Callable | None = None,
+    forces: Callable | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    first_integrals: Mapping[str, FirstIntegral] | None = None,
+    name: str = "planar body",
+) -> System:
+    """The system of a planar body with all that it stands on and draws.
+
+    Parameters
+    ----------
+    body : PlanarBody
+        The first of the chain.
+    potential, forces, first_integrals, name
+        As of ``System``; x is the vector of the angles.
+    parameters : mapping, optional
+        More numbers; "body" is taken.
+
+    Returns
+    -------
+    System
+        On SE(2) × Tᵏ, ξ = (ω, u, v, rates of the angles) in the frame of the first body; reduced by SE(2).
+
+    Raises
+    ------
+    ValueError
+        If nothing constrains it, or two angles have the same name.
+    """
+    if not isinstance(body, PlanarBody):
+        raise TypeError(f"body must be a PlanarBody, got {body!r}")
+    names = tuple(_names(body))
+    if len(set(names)) < len(names):
+        raise ValueError(f"angles need names of their own, got {list(names)}: name= of wheel and trailer, steered=")
+    if "body" in (parameters or {}):
+        raise ValueError("parameters: 'body' is the body's own; take another name")
+    space = Product((SE2(), Torus(len(names), names))) if names else SE2()
+    standing = any(part.wheels for part in _chain(body))
+    return System(
+        space,
+        metric=_metric,
+        potential=potential,
+        distribution=Distribution(forms=_forms) if standing else None,
+        forces=forces,
+        parameters={"body": body, **(parameters or {})},
+        base="shape" if names else "point",
+        first_integrals=first_integrals,
+        name=name,
+    )
+
+
+def _chain(body: PlanarBody) -> Iterator[PlanarBody]:
+    yield body
+    for drawn in body.trailers:
+        yield from _chain(drawn)
+
+
+def _names(body: PlanarBody) -> Iterator[str]:
+    for own in body.wheels:
+        yield from own.names
+    for drawn in body.trailers:
+        yield drawn.name
+        yield from _names(drawn)
+
+
+def _metric(x: Any, p: Any) -> Array:
+    return _assembled(x, p["body"])[0]
+
+
+def _forms(x: Any, p: Any) -> Array:
+    return _assembled(x, p["body"])[1]
+
+
+def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
+    """M and the forms; x is the vector of the angles, or () without any."""
+    n = 3 + len(x)
+    rates, free = iter(jnp.eye(n)[3:]), iter(x)
+    M, rows = jnp.zeros((n, n)), []
+
+    def energy(weight: Any, *velocities: Array) -> None:
+        nonlocal M
+        for row in velocities:
+            M = M + weight * jnp.outer(row, row)
+
+    def directed(omega: Array, u: Array, v: Array, at: Any, angle: Any) -> tuple[Array, Array]:
+        """The velocity of a place, along and across a direction."""
+        u, v = u - at[1] * omega, v + at[0] * omega
+        c, s = jnp.cos(angle), jnp.sin(angle)
+        return c * u + s * v, c * v - s * u
+
+    def visit(body: PlanarBody, omega: Array, u: Array, v: Array) -> None:
+        energy(body.mass, *directed(omega, u, v, body.centre, 0.0))
+        energy(body.inertia, omega)
+        for own in body.wheels:
+            angle, names = own.angle, list(own.names)
+            if len(names) > (own.radius is not None):
+                angle = angle + next(free)
+                energy(own.steering, omega + next(rates))
+            along, across = directed(omega, u, v, own.at, angle)
+            if own.grips:
+                rows.append(across)
+            if own.radius is not None:
+                next(free)
+                rolling = next(rates)
+                energy(own.inertia, rolling)
+                rows.append(along - own.radius * rolling)
+        for drawn in body.trailers:
+            turned = omega + next(rates)
+            along, across = directed(omega, u, v, drawn.hitch, next(free))
+            visit(drawn, turned, along, across - drawn.length * turned)
+
+    visit(body, *jnp.eye(n)[:3])
+    return M, jnp.stack(rows) if rows else jnp.zeros((0, n))

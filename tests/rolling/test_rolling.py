@@ -1,0 +1,206 @@
+"""Bodies that roll: against forms derived by hand, exact motions, invariants, and published numbers."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh import rolling
+from geonh.analysis import linearise
+from geonh.mechanics import accelerations, reference_trajectory
+from geonh.rolling import ball, contact, cylinder, disc, ellipsoid, plane, sphere, start
+
+sys.path.append(str(Path(__file__).parents[1] / "analysis"))
+import rolling_disc
+
+J = np.array([0.02, 0.03, 0.04])
+EGG = ellipsoid(0.3, 0.2, 0.15).moved([0.02, 0.01, -0.03])
+
+
+def rotation(seed):
+    with gn.float64():
+        return np.asarray(gn.groups.SO3().exp(jnp.asarray(np.random.default_rng(seed).normal(size=3))))
+
+
+def rates(system, g, xi):
+    """ξ̇ at many states, with a first axis."""
+    return np.asarray(jax.jit(jax.vmap(lambda g, xi: accelerations(system, 0.0, g, xi)[0]))(g, xi))
+
+
+@pytest.mark.slow
+def test_the_disc_is_that_of_three_forms():
+    system = rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+    starts = [start(system, rotation(seed), [0.1, 2.0, 0.3], place=[0.3, -0.2, 0.0]) for seed in range(3)]
+    g, xi = map(np.stack, zip(*starts, strict=True))
+    np.testing.assert_allclose(rates(system, g, xi), rates(rolling_disc.disc(), g, xi), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("spin", [0.3, 1 / 3**0.5, 1.0])
+def test_critical_speed_of_the_disc(spin):
+    """λ² = 4/5 − 12Ω²/5: stable above Ω = √(g/3r), where all eigenvalues are zero."""
+    system = rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+    line = linearise(system, *start(system, np.eye(3), [0.0, spin, 0.0]))
+    if abs(spin - 1 / 3**0.5) < 1e-12:
+        assert len(line.eigenvalues) == 0
+        return
+    np.testing.assert_allclose(line.eigenvalues**2, 0.8 - 2.4 * spin**2, rtol=1e-12)
+
+
+def test_a_tilted_disc_on_a_circle_returns():
+    """Le Saux, Leine, Glocker (2005), eqs. 5.10–5.12: a steady motion, back in its place after one period."""
+    r, m, tilt = 0.05, 0.3048, np.deg2rad(5.0)
+    system = rolling(disc(r, (0, 1, 0)), np.array([1, 2, 1]) * m * r**2 / 4, m)
+    c, s = np.cos(tilt), np.sin(tilt)
+    R = np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
+    spin, yaw, period = np.array([0.0, 10.7364981632612, 0.0]), -1.0736498163261199, 5.852173782956319
+    g0, xi0 = start(system, R, spin + yaw * R[2])
+    turning = system.group.bracket(np.append(spin, np.zeros(3)), xi0)
+    np.testing.assert_allclose(rates(system, g0[None], xi0[None])[0], -turning, atol=1e-12)
+    g, _ = reference_trajectory(system, [0.0, period], xi0, g0)
+    np.testing.assert_allclose(g[-1, :, [1, 3]], g0[:, [1, 3]].T, atol=1e-11)  # the axle and the centre
+
+
+def test_a_ball_in_an_upright_cylinder_goes_up_and_down():
+    """z = −(5g/7ν²)(1 − cos νt), ν = √(2/7) times the rate about the axis: it does not fall down."""
+    radius, wide = 0.2, 1.0
+    system = rolling(ball(radius), 0.4 * radius**2 * np.ones(3), 1.0, on=cylinder(wide))
+    g0, xi0 = start(system, rotation(1), rotation(1).T @ [0.0, 0.0, -8.0], place=[wide, 0.0, 0.0])
+    v = g0[:3, :3] @ xi0[3:]
+    nu = (2 / 7) ** 0.5 * v[1] / (wide - radius)
+    times = np.linspace(0.0, 2 * np.pi / nu, 5)
+    g, _ = reference_trajectory(system, times, xi0, g0)
+    np.testing.assert_allclose(g[:, 2, 3], -5 * 9.81 / (7 * nu**2) * (1 - np.cos(nu * times)), atol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_curved_surface_that_is_flat_is_the_plane():
+    flat = rolling(EGG, J, 1.0)
+    bent = rolling(EGG, J, 1.0, on=lambda X: jnp.exp(X[2]) - 1.0)
+    g, xi = start(flat, rotation(0), [1.0, -2.0, 0.5], place=[0.3, 0.1, 0.0])
+    rows = [jax.jit(lambda x, s=s: (s.holonomic_residual(x), s.annihilator(x)))(g) for s in (flat, bent)]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-13), *rows)
+    np.testing.assert_allclose(rates(bent, g[None], xi[None]), rates(flat, g[None], xi[None]), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("on", "place"),
+    [
+        (plane((0.5, 0.0, 1.0)), [0.2, 0.3, -0.1]),
+        pytest.param(sphere(1.0), [0.6, 0.0, -0.8], marks=pytest.mark.slow),
+        pytest.param(cylinder(1.0, "x"), [0.3, 0.6, -0.8], marks=pytest.mark.slow),
+        pytest.param(sphere(0.5, "outside"), [0.3, 0.0, 0.4], marks=pytest.mark.slow),
+    ],
+    ids=["incline", "sphere", "cylinder", "globe"],
+)
+def test_the_contact_is_at_rest_and_stays_on_the_surface(on, place):
+    """The body's point at the contact has no velocity; so the motion keeps φ."""
+    system = rolling(EGG, J, 1.0, on=on)
+    g, xi = start(system, rotation(2), [1.0, -2.0, 0.5], place=place)
+    touching = contact(system, g)
+    np.testing.assert_allclose(touching.place, place, atol=1e-13)
+    np.testing.assert_allclose(np.cross(xi[:3], touching.arm) + xi[3:], 0.0, atol=1e-13)
+    h, group = 1e-5, system.group
+    phi = jax.jit(lambda s: system.holonomic_residual(group.compose(g, group.exp(s * xi)))[0])
+    assert abs(phi(h) - phi(-h)) / (2 * h) < 1e-9
+
+
+def test_moving_energy_on_a_turning_table():
+    """E − Ω e·(RJω + x × mẋ) is kept, for any body; E itself is not."""
+    rate = 0.7
+    system = rolling(EGG, J, 1.0, surface_velocity=lambda X: rate * jnp.stack([-X[1], X[0], 0.0]))
+    g, xi = start(system, rotation(3), [1.0, -2.0, 0.5], place=[0.3, 0.1, 0.0])
+
+    def energies(g, xi):
+        R, x = g[:3, :3], g[:3, 3]
+        momentum = R @ (J * xi[:3]) + jnp.cross(x, R @ xi[3:])
+        energy = system.energy(g, system.momentum(g, xi))
+        return jnp.stack([energy, energy - rate * momentum[2]])
+
+    def change(g, xi):
+        moving = (system.group.left_tangent(g, xi), accelerations(system, 0.0, g, xi)[0])
+        return jax.jvp(energies, (g, xi), moving)[1]
+
+    E, moving = jax.jit(change)(g, xi)
+    assert abs(E) > 1e-2
+    assert abs(moving) < 1e-13
+
+
+def test_rubber_does_not_spin_and_a_table_in_time_takes_it_along():
+    def table(t, X):
+        return jnp.sin(t) * jnp.stack([-X[1], X[0], 0.0])
+
+    system = rolling(EGG, J, 1.0, spin=False, surface_velocity=gn.time_dependent(table))
+    with pytest.raises(ValueError, match="not allowed"):
+        start(system, np.eye(3), [0.0, 0.0, 1.0])
+    R = rotation(4)
+    g0, xi0 = start(system, R, R.T @ [0.3, -1.0, np.sin(1.0)], place=[0.1, 0.2, 0.0], t0=1.0)
+    run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=50, t0=1.0)
+    spins = np.einsum("kij,kj->ki", run.g[:, :3, :3], run.xi[:, :3])[:, 2]
+    np.testing.assert_allclose(spins, np.sin(run.t), atol=1e-13)
+    assert np.abs(run.holonomic_residual).max() < 1e-15
+
+
+def test_the_default_method_keeps_contact_and_rolling():
+    system = rolling(disc(1.0, (0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0)
+    g0, xi0 = start(system, rotation(5), [0.1, 2.0, 0.3])
+    run = gn.solve(system, g0=g0, xi0=xi0, dt=0.01, n_steps=200)
+    assert np.abs(run.holonomic_residual).max() < 1e-14
+    assert np.abs(run.constraint_residual).max() < 1e-13
+    assert np.ptp(run.energy) < 2e-3 * run.energy[0]
+
+
+def test_friction_by_a_force_of_ones_own():
+    """A moment against the turning takes the energy at the rate ω·M."""
+    system = rolling(
+        EGG, J, 1.0, forces=lambda t, x, xi, u, p: jnp.append(-p["c"] * xi[:3], jnp.zeros(3)), parameters={"c": 0.01}
+    )
+    g0, xi0 = start(system, rotation(6), [1.0, -2.0, 0.5])
+    run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=0.01, n_steps=100)
+    lost = np.trapezoid(0.01 * np.sum(run.xi[:, :3] ** 2, axis=1), run.t)
+    assert abs(run.energy[0] - run.energy[-1] - lost) < 1e-3 * lost
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"support": 0.1}, TypeError, "support must be a Support"),
+        ({"inertia": [1.0, 1.0]}, ValueError, r"three moments or a matrix \[3, 3\]"),
+        ({"inertia": [1.0, 1.0, 3.0]}, ValueError, "of no body"),
+        ({"inertia": [1.0, 1.0, -3.0]}, ValueError, "positive definite"),
+        ({"mass": 0.0}, ValueError, "mass must be positive"),
+        ({"on": 3.0}, TypeError, "a surface is a function"),
+        ({"parameters": {"m": 2.0}}, ValueError, "names of the body's own"),
+    ],
+)
+def test_what_does_not_fit_is_named(changes, error, words):
+    with pytest.raises(error, match=words):
+        rolling(**{"support": ball(0.1), "inertia": [1.0, 1.0, 1.0], "mass": 1.0, **changes})
+
+
+def test_starts_that_are_none():
+    system = rolling(disc(1.0), [1.0, 1.0, 2.0], 1.0)
+    with pytest.raises(ValueError, match="does not lie on the surface"):
+        start(system, place=[0.0, 0.0, 0.1])
+    with pytest.raises(ValueError, match="single point"):
+        start(system)  # flat on the ground
+
+
+# --- surfaces on which compiling takes long -------------------------------------------------------------------
+@pytest.mark.slow
+def test_the_default_method_on_a_curved_surface():
+    system = rolling(EGG, J, 1.0, on=lambda X: X[2] - 0.3 * jnp.sin(X[0]) * jnp.cos(0.7 * X[1]))
+    g0, xi0 = start(system, np.eye(3), [1.0, 2.0, 0.5])
+    g, xi = reference_trajectory(system, [0.0, 0.6], xi0, g0)
+    energies = [float(system.energy(a, system.momentum(a, b))) for a, b in zip(g, xi, strict=True)]
+    assert abs(energies[1] - energies[0]) < 1e-11
+    errors = []
+    for n in (60, 120, 240):
+        run = gn.solve(system, g0=g0, xi0=xi0, dt=0.6 / n, n_steps=n)
+        assert np.abs(run.holonomic_residual).max() < 1e-15
+        errors.append(np.abs(run.g[-1] - g[-1]).max())
+    slopes = np.log2(np.divide(errors[:-1], errors[1:]))
+    assert np.all(np.abs(slopes - 2) < 0.1), slopes

@@ -1,0 +1,123 @@
+"""Planar bodies on edges and wheels: against systems written by hand, and velocities of places by differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import geonh as gn
+from geonh.mechanics import accelerations
+from geonh.rolling import knife_edge, planar, planar_body, trailer, wheel
+
+
+def test_the_sleigh():
+    made = planar(planar_body(2.0, 0.7, [knife_edge()], centre=(0.3, 0.0)))
+    known = gn.systems.chaplygin_sleigh(m=2.0, I=0.7, a=0.3)
+    np.testing.assert_allclose(made.mass_matrix(()), known.mass_matrix(()), atol=1e-15)
+    np.testing.assert_allclose(made.annihilator(()), known.annihilator(()), atol=1e-15)
+
+
+def test_a_rolling_disk():
+    made = planar(planar_body(1.0, 0.25, [wheel(1.0, 0.5, name="psi")]))
+    known = gn.systems.vertical_disk()
+    xi = np.array([0.3, 1.2, 0.0, 1.2])
+    with gn.float64():
+        x = made.at(made.group.identity())
+        assert np.abs(made.constraint_residual(x, xi)).max() < 1e-15
+        rates = [accelerations(s, 0.0, s.group.identity(), xi)[0] for s in (made, known)]
+    np.testing.assert_allclose(*rates, atol=1e-15)
+
+
+CAR = planar(
+    planar_body(
+        3.0,
+        1.1,
+        [wheel(0.2, 0.05, name="rear"), knife_edge(1.2, 0.1, 0.2, steered="steer", inertia=0.3)],
+        [
+            trailer(planar_body(1.0, 0.4, [knife_edge()], centre=(0.2, 0.1)), 0.8, (-0.3, 0.05), "first"),
+            trailer(planar_body(1.5, 0.3, [knife_edge(0.1, 0.0, 0.1)]), 0.5, (-0.4, -0.2), "second"),
+        ],
+        centre=(0.4, 0.0),
+    )
+)
+
+
+def places(g):
+    """The frames (heading, x, y) of the three bodies, by hand."""
+    theta, x, y = g[0]
+    _, _, first, second = g[1]
+
+    def turn(a):
+        return jnp.stack([jnp.stack([jnp.cos(a), -jnp.sin(a)]), jnp.stack([jnp.sin(a), jnp.cos(a)])])
+
+    at = jnp.stack([x, y])
+    found = [(theta, at)]
+    for hitch, length, angle in ((jnp.array([-0.3, 0.05]), 0.8, first), (jnp.array([-0.4, -0.2]), 0.5, second)):
+        heading = theta + angle
+        found.append((heading, at + turn(theta) @ hitch - turn(heading) @ jnp.array([length, 0.0])))
+    return found, turn
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**31))
+def test_a_car_with_two_trailers(seed):
+    """Forms and energy from the derivatives of the places of its parts."""
+    rng = np.random.default_rng(seed)
+    group = CAR.group
+    g, xi = (jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal(size=4))), jnp.asarray(rng.normal(size=7))
+    g_dot = group.left_tangent(g, xi)
+
+    def speed(function):
+        return jax.jvp(function, (g,), (g_dot,))[1]
+
+    def place(i, spot):
+        return lambda g: (lambda f, turn: f[i][1] + turn(f[i][0]) @ jnp.asarray(spot))(*places(g))
+
+    def heading(i):
+        return lambda g: places(g)[0][i][0]
+
+    def across(i, spot, angle):
+        along = heading(i)(g) + angle
+        return jnp.stack([-jnp.sin(along), jnp.cos(along)]) @ speed(place(i, spot))
+
+    forward = jnp.stack([jnp.cos(g[0][0]), jnp.sin(g[0][0])])
+    wanted = [
+        across(0, [0.0, 0.0], 0.0),
+        forward @ speed(place(0, [0.0, 0.0])) - 0.2 * g_dot[1][0],
+        across(0, [1.2, 0.1], 0.2 + g[1][1]),
+        across(1, [0.0, 0.0], 0.0),
+        across(2, [0.1, 0.0], 0.1),
+    ]
+    x = CAR.at(g)
+    np.testing.assert_allclose(CAR.annihilator(x) @ xi, jnp.stack(wanted), atol=1e-13)
+    energy = 0.5 * 0.05 * g_dot[1][0] ** 2 + 0.5 * 0.3 * (g_dot[0][0] + g_dot[1][1]) ** 2
+    for i, (mass, inertia, centre) in enumerate(
+        ((3.0, 1.1, [0.4, 0.0]), (1.0, 0.4, [0.2, 0.1]), (1.5, 0.3, [0.0, 0.0]))
+    ):
+        v = speed(place(i, centre))
+        energy += 0.5 * mass * v @ v + 0.5 * inertia * speed(heading(i)) ** 2
+    np.testing.assert_allclose(CAR.lagrangian(x, xi), energy, rtol=1e-13)
+
+
+def test_it_runs():
+    """With Runge and Kutta's method, which compiles soonest."""
+    names = CAR.group.point_names
+    assert names[3:] == ("rear", "steer", "first", "second")
+    xi0 = CAR.project(None, [0.0, 1.0, 0.0, 5.0, 0.0, 0.0, 0.0])
+    run = gn.solve(CAR, "rk4", xi0=xi0, dt=0.01, n_steps=100)
+    assert np.ptp(run.energy) < 1e-7 * run.energy[0]
+
+
+def test_what_does_not_fit_is_named():
+    body = planar_body(1.0, 1.0, [wheel(0.1, 0.1), wheel(0.1, 0.1, grips=False)])
+    with pytest.raises(ValueError, match="angles need names"):
+        planar(body)
+    with pytest.raises(TypeError, match="PlanarBody"):
+        planar(3.0)
+    with pytest.raises(ValueError, match="inertia of what is steered"):
+        knife_edge(steered="steer")
+    two = planar(planar_body(1.0, 1.0, [wheel(0.1, 0.1, y=0.3, name="a"), wheel(0.1, 0.1, y=-0.3, name="b")]))
+    with pytest.raises(ValueError, match="dependent"):
+        gn.solve(two, xi0=np.zeros(5), dt=0.1, n_steps=1)
