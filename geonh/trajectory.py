@@ -234,7 +234,8 @@ class Trajectory(Observed):
         k = int(self.k[-1])
         x = self.system.at(jax.tree.map(lambda a: a[-1], self.g), self.t[-1])
         xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
-        residual = np.abs(np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x))).max()
+        rows = np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x))
+        residual = np.abs(rows).max(initial=0.0)
         own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
         if not residual <= own + 1e-9 * (1 + np.abs(xi).max()):
             raise ValueError(

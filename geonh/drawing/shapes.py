@@ -98,12 +98,24 @@ def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
 
     def points(normals: np.ndarray) -> np.ndarray:
         with float64(), jax.ensure_compile_time_eval():
-            found = np.asarray(jax.vmap(point)(normals))
+            found = np.array(jax.vmap(point)(normals))
+        if np.ndim(found) == 2 and not np.all(np.isfinite(found)):
+            found = _filled(found, normals)
         if found.shape != normals.shape or not np.all(np.isfinite(found)):
             raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
         return found
 
     return _round(points, resolution)
+
+
+def _filled(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """Poles without a point, as of a flat disc along z, in the middle of the points around them."""
+    known = np.all(np.isfinite(points), axis=1)
+    for half in (normals[:, 2] > 1e-9, normals[:, 2] < -1e-9):
+        ring = points[half & known]
+        if len(ring):
+            points[half & ~known] = ring.mean(axis=0)
+    return points
 
 
 def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int) -> Part:

@@ -24,6 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.drawing import Body, Pose, along, ground, shifted
+from geonh.drawing import surface as boundary
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
@@ -143,8 +145,22 @@ def rolling(
         forces=forces,
         parameters=numbers,
         first_integrals=first_integrals,
+        draw=draw,
         name=name,
     )
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """The body by its support function, the path of its contact, and the plane where it rolls on one."""
+    touched = contact(p, g, t).place
+    seen = [
+        Body("body", boundary(p["support"].point), at=Pose(g[:3, :3], g[:3, 3])),
+        Body("contact", at=shifted(*touched), trace=[0, 0, 0]),
+    ]
+    if (flat := p["on"].as_plane) is not None:
+        up, level = flat
+        seen.append(Body("plane", ground(), at=along(up, level * up, axis="z")))
+    return seen
 
 
 @in_float64

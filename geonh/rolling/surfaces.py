@@ -36,6 +36,11 @@ class Surface(Precise):
     """A surface ψ = 0; X below may be a ``Moment`` (t, X) where ψ depends on the time."""
 
     @property
+    def as_plane(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Unit normal, shape=[3], and level of a plane; None of another surface."""
+        return None
+
+    @property
     def timed(self) -> bool:
         """Whether ψ depends on the time."""
         return False
@@ -88,6 +93,10 @@ class _Plane(Surface):
 
     def normal(self, X: Any, parameters: Any) -> Array:
         return jnp.asarray(self.up)
+
+    @property
+    def as_plane(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(self.up), np.asarray(self.level)
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         return self.value(x, parameters) - support(-(self.up @ R))  # so its derivative needs ∇H only

@@ -151,6 +151,26 @@ def test_a_space_of_bodies_implies_a_drawing(space):
     assert any(np.ptp(body.R, axis=0).max() + np.ptp(body.x, axis=0).max() > 0.01 for body in seen.bodies)
 
 
+def test_a_rolling_body_is_its_support_function_and_leaves_its_contact():
+    from geonh import rolling
+
+    disc = rolling.rolling(rolling.disc(0.5), np.diag([0.0625, 0.0625, 0.125]), 1.0, name="disc")
+    with gn.float64():
+        g = rolling.start(disc, turned("x", 1.2).R, (0.3, 0.2, 4.0))[0]
+        body, contact, plane = disc.draw(0.0, g, disc.parameters)
+    (part,) = body.parts
+    radii = np.linalg.norm(part.vertices, axis=1)
+    np.testing.assert_allclose(
+        radii[1:-1][radii[1:-1] > 1e-12].max(), 0.5
+    )  # a flat disc: rim, and middles of its faces
+    assert np.abs(part.vertices[:, 2]).max() < 1e-12
+    assert radii.min() < 1e-12
+    lowest = (part.vertices @ np.asarray(body.at.R).T + body.at.x)[:, 2].min()
+    np.testing.assert_allclose(lowest, contact.at.x[2], atol=5e-3)
+    np.testing.assert_allclose(contact.at.x, [0, 0, 0], atol=1e-12)
+    assert plane.parts[0].unbounded
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.user_precision
 def test_drawings_of_marks_alone_or_of_nothing_that_moves():
