@@ -24,6 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.drawing import Body, Pose, ground
+from geonh.drawing import surface as drawn
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
@@ -56,6 +58,7 @@ def rolling(
     forces: Callable | None = None,
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
+    draw: Callable | None = None,
     name: str = "rolling body",
 ) -> System:
     """A body that rolls on a surface without sliding.
@@ -85,6 +88,8 @@ def rolling(
         More numbers, for the functions given here. Those of the body are there as "m", "J" and "g".
     first_integrals, name
         As of ``System``.
+    draw : callable, optional
+        As of ``System``; the body and the path of its contact when left out.
 
     Returns
     -------
@@ -143,6 +148,7 @@ def rolling(
         forces=forces,
         parameters=numbers,
         first_integrals=first_integrals,
+        draw=drawing if draw is None else draw,
         name=name,
     )
 
@@ -211,6 +217,21 @@ def start(
 
 
 # --- the functions of the system -----------------------------------------------------------------------------
+def drawing(t: Any, g: Any, p: Any) -> list[Body]:
+    """The body, of normals that are never exactly those of a flat side, and the path of its contact."""
+    shape = drawn(lambda n: p["support"].point(n + jnp.array([3e-7, 5e-7, 7e-7])))
+    touching = _touch(t, jnp.asarray(g), p)
+    bodies = [
+        Body("body", shape, at=Pose(g[:3, :3], g[:3, 3])),
+        Body("contact", at=_at(touching.place), trace=[0, 0, 0]),
+    ]
+    return [*bodies, Body("ground", ground())] if p["on"].is_ground else bodies
+
+
+def _at(place: Array) -> Pose:
+    return Pose(jnp.eye(3), place)
+
+
 def _metric(x: Any, p: Any) -> Array:
     none = jnp.zeros((3, 3))
     return jnp.block([[p["J"], none], [none, p["m"] * jnp.eye(3)]])

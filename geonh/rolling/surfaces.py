@@ -40,6 +40,11 @@ class Surface(Precise):
         """Whether ψ depends on the time."""
         return False
 
+    @property
+    def is_ground(self) -> bool:
+        """Whether it is the plane z = 0."""
+        return False
+
     @abstractmethod
     def value(self, X: Any, parameters: Any) -> Array:
         """ψ(X), scalar."""
@@ -82,6 +87,10 @@ class Surface(Precise):
 class _Plane(Surface):
     up: Any
     level: Any
+
+    @property
+    def is_ground(self) -> bool:
+        return not np.any(np.append(np.asarray(self.up) - [0.0, 0.0, 1.0], self.level))
 
     def value(self, X: Any, parameters: Any) -> Array:
         return self.up @ (X.x if isinstance(X, Moment) else X) - self.level
