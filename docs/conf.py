@@ -8,6 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 import pages  # noqa: E402
@@ -25,7 +26,14 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["gallery/*", "_ext", "build", "sg_execution_times.rst", "generated/gallery/sg_execution_times.rst"]
+exclude_patterns = [
+    "gallery/*",
+    "_ext",
+    "build",
+    "sg_execution_times.rst",
+    "generated/gallery/sg_execution_times.rst",
+    "generated/gallery/*.ipynb",
+]
 templates_path: list[str] = []
 html_theme = "pydata_sphinx_theme"
 html_title = "geonh"
@@ -38,6 +46,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_context = {"default_mode": "auto"}
+html_sidebars = {path.stem: [] for path in HERE.glob("*.md")}
 html_copy_source = html_show_sourcelink = False
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]

@@ -2,16 +2,18 @@
 
 A system is a Lagrangian and an (affine) distribution on a Lie group or a product; ``solve`` integrates it with a
 structure-preserving method and returns a labelled ``Trajectory``. What the first hour needs is here; the rest is in
-``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``diagnostics``, ``rolling``, ``systems``,
-``interop``, ``drawing`` and ``plotting``.
+``geonh.groups``, ``geometry``, ``mechanics``, ``integrators``, ``analysis``, ``control``, ``diagnostics``, ``rolling``,
+``systems``, ``interop``, ``drawing`` and ``plotting``.
 """
 
 from typing import Any
 
 from geonh import (
     analysis,
+    control,
     diagnostics,
     drawing,
+    ensembles,
     geometry,
     groups,
     integrators,
@@ -23,6 +25,7 @@ from geonh import (
     testing,
     trajectory,
 )
+from geonh.ensembles import Ensemble, solve_ensemble
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
@@ -43,6 +46,7 @@ __all__ = [
     "RKMK",
     "AffineDistribution",
     "Distribution",
+    "Ensemble",
     "Event",
     "FileError",
     "Gauss",
@@ -53,8 +57,10 @@ __all__ = [
     "__version__",
     "analysis",
     "compose",
+    "control",
     "diagnostics",
     "drawing",
+    "ensembles",
     "float64",
     "geometry",
     "groups",
@@ -67,6 +73,7 @@ __all__ = [
     "resume",
     "rolling",
     "solve",
+    "solve_ensemble",
     "systems",
     "testing",
     "time_dependent",
@@ -76,7 +83,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Say where a name is that is not here."""
-    for room in (integrators, geometry, rolling, mechanics, groups, analysis, diagnostics, interop, drawing):
+    rooms = (integrators, geometry, rolling, mechanics, groups, analysis, control, diagnostics, interop, drawing)
+    for room in rooms:
         if name in room.__all__:
             raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")

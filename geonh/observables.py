@@ -5,9 +5,11 @@ Computed after the run, mapped over the nodes, so that the stepping loop carries
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
@@ -16,6 +18,59 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle, solve_spd
+
+
+class Observed:
+    """What has ``observables``, arrays with the nodes along the last of the leading axes, has them by name."""
+
+    @cached_property
+    def observables(self) -> dict[str, np.ndarray]:
+        """By name: what ``observe`` gives."""
+        raise NotImplementedError
+
+    @property
+    def xi(self) -> np.ndarray:
+        return self.observables["xi"]
+
+    @property
+    def p(self) -> np.ndarray:
+        return self.observables["p"]
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        return self.observables["multipliers"]
+
+    @property
+    def impulse_multipliers(self) -> np.ndarray:
+        return self.observables.get("impulse_multipliers", self.multipliers)
+
+    @property
+    def alternation(self) -> np.ndarray:
+        if "alternation" not in self.observables:
+            return np.zeros(self.energy.shape)
+        kinetic = np.fmax.reduce(self.observables["kinetic"], axis=-1, keepdims=True, initial=0.0)
+        return self.observables["alternation"] / np.sqrt(np.where(kinetic > 0, 2 * kinetic, 1.0))
+
+    @property
+    def energy(self) -> np.ndarray:
+        return self.observables["energy"]
+
+    @property
+    def energy_minus(self) -> np.ndarray:
+        return self.observables["energy_minus"]
+
+    @property
+    def constraint_residual(self) -> np.ndarray:
+        return self.observables["constraint_residual"]
+
+    @property
+    def holonomic_residual(self) -> np.ndarray:
+        return self.observables.get("holonomic_residual", np.zeros((*self.energy.shape, 0)))
+
+    @property
+    def integrals(self) -> dict[str, np.ndarray]:
+        prefix = "integral:"
+        return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
 
 
 def observe(

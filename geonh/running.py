@@ -58,7 +58,7 @@ def advance(
             assert trajectory.crossings is not None
             loop: Stepping | Watching = Watching(tree, trajectory.watched, trajectory.state, trajectory.crossings)
         else:
-            loop = stepping(_next, node_row, tree, trajectory.state)
+            loop = stepping(next_node, node_row, tree, trajectory.state)
         if checkpoint is not None:
             files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
     except KeyboardInterrupt:  # while it compiles
@@ -67,7 +67,7 @@ def advance(
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     with Interrupts() as interrupts:
         try:
-            with _reporting(progress, n_steps) as report:
+            with reporting(progress, n_steps) as report:
                 for _ in run.steps(begun + n_steps):
                     report(int(run.state.k) - begun, n_steps)
                     save.if_due(run)
@@ -165,7 +165,7 @@ def _save_all_the_same(error: BaseException, run: _Run, save: _Checkpoints) -> N
         error.add_note(f"geonh: the checkpoint was not written: {second}")
 
 
-def _next(tree: tuple, state: State) -> tuple[State, Array]:
+def next_node(tree: tuple, state: State) -> tuple[State, Array]:
     """The node after a state, and its status."""
     system, method, clock = tree
     new = method.next_node(system, clock, state)
@@ -180,7 +180,7 @@ def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
     return min((end - k) // stride, CHUNK), stride
 
 
-class _reporting:
+class reporting:
     """Shows progress, as the user wants it, while it is entered."""
 
     def __init__(self, progress: Progress, total: int) -> None:

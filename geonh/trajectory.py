@@ -30,7 +30,7 @@ from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
-from geonh.observables import observe
+from geonh.observables import Observed, observe
 from geonh.systems import catalogue
 from geonh.version import __version__
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(Observed):
     """A trajectory of a system.
 
     Attributes
@@ -155,7 +155,9 @@ class Trajectory:
         assert self.state is not None
         known = self.crossings
         if known is None and events:
-            m = jax.eval_shape(self._bound.annihilator, self._bound.at(self.state.g, self.t0)).shape[0]
+            system, t = self._bound, np.float64(self.t0)
+            with float64():
+                m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), self.state.g).shape[0]
             known = Crossings.none((), self.g_vector.shape[1], self.p_plus.shape[1], m)
         known = known and known.going_on(int(self.state.k), [event.name for event in events])
         return replace(self, watched=events, crossings=known)
@@ -341,41 +343,6 @@ class Trajectory:
             raise ValueError("this trajectory came from a file without its system; load it with system=")
         return self.system
 
-    @property
-    def xi(self) -> np.ndarray:
-        return self.observables["xi"]
-
-    @property
-    def p(self) -> np.ndarray:
-        return self.observables["p"]
-
-    @property
-    def multipliers(self) -> np.ndarray:
-        return self.observables["multipliers"]
-
-    @property
-    def impulse_multipliers(self) -> np.ndarray:
-        return self.observables.get("impulse_multipliers", self.multipliers)
-
-    @property
-    def alternation(self) -> np.ndarray:
-        if "alternation" not in self.observables:
-            return np.zeros(len(self))
-        kinetic = np.sqrt(np.maximum(2 * self.observables["kinetic"], 0.0)).max(initial=0.0)
-        return self.observables["alternation"] / (kinetic or 1.0)
-
-    @property
-    def energy(self) -> np.ndarray:
-        return self.observables["energy"]
-
-    @property
-    def energy_minus(self) -> np.ndarray:
-        return self.observables["energy_minus"]
-
-    @property
-    def constraint_residual(self) -> np.ndarray:
-        return self.observables["constraint_residual"]
-
     @cached_property
     def events(self) -> dict[str, Section]:
         a, found, sections = self.attributes, self.crossings, {}
@@ -387,15 +354,6 @@ class Trajectory:
             sections[name] = Section(of.t, g, of.xi, of.g_vector, *names, of.multipliers)
         return sections
 
-    @property
-    def holonomic_residual(self) -> np.ndarray:
-        return self.observables.get("holonomic_residual", np.zeros((len(self), 0)))
-
-    @property
-    def integrals(self) -> dict[str, np.ndarray]:
-        prefix = "integral:"
-        return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
-
     def __len__(self) -> int:
         return len(self.k)
 
@@ -406,6 +364,11 @@ class Trajectory:
             f"Trajectory of {a['system']} on {a['group']} by {a['method']}: {len(self)} nodes, "
             f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}{spoiled}"
         )
+
+    def _repr_html_(self) -> str:
+        from geonh.cards import trajectory_card
+
+        return trajectory_card(self)
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
         r"""Between nodes along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.

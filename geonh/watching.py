@@ -36,6 +36,9 @@ class Watching:
     def __init__(self, tree: tuple, events: tuple[Event, ...], state: State, crossings: Crossings) -> None:
         self._tree, self._events = (*tree, events), events
         self._watched = Watched(state, self._values(state), np.float64(1.0))
+        unknown = [event.name for event, value in zip(events, self._watched.values, strict=True) if np.isnan(value)]
+        if unknown:
+            raise ValueError(f"events {unknown} are not a number where the run begins")
         self._loop = stepping(_next, _row, self._tree, self._watched)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.crossings = crossings

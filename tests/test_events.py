@@ -238,6 +238,7 @@ def test_a_smooth_root_takes_few_values():
         (gn.Event(lambda t, g, xi, lam: xi), "one number"),
         (gn.Event(lambda t, g, xi, lam: g[7]), "event 'event'.*index"),
         (gn.Event(lambda t, g, xi, lam: np.sin(t)), "jax.numpy"),
+        (gn.Event(lambda t, g, xi, lam: jnp.log(-1.0 - t)), "not a number where the run begins"),
     ],
 )
 def test_what_is_no_event_is_said(events, words):
@@ -258,3 +259,38 @@ def test_what_is_no_event_is_said(events, words):
 def test_wrong_events(arguments, words):
     with pytest.raises((TypeError, ValueError), match=words):
         gn.Event(*arguments)
+
+
+@pytest.mark.slow
+def test_by_xla_the_events_are_the_same(monkeypatch):
+    options = {"xi0": START, "dt": 0.1, "n_steps": 40, "save_every": 7}
+    native = gn.solve(SLEIGH, events=EVENTS, **options)
+    monkeypatch.setattr(compiled.native, "available", lambda: False)
+    compiled._loop.cache_clear()
+    compiled._map.cache_clear()
+    with pytest.warns(compiled.EngineWarning):
+        by_xla = gn.solve(SLEIGH, events=EVENTS, **options)
+    compiled._loop.cache_clear()
+    compiled._map.cache_clear()
+    np.testing.assert_allclose(by_xla.g, native.g, atol=1e-12)
+    for name, section in native.events.items():
+        np.testing.assert_allclose(by_xla.events[name].t, section.t, atol=1e-11)
+        np.testing.assert_allclose(by_xla.events[name].g, section.g, atol=1e-11)
+
+
+def test_a_holonomic_system_that_depends_on_the_time():
+    pendulum = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        potential=gn.time_dependent(lambda t, x: (9.81 + jnp.sin(t)) * x[1]),
+        holonomic=lambda x: jnp.stack([x @ x - 1.0]),
+    )
+    g0 = [np.sin(0.5), -np.cos(0.5)]
+    lowest = gn.Event(lambda t, g, xi, lam: g[0], name="lowest")
+    options = {"g0": g0, "xi0": [0.0, 0.0], "events": lowest}
+    fine = gn.solve(pendulum, gn.Gauss(3), dt=0.01, n_steps=200, **options).events["lowest"]
+    for n in (100, 200):
+        at = gn.solve(pendulum, gn.Gauss(2), dt=2 / n, n_steps=n, **options).events["lowest"]
+        np.testing.assert_allclose(at.t, fine.t, atol=2 * (2 / n) ** 4)
+        assert np.abs(np.hypot(*at.g.T) - 1).max() < 1e-12
+        assert at.multipliers.shape == (len(at), 1)

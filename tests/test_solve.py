@@ -59,7 +59,7 @@ def test_a_point_off_the_group_is_refused():
         ({"metric": np.eye(3), "distribution": [[0, 0, 1]]}, TypeError, "write Distribution"),
         ({"metric": np.eye(3), "distribution": gn.Distribution([[0.0, 1.0]])}, ValueError, r"forms must give shape"),
         ({"metric": np.eye(3), "base": "shapes"}, ValueError, "base must be"),
-        ({"metric": np.eye(3), "base": "shape"}, ValueError, "needs a factor"),
+        ({"metric": np.eye(3), "base": "shape"}, ValueError, "needs at least one, of a factor"),
         ({"metric": lambda x, y, z: np.eye(3)}, TypeError, r"metric takes \(x\) or \(x, parameters\); yours takes"),
         (
             {"metric": lambda x: jnp.eye(3, dtype=jnp.float32) * jnp.float32(2)},

@@ -110,7 +110,7 @@ class Connection(Precise):
             If p has to be carried and there are no sections, or something is not finite: the shape passes where the
             forms do not determine the motion.
         """
-        d = self.group_dimension - self.system.annihilator(self._base_point(np.zeros(len(self.shape)))).shape[0]
+        d = self.group_dimension - self._forms
         if d and self.sections is None and self.system.is_constrained:
             raise ValueError(
                 f"{self.system.name} carries {d} momentum component(s) along: nonholonomic_connection(..., sections=s) "
@@ -124,6 +124,12 @@ class Connection(Precise):
         if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves((g, p))):
             raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
         return Displacement(g, p)
+
+    @property
+    def _forms(self) -> int:
+        """m."""
+        with float64():
+            return int(self.system.annihilator(self._base_point(jnp.zeros(len(self.shape)))).shape[0])
 
     @property
     def group_dimension(self) -> int:
@@ -212,6 +218,8 @@ def nonholonomic_connection(
     beyond = [n for n in getattr(system.action, "names", ()) if n not in names]
     if beyond:
         raise ValueError(f"{system.name} depends on {beyond}, which are not among the shape {list(names)}")
+    if system.holonomic is not None or system.is_timed:
+        raise ValueError(f"{system.name} has holonomic constraints or depends on the time: it has no connection here")
     if system.is_affine:
         raise ValueError(f"{system.name} has affine constraints: it moves without its shape; no connection tells how")
     if sections is not None and not callable(sections):

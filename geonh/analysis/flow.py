@@ -1,8 +1,8 @@
 r"""The flow of a system over a time T, and its exact derivative in one direction, in machine code for many at once.
 
-A motion begins at g = g₀exp(η) with the velocity on the constraint that is nearest to ξ₀ + δ, and takes n steps of T/n
-of a method. Derivatives are those of the method's own map, by forward mode through all its steps, by z = (η, δ, T, a)
-with a parameter a of the system. Those of both ends are perturbations (η, δ) there.
+A motion begins at g₀exp(η), put onto the holonomic constraints, with the velocity on the constraints that is nearest to
+ξ₀ + δ, and takes n steps of T/n of a method. Derivatives are those of the method's own map, by forward mode through all
+its steps, by z = (η, δ, T, a) with a parameter a of the system. Those of both ends are perturbations (η, δ) there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from geonh.analysis.equations import with_parameters
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
+from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 
@@ -91,9 +92,10 @@ def _motion(shooting: Shooting, g: Point, xi: Array, span: Array, value: Array, 
     if shooting.parameter:
         system = with_parameters(system, {shooting.parameter: value + z[-1]})
     group, method, span = system.group, shooting.method, span + z[2 * n]
-    g = group.compose(g, group.exp(z[:n]))
-    xi = system.projected_velocity(system.action.at(g), xi + z[n : 2 * n])
-    clock = Clock(jnp.asarray(shooting.t0), span / shooting.n_steps, shooting.controls)
+    t0 = jnp.asarray(shooting.t0)
+    g = onto(system, group.compose(g, group.exp(z[:n])), t0)[0]
+    xi = system.projected_velocity(system.at(g, t0), xi + z[n : 2 * n])
+    clock = Clock(t0, span / shooting.n_steps, shooting.controls)
     state = method.first_node(system, clock, g, xi)
 
     def advance(_: Array, carry: tuple) -> tuple:
@@ -102,7 +104,7 @@ def _motion(shooting: Shooting, g: Point, xi: Array, span: Array, value: Array, 
         return new, jnp.where(status == 0, new.status, status)
 
     state, status = lax.fori_loop(0, shooting.n_steps, advance, (state, state.status))
-    after = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
+    after = system.velocity(system.at(state.g, t0 + span), (state.p_plus + state.p_minus) / 2)
     parts = [shooting.returns(system, g, xi, state.g, after)]
     if shooting.conditions is not None:
         parts.append(jnp.ravel(jnp.asarray(shooting.conditions(g, xi, span, system.parameters), float)))

@@ -2,7 +2,8 @@ r"""Lyapunov exponents: how fast neighbouring motions part, in all directions, b
 
 Perturbations (η, δ) of g·exp(η) and ξ + δ within the constraints are carried along by the derivative of the method's
 own step, which is exact, and made orthonormal every few steps; the logarithms of what that takes away, summed and
-divided by the time, tend to the exponents. Of a method that keeps the motion on the constraints there are 2n − m.
+divided by the time, tend to the exponents. Of a method that keeps the motion on the constraints there are 2n − m, less
+one for each holonomic constraint.
 
 Source: Benettin, Galgani, Giorgilli, Strelcyn, *Meccanica* 15 (1980) 9; Shimada, Nagashima, *Prog. Theor. Phys.* 61
 (1979) 1605.
@@ -23,7 +24,6 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
 from geonh.integrators.runge_kutta import RKMK
-from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped, stepping
 from geonh.numerics.linear import gram_schmidt
@@ -89,7 +89,7 @@ def lyapunov_exponents(
     n_steps : int
         Number of steps.
     count : int, optional
-        How many of the largest exponents; all 2n − m when left out.
+        How many of the largest exponents; all when left out.
     every : int
         Steps from one orthonormalisation to the next.
     n_saved : int
@@ -112,7 +112,6 @@ def lyapunov_exponents(
     """
     method = RKMK(4) if method is None else method
     refuse(method, system)
-    refuse_holonomic(system, "lyapunov_exponents")
     if method.guarantees.node != "velocity":
         raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
     if controls is not None and not callable(controls):
@@ -128,7 +127,7 @@ def lyapunov_exponents(
     frame = kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
     count = len(frame) if count is None else as_count(count, "count")
     if count > len(frame):
-        raise ValueError(f"count must be at most 2n − m = {len(frame)}, got {count}")
+        raise ValueError(f"count must be at most {len(frame)}, got {count}")
     rounds = n_steps // every
     state = _State(np.zeros(()), point, xi, frame[:count], np.zeros(count))
     tree = (system, method, controls, as_float64(dt, "dt", ()), np.int64(every))
@@ -147,13 +146,14 @@ def lyapunov_exponents(
 
 
 def _constraint_slope(system: System, node: tuple) -> tuple[Array, Array]:
-    """μξ − b and its derivative by (η, δ), shape=[m, 2n]."""
+    """(μξ − b, φ) and its derivative by (η, δ), shape=[m + k, 2n]."""
     g, xi = node
     n = system.group.dim
 
     def residual(z: Array) -> Array:
         at = system.group.compose(g, system.group.exp(z[:n]))
-        return system.constraint_residual(system.action.at(at), xi + z[n:])
+        x = system.at(at, 0.0)
+        return jnp.concatenate([system.constraint_residual(x, xi + z[n:]), system.holonomic_residual(x)])
 
     if not system.is_constrained:
         return jnp.zeros(0), jnp.zeros((0, 2 * n))
@@ -173,7 +173,8 @@ def _round(tree: tuple, state: _State) -> tuple[_State, Array]:
             new = method.next_node(
                 system, clock, method.first_node(system, clock, group.compose(g, group.exp(z[:n])), xi + z[n:])
             )
-            return new.g, system.velocity(system.action.at(new.g), (new.p_plus + new.p_minus) / 2), new.status
+            after = system.at(new.g, clock.time(1))
+            return new.g, system.velocity(after, (new.p_plus + new.p_minus) / 2), new.status
 
         (new_g, new_xi, new_status), carried = jax.linearize(after, jnp.zeros(2 * n))
 

@@ -29,7 +29,6 @@ from geonh.analysis.subspaces import kernel
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import gram_schmidt, solve_spd
@@ -81,7 +80,7 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     t, controls : float, array_like
         Time and value of the controls, for forces.
     """
-    refuse_holonomic(system, "divergence")
+    _refuse(system)
     point, velocity = system.point(g), np.asarray(system.project(g, xi))
     nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
     u = None if controls is None else as_float64(controls, "controls")
@@ -125,7 +124,7 @@ def invariant_measure(
     -----
     That no density is found says only that there is none among the candidates.
     """
-    refuse_holonomic(system, "invariant_measure")
+    _refuse(system)
     candidates = dict(candidates or {})
     if as_count(n_states, "n_states") <= len(candidates):
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
@@ -146,22 +145,28 @@ def invariant_measure(
     return InvariantMeasure(values, float(left), float(np.abs(found).max()), bool(left < KEPT * size))
 
 
+def _refuse(system: System) -> None:
+    if system.holonomic is not None or system.is_timed:
+        what = "holonomic constraints" if system.holonomic is not None else "functions that depend on the time"
+        raise ValueError(f"{system.name} has {what}: its volumes are not told here")
+
+
 def _state(system: System, node: tuple) -> tuple[Point, Array]:
     g, eta, xi = node
     g = system.group.compose(g, system.group.exp(eta))
-    return g, system.projected_velocity(system.action.at(g), xi)
+    return g, system.projected_velocity(system.at(g), xi)
 
 
 def _rates(tree: tuple, node: tuple) -> Array:
     """X(φⱼ) = dφⱼ·ρ_x(ξ) of all candidates."""
     system, fields = tree
     g, xi = node
-    x = system.action.at(g)
+    x = system.at(g)
 
     def values(x: Any) -> Array:
         return jnp.stack([jnp.reshape(field(x, system.parameters), ()) for field in fields])
 
-    return jax.jvp(values, (x,), (system.action.anchor(x, xi),))[1]
+    return jax.jvp(values, (x,), (system.anchor(x, xi),))[1]
 
 
 def _divergences(system: System, states: tuple, t: Any, u: Any) -> np.ndarray:
@@ -175,12 +180,12 @@ def _divergences(system: System, states: tuple, t: Any, u: Any) -> np.ndarray:
 
 
 def _rows(system: System, node: tuple) -> Array:
-    return system.annihilator(system.action.at(node[0]))
+    return system.annihilator(system.at(node[0]))
 
 
 def _divergence(system: System, node: tuple) -> Array:
     g, xi, basis, t, u = node
-    group, action = system.group, system.action
+    group = system.group
 
     def frame(x: Any) -> Array:
         """An M-orthonormal frame of D(x) that varies smoothly."""
@@ -193,23 +198,23 @@ def _divergence(system: System, node: tuple) -> Array:
         return system.projected_velocity(x, jnp.zeros(group.dim))
 
     def coordinates(g: Point, xi: Array) -> Array:
-        x = action.at(g)
+        x = system.at(g)
         return frame(x) @ system.mass_matrix(x) @ (xi - drift(x))
 
     v0 = coordinates(g, xi)
 
     def velocity(z: Array) -> Array:
-        x = action.at(group.compose(g, group.exp(z[: group.dim])))
+        x = system.at(group.compose(g, group.exp(z[: group.dim])))
         return drift(x) + frame(x).T @ z[group.dim :]
 
     def rate(v: Array) -> Array:
-        x = action.at(g)
+        x = system.at(g)
         xi = drift(x) + frame(x).T @ v
         a = accelerations(system, t, g, xi, u)[0]
         return jax.jvp(coordinates, (g, xi), (group.left_tangent(g, xi), a))[1]
 
     z0 = jnp.concatenate([jnp.zeros(group.dim), v0])
-    x = action.at(g)
-    M, grows = jax.jvp(system.mass_matrix, (x,), (action.anchor(x, xi),))
+    x = system.at(g)
+    M, grows = jax.jvp(system.mass_matrix, (x,), (system.anchor(x, xi),))
     along = jnp.trace(jax.jacfwd(velocity)(z0)[:, : group.dim]) + jnp.trace(solve_spd(M, grows)) / 2
     return along + jnp.trace(jax.jacfwd(rate)(v0)) - jnp.trace(group.ad(xi))

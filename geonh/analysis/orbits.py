@@ -29,8 +29,7 @@ from geonh.analysis.subspaces import peeled, span
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
-from geonh.integrators.runge_kutta import RKMK
-from geonh.mechanics.holonomic import refuse_holonomic
+from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_count, as_float64, float64
 
@@ -132,7 +131,8 @@ def periodic_orbit(
     conditions : callable, optional
         c(g, ξ, T, parameters) → array of further conditions c = 0: an energy, an amplitude, a period.
     method : Integrator, optional
-        Whose orbit it is; ``RKMK(6)`` when left out. A method whose node is a velocity.
+        Whose orbit it is, one whose node is a velocity; ``RKMK(6)`` when left out, ``Gauss(3)`` with holonomic
+        constraints.
     n_steps : int
         Steps to a period; even for a symmetric orbit.
     t0, controls : float, callable
@@ -281,9 +281,9 @@ def _shooting(
     parameter: str,
 ) -> tuple[Shooting, Point, np.ndarray]:
     """What is shot, tested, and the guess."""
-    method = RKMK(6) if method is None else method
+    if method is None:
+        method = RKMK(6) if system.holonomic is None else Gauss(3)
     refuse(method, system)
-    refuse_holonomic(system, "the search for orbits")
     if method.guarantees.node != "velocity":
         raise ValueError(
             f"method must be one whose node is a velocity, such as RKMK(6) or Gauss(2), not {type(method).__name__}"
@@ -296,11 +296,12 @@ def _shooting(
     parts = 1 if fixed is None else 2
     if as_count(n_steps, "n_steps") % parts:
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
-    start = system.point(g), np.asarray(system.project(g, xi))
+    t0 = as_float64(t0, "t0", ())
+    place = system.project_position(g, t0)
+    found = system.project(place, xi, t0)
+    start = place, np.asarray(found if system.holonomic is None else found[1])
     count = np.int64(n_steps // parts)
-    made = Shooting(
-        system, method, controls, as_float64(t0, "t0", ()), count, _Returns(returns, fixed), conditions, parameter
-    )
+    made = Shooting(system, method, controls, t0, count, _Returns(returns, fixed), conditions, parameter)
     return made, *start
 
 
@@ -320,7 +321,7 @@ def _newton(
         g, xi = jax.tree.map(np.asarray, g), place[1] + z[n : 2 * n]
         made = shot(shooting, g, xi, float(z[2 * n]), float(z[2 * n + 1]))
         rest = np.concatenate([np.zeros(2 * n), z[2 * n :]])
-        return (g, np.asarray(made.start[1])), rest, made
+        return (jax.tree.map(np.asarray, made.start[0]), np.asarray(made.start[1])), rest, made
 
     place, z, made = at(place, z)
     for iteration in range(max_iterations + 1):

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.drawing.scene import Picture, scene, system_of
+from geonh.drawing.scene import Picture, precise, scene, system_of
 from geonh.numerics.compiled import mapped
 
 TOLERANCE = 1e-6
@@ -99,8 +99,9 @@ def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
     (system, picture, solid), (t, g, lam) = tree, node
 
     def poses(g: Any) -> tuple[Any, Any]:
-        found = [picture.bodies(t, g)[i].at for i in solid]
-        return jnp.stack([jnp.asarray(p.R) for p in found]), jnp.stack([jnp.asarray(p.x) for p in found])
+        bodies = picture.bodies(t, g)
+        R, x = zip(*(precise(bodies[i].at) for i in solid), strict=True)
+        return jnp.stack(R), jnp.stack(x)
 
     def moved(xi: Any) -> tuple[Any, Any]:
         return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]

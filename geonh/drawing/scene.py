@@ -16,7 +16,7 @@ from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import float64, is_traced
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
 """Okabe and Ito's colours, told apart by colour-blind readers; bodies take them in turn."""
@@ -91,6 +91,8 @@ class Scene:
             corners = _box(body)
             if len(corners) and not body.is_ground:
                 found.append(body.points(corners).reshape(-1, 3))
+        if not found:
+            return -np.ones(3), np.ones(3)
         return np.min([f.min(axis=0) for f in found], axis=0), np.max([f.max(axis=0) for f in found], axis=0)
 
     @property
@@ -220,7 +222,12 @@ def system_of(trajectory: Any) -> Any:
 
 
 def _poses(picture: Picture, node: tuple) -> list[Pose]:
-    return [Pose(*map(jnp.asarray, body.at)) for body in picture.bodies(*node)]
+    return [precise(body.at) for body in picture.bodies(*node)]
+
+
+def precise(pose: Pose) -> Pose:
+    """A pose in float64, also one that was made outside of it."""
+    return Pose(*(jnp.asarray(a if is_traced(a) else np.asarray(a, np.float64)) for a in pose))
 
 
 def _box(body: Moving) -> np.ndarray:
@@ -268,6 +275,6 @@ def _implied(group: LieGroup) -> Any:
     return draw
 
 
-WEDGE = prism([[-0.1, -0.1], [0.25, 0.0], [-0.1, 0.1]], 0.05)
+WEDGE = prism([[-0.1, -0.1], [0.25, 0.0], [-0.1, 0.1]], 0.05).moved(z=0.025)
 BRICK = cylinder(0.25, 0.1)
 DOT = ball(0.05, 12)

@@ -103,6 +103,11 @@ class Integrator(Precise):
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         """What a step from ``state`` computes."""
 
+    def _repr_html_(self) -> str:
+        from geonh.cards import method_card
+
+        return method_card(self)
+
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         """Node 0 of a consistent start: p^± = ∂ℓ/∂ξ(x₀, ξ₀)."""
         p = system.momentum(system.at(g0, clock.time(0)), xi0)

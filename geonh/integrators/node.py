@@ -46,6 +46,7 @@ class Result(IntEnum):
     METRIC = 6
     ACROSS = 7
     EVENT = 8
+    START = 9
 
     @property
     def message(self) -> str:
@@ -67,6 +68,7 @@ class Result(IntEnum):
                 "or take Gauss(2)"
             ),
             Result.EVENT: "stopped at an event",
+            Result.START: "did not start",
         }[self]
 
 

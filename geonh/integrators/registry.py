@@ -38,7 +38,16 @@ def _midpoint(coefficients: str) -> Callable[..., Integrator]:
     return lambda retraction="auto": compose(Gauss(1, retraction), coefficients)
 
 
-methods: dict[str, Method] = {
+class Methods(dict[str, Method]):
+    """Methods by name; a notebook shows them with their guarantees."""
+
+    def _repr_html_(self) -> str:
+        from geonh.cards import methods_card
+
+        return methods_card(self)
+
+
+_ALL = {
     "projected": Method(SymmetricProjection, "symmetric projection of the variational integrator: the default"),
     "gni": Method(GNI, "geometric nonholonomic integrator"),
     "variational": Method(Variational, "variational integrator, without constraints"),
@@ -80,6 +89,7 @@ methods: dict[str, Method] = {
     "rk4-energy": Method(lambda: RungeKutta("rk4", "energy"), "baseline: RK4, projected on constraint and energy"),
     "baumgarte": Method(lambda: RungeKutta("rk4", "none", 5.0), "baseline: RK4 with Baumgarte's stabilisation, γ = 5"),
 }
+methods = Methods(_ALL)
 """Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
 
 

@@ -39,13 +39,14 @@ class Symbols:
 
 
 class Equations(NamedTuple):
-    """ℓ(q, q̇), with M and V where it is ½q̇ᵀMq̇ − V (else None); forces; forms μ and b in μq̇ = b. In plain symbols."""
+    """ℓ(q, q̇), with M and V where it is ½q̇ᵀMq̇ − V (else None); forces; φ; forms μ and b in μq̇ = b. In plain symbols."""
 
     symbols: Symbols
     lagrangian: Any
     metric: Any
     potential: Any
     forces: Any
+    holonomic: Any
     forms: Any
     right: Any
 
@@ -65,16 +66,15 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
     if loads.shape != (n, 1):
         raise ValueError(f"forces must be {n} expressions, one for each coordinate, got {len(loads)}")
     rows = sympy.Matrix([sympy.sympify(c.lhs - c.rhs if isinstance(c, sympy.Equality) else c) for c in constraints])
-    return _made(symbols, symbols.plain(lagrangian), symbols.plain(loads), *_linear(symbols, symbols.plain(rows)))
+    return _made(symbols, symbols.plain(lagrangian), symbols.plain(loads), _parted(symbols, symbols.plain(rows)))
 
 
 def from_lagrange(model: Any) -> Equations:
     """The equations of a LagrangesMethod."""
-    if len(model._hol_coneqs):
-        raise ValueError(_configuration(model._hol_coneqs))
     frame, rates = model.inertial, list(model.u)
     forces = [sum(_partial(point, rate, frame).dot(load) for point, load in _loads(model)) for rate in rates]
-    return from_lagrangian(model._L[0], list(model.q), list(model.coneqs), forces)
+    velocity = list(model.coneqs)[len(model._hol_coneqs) :]  # after the derivatives of those of the configuration
+    return from_lagrangian(model._L[0], list(model.q), [*model._hol_coneqs, *velocity], forces)
 
 
 def from_kane(model: Any, potential: Any) -> Equations:
@@ -82,8 +82,6 @@ def from_kane(model: Any, potential: Any) -> Equations:
     import sympy
     from sympy.physics.mechanics import KanesMethod
 
-    if len(model._f_h):
-        raise ValueError(_configuration(model._f_h))
     if len(model._uaux):
         raise ValueError(
             f"the auxiliary speeds {list(model._uaux)} are no motion: leave them out; traj.multipliers gives forces"
@@ -113,8 +111,8 @@ def from_kane(model: Any, potential: Any) -> Equations:
     forces += (metric * v).jacobian(symbols.q) * v - (v.T * metric * v).jacobian(symbols.q).T / 2
     V = symbols.plain(sympy.sympify(potential or 0))
     forces += sympy.Matrix([V]).jacobian(symbols.q).T
-    constraint = sympy.Matrix(model._k_nh * sympy.Matrix(u) + model._f_nh) if len(model._f_nh) else sympy.zeros(0, 1)
-    rows = _linear(symbols, in_velocities(constraint))
+    velocity = model._k_nh * sympy.Matrix(u) + model._f_nh if len(model._f_nh) else []
+    rows = _parted(symbols, in_velocities(sympy.Matrix([*model._f_h, *velocity])))
     lagrangian = (v.T * metric * v)[0] / 2 - V
     return Equations(symbols, lagrangian, metric, V, _nonzero(forces), *rows)
 
@@ -129,7 +127,7 @@ def kinematics(model: Any, symbols: Symbols) -> tuple[Any, Any]:
     return symbols.plain(K), symbols.plain(-minus)
 
 
-def _made(symbols: Symbols, lagrangian: Any, forces: Any, forms: Any, right: Any) -> Equations:
+def _made(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tuple) -> Equations:
     """Equations with M and V, where the Lagrangian is ½q̇ᵀMq̇ − V."""
     import sympy
 
@@ -137,23 +135,42 @@ def _made(symbols: Symbols, lagrangian: Any, forces: Any, forms: Any, right: Any
     metric, potential = sympy.hessian(lagrangian, symbols.v).xreplace(rest), -lagrangian.xreplace(rest)
     gyroscopic = lagrangian - (v.T * metric * v)[0] / 2 + potential
     metric = metric if vanishes(gyroscopic) else None
-    return Equations(symbols, lagrangian, metric, potential, _nonzero(forces), forms, right)
+    return Equations(symbols, lagrangian, metric, potential, _nonzero(forces), *constraints)
 
 
-def _linear(symbols: Symbols, rows: Any) -> tuple[Any, Any]:
-    """μ and b of velocity constraints μ(q)q̇ − b(q) = 0."""
+def _parted(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
+    """φ of constraints without velocities; μ and b of those μ(q)q̇ − b(q) = 0 that do not follow from φ = 0."""
     import sympy
 
-    n = len(symbols.v)
-    if not len(rows):
-        return sympy.zeros(0, n), sympy.zeros(0, 1)
-    forms = rows.jacobian(symbols.v)
+    n, rest = len(symbols.v), dict.fromkeys(symbols.v, sympy.S.Zero)
+    velocity = []
+    holonomic = sympy.zeros(0, 1)
     for i, row in enumerate(rows):
+        slopes = sympy.Matrix([row]).jacobian(symbols.v)
         if not vanishes(sympy.hessian(row, symbols.v)):
             raise ValueError(f"constraint {i + 1} is not linear in the velocities: {row} = 0")
-        if all(vanishes(entry) for entry in forms[i, :]):
-            raise ValueError(f"constraint {i + 1} has no velocity: {row} = 0. {_configuration([row])}")
-    return forms, _nonzero(-rows.xreplace(dict.fromkeys(symbols.v, sympy.S.Zero)))
+        if all(vanishes(entry) for entry in slopes):
+            holonomic = holonomic.col_join(sympy.Matrix([row.xreplace(rest)]))
+        else:
+            velocity.append((slopes, -row.xreplace(rest)))
+    own = holonomic.jacobian(symbols.q) if len(holonomic) else sympy.zeros(0, n)
+    forms, right = sympy.zeros(0, n), sympy.zeros(0, 1)
+    for slopes, value in velocity:
+        if not len(holonomic) or _rank(own.col_join(forms).col_join(slopes)) > len(holonomic) + len(right):
+            forms, right = forms.col_join(slopes), right.col_join(sympy.Matrix([value]))
+    return holonomic, forms, _nonzero(right)
+
+
+def _rank(rows: Any) -> int:
+    """The rank of a matrix at a point of no meaning."""
+    import mpmath
+    import sympy
+
+    symbols = list(rows.free_symbols)
+    with mpmath.workdps(50):
+        at = [mpmath.frac(mpmath.sqrt(2 + 3 * i)) + 0.2 for i in range(len(symbols))]
+        values = mpmath.svd_r(sympy.lambdify([symbols], rows, "mpmath")(at), compute_uv=False)
+        return sum(1 for value in values if value > ZERO * values[0])
 
 
 def vanishes(expression: Any) -> bool:
@@ -200,11 +217,6 @@ def _loads(model: Any) -> list[tuple[Any, Any]]:
 
 def _partial(velocity: Any, rate: Any, frame: Any) -> Any:
     return velocity.diff(rate, frame, var_in_dcm=False)
-
-
-def _configuration(constraints: Any) -> str:
-    told = ", ".join(f"{c} = 0" for c in constraints)
-    return f"configuration constraints ({told}) are not brought over: choose coordinates that satisfy them"
 
 
 def _without_time(expression: Any, time: Any, plain: Any) -> Any:

@@ -1,8 +1,8 @@
 r"""``from_sympy``: a mechanical model written with ``sympy.physics.mechanics`` becomes a ``System``.
 
-On coordinates q in Rⁿ or Tⁿ the velocity is ξ = q̇. A Lagrangian is taken as it is. Kane's equations have speeds u with
-q̇ = Ku + k, so u = S(q̇ − k), S = K⁻¹; of the model without its velocity constraints SymPy gives Mᵤ and f in Mᵤu̇ = f, and
-with the same virtual power
+On coordinates q in Rⁿ or Tⁿ the velocity is ξ = q̇. A Lagrangian is taken as it is, and so are constraints φ(q) = 0.
+Kane's equations have speeds u with q̇ = Ku + k, so u = S(q̇ − k), S = K⁻¹; of the model without its constraints SymPy
+gives Mᵤ and f in Mᵤu̇ = f, and with the same virtual power
 
     metric M = SᵀMᵤS,   F = Sᵀ(f − Mᵤu̇₀) + D_q(Mq̇)q̇ − ½∂_q(q̇ᵀMq̇),   u̇₀ = D_q(S(q̇ − k))q̇,
 
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.geometry.distribution import AffineDistribution, Distribution
+from geonh.geometry.field import TimeDependent, time_dependent
 from geonh.groups import LieGroup, Product, Torus, Translations
 from geonh.interop.expressions import Equations, Symbols, from_kane, from_lagrange, from_lagrangian, kinematics
 from geonh.mechanics.system import System
@@ -49,7 +50,7 @@ def from_sympy(
     parameters : mapping of Symbol or str to number
         Values of all constants of the model. They are the system's parameters, by name.
     constraints : iterable of expressions, optional
-        Velocity constraints a(q)·q̇ − b(q) = 0 of a Lagrangian.
+        Constraints of a Lagrangian: a(q)·q̇ − b(q) = 0, or without velocities φ(q) = 0. All may depend on the time.
     forces : mapping of coordinate to expression, or sequence of expressions, optional
         Generalised forces Q(t, q, q̇, controls) of a Lagrangian.
     potential : expression, optional
@@ -75,8 +76,8 @@ def from_sympy(
     TypeError
         For a model of another kind, or arguments that do not go with it.
     ValueError
-        For what cannot be brought over: configuration constraints, auxiliary speeds, a Lagrangian or constraint that
-        depends on time or on controls, constraints not linear in q̇, symbols without a value.
+        For what cannot be brought over: auxiliary speeds, a Lagrangian or constraint that depends on controls,
+        constraints not linear in q̇, symbols without a value.
 
     Notes
     -----
@@ -164,11 +165,9 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
         if getattr(c, "args", ()) != (symbols.time,):
             raise TypeError(f"controls must be dynamicsymbols such as F(t), got {c!r}")
     forces = found.forces.xreplace(dict(zip(controls, inputs, strict=True)))
-    rows = sympy.Matrix([*found.forms, *found.right])
+    rows = sympy.Matrix([*found.holonomic, *found.forms, *found.right])
     for what, expression in (("Lagrangian", found.lagrangian), ("constraints", rows)):
         _refuse_functions(what, expression, "; only forces may contain controls")
-        if symbols.t in expression.free_symbols:
-            raise ValueError(f"{what}: only forces may depend on the time t")
     _refuse_functions("forces", forces, ": name what is given in controls=")
     free = found.lagrangian.free_symbols | rows.free_symbols | forces.free_symbols
 
@@ -181,22 +180,33 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
     def function(expression: Any, *before: Any) -> Callable:
         return sympy.lambdify([*before, x, p], expression, "jax", cse=True)
 
-    def field(expression: Any) -> Callable:
-        made = function(expression)
-        return lambda x, parameters: jnp.asarray(made(x, [parameters[n] for n in labels]), float)
+    def field(expression: Any) -> Any:
+        expression = sympy.Matrix(expression) if isinstance(expression, list) else expression
+        if symbols.t not in expression.free_symbols:
+            made = function(expression)
+            return lambda x, parameters: jnp.asarray(made(x, [parameters[n] for n in labels]), float)
+        timed = function(expression, symbols.t)
+        return time_dependent(lambda t, x, parameters: jnp.asarray(timed(t, x, [parameters[n] for n in labels]), float))
 
     options: dict[str, Any] = {}
     if found.metric is None:
-        whole = function(found.lagrangian, symbols.v)
-        options["lagrangian"] = lambda x, xi, parameters: whole(xi, x, [parameters[n] for n in labels])
+        whole, timed = function(found.lagrangian, symbols.t, symbols.v), symbols.t in found.lagrangian.free_symbols
+
+        def lagrangian(t: Any, x: Any, xi: Any, parameters: Any) -> Any:
+            return whole(t, xi, x, [parameters[n] for n in labels])
+
+        options["lagrangian"] = time_dependent(lagrangian) if timed else lambda x, xi, p: lagrangian(0.0, x, xi, p)
     else:
         options["metric"] = field(found.metric)
         if not found.potential.is_zero:
             options["potential"] = field(found.potential)
+    if len(found.holonomic):
+        options["holonomic"] = _column(field(found.holonomic))
     if len(found.right):
         forms = field(found.forms)
         affine = any(not b.is_zero for b in found.right)
-        options["distribution"] = AffineDistribution(forms, field(list(found.right))) if affine else Distribution(forms)
+        right = _column(field(found.right)) if affine else None
+        options["distribution"] = AffineDistribution(forms, right) if affine else Distribution(forms)
     if any(not f.is_zero for f in forces):
         loads = function(list(forces), symbols.t, symbols.v, inputs)
 
@@ -214,6 +224,13 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
         name=name,
         **options,
     )
+
+
+def _column(made: Any) -> Any:
+    """A function that gives a column, as one that gives a vector."""
+    if isinstance(made, TimeDependent):
+        return time_dependent(lambda t, x, parameters: jnp.ravel(made.function(t, x, parameters)))
+    return lambda x, parameters: jnp.ravel(made(x, parameters))
 
 
 def _refuse_functions(what: str, expression: Any, why: str) -> None:

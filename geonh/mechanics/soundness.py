@@ -78,6 +78,28 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
     return ""
 
 
+def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
+    """Which of many starts ``start_fault`` need not look at, shape=[N]; velocities and facts have a first axis of N."""
+    rows, scale = found.rows, 1.0 + np.abs(xi).max(axis=1)
+
+    def largest(values: Any) -> np.ndarray:
+        return np.abs(values).reshape(len(xi), -1).max(axis=1, initial=0.0)
+
+    with np.errstate(all="ignore"):
+        numbers = np.isfinite(found.level) & np.isfinite(found.M).all((1, 2)) & np.isfinite(rows).all((1, 2))
+        sizes = np.linalg.norm(rows, axis=2, keepdims=True)
+        near = (found.gap <= OFF_GROUP) & (largest(found.phi) <= ON_HOLONOMIC) & (found.turn < np.pi)
+        near &= largest(found.residual) <= OFF_CONSTRAINT * scale
+        M = np.where(numbers[:, None, None], found.M, np.eye(found.M.shape[1]))
+        units = np.where(numbers[:, None, None] & (sizes > 0), rows / sizes, 0.0)
+        proper = largest(M - np.swapaxes(M, 1, 2)) <= 1e-12 * largest(M)
+        proper &= np.linalg.eigvalsh(M)[:, 0] > 0
+        if rows.shape[1]:
+            proper &= ((sizes > 1e-6) & (sizes < 1e6)).all((1, 2))
+            proper &= np.linalg.svd(units, compute_uv=False)[:, -1] > 1e-6
+    return numbers & near & proper
+
+
 def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
     """What is said of a point that far off the group."""
     if not np.isfinite(gap):

@@ -142,6 +142,11 @@ class System(LagrangianSystem):
             self._check_shapes()
         self.is_quadratic = lagrangian is None or self._is_quadratic()
 
+    def _repr_html_(self) -> str:
+        from geonh.cards import system_card
+
+        return system_card(self)
+
     @property
     def space(self) -> Any:
         """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one."""

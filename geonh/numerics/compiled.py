@@ -91,6 +91,66 @@ class Stepping:
         return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
 
 
+def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Crowd:
+    """The loop of ``stepping`` for many members.
+
+    Parameters
+    ----------
+    step, row : callable
+        As for ``stepping``.
+    one : pytree
+        The tree of one member.
+    many : pytree
+        The same, with the members along a first axis of those arrays that differ between them.
+    state : pytree of arrays
+        Of one member.
+    """
+    (arrays, static), (everything, _) = (eqxi.hashable_partition(tree, is_array) for tree in (one, many))
+    pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
+    varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
+    lanes = _lanes(step, row, static, _types(arrays), _types(state), varies)
+    return Crowd(everything, varies, lanes or _loop(step, row, static, _types(arrays), _types(state)))
+
+
+class Crowd:
+    """A loop for many members; ``engine`` says what runs it."""
+
+    def __init__(self, arrays: Any, varies: tuple[bool, ...], loop: Any) -> None:
+        self._leaves, self._structure = jax.tree.flatten(arrays)
+        self._varies, self._loop = varies, loop
+        self.engine = "XLA" if isinstance(loop, _XlaLoop) else "native"
+        self.width: int = loop.row_size if isinstance(loop, native.Lanes) else loop.width
+
+    def run(
+        self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, shape=[members, n_nodes, width], status and number of good steps of those members.
+
+        The rows of a member after its last good step mean nothing.
+        """
+        found = self._together if isinstance(self._loop, native.Lanes) else self._in_turn
+        return found(members, states, n_nodes, stride, threads)
+
+    def _of(self, members: Any) -> Any:
+        leaves = [a[members] if varies else a for a, varies in zip(self._leaves, self._varies, strict=True)]
+        return jax.tree.unflatten(self._structure, leaves)
+
+    def _together(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int) -> tuple:
+        buffer = self._loop.buffer(len(members), n_nodes)
+        done = self._loop.run(self._of(members), states, n_nodes, stride, buffer, threads=threads)
+        rows = np.moveaxis(buffer, -1, 1).reshape(-1, n_nodes, self.width)[: len(members)]
+        return rows, done.status, done.n_steps
+
+    def _in_turn(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
+        rows, status, counts = np.empty((len(members), n_nodes, self.width)), [], []
+        for i, member in enumerate(members):
+            state = jax.tree.map(lambda a, i=i: a[i], states)
+            last, code, _ = list(self._loop.pieces(self._of(member), state, n_nodes, stride, rows[i]))[-1]
+            status.append(code)
+            counts.append(int(last.k) - int(state.k))
+        return rows, np.array(status), np.array(counts)
+
+
 def _types(tree: Any) -> Any:
     """Shapes and types of a pytree, hashable."""
     leaves, structure = jax.tree.flatten(tree)
@@ -117,6 +177,19 @@ def _loop(step: Callable, row: Callable, static: Any, arrays: Any, state: Any) -
     bound = _bound(step, static), _bound(row, static)
     examples = _example(arrays), _example(state)
     return _native_or(lambda: native.Loop(*bound, *examples), lambda: _XlaLoop(*bound, *examples))
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def _lanes(step: Callable, row: Callable, static: Any, arrays: Any, state: Any, varies: tuple[bool, ...]) -> Any:
+    """The native loop for members side by side, or None."""
+    bound = _bound(step, static), _bound(row, static)
+    differ = jax.tree.unflatten(arrays[0], varies)
+    if not native.available():
+        return None
+    try:
+        return native.Lanes(*bound, _example(arrays), _example(state), differ)
+    except native.NotLowered:
+        return None
 
 
 def _native_or(make: Callable, otherwise: Callable) -> Any:

@@ -41,7 +41,7 @@ def animate(
     speed : float
         Seconds of the run per second of the animation.
     dpi : float
-        Dots per inch of the pictures, which are 6.4 by 5 inches.
+        Dots per inch of the pictures, which are 6.4 inches wide.
     trail : float, optional
         How many seconds of the paths are drawn; all when left out.
     progress : bool or callable
@@ -90,7 +90,9 @@ class _Stage:
 
     def __init__(self, trajectory: Any, seen: Any, trail: float | None):
         self.seen, self.trail, self.flat = seen, trail, seen.is_flat
-        self.figure = figures.empty_figure((6.4, 5.0))
+        low, high = seen.extent
+        tall = (high[1] - low[1]) / max(high[0] - low[0], 1e-300) if self.flat else 0.8
+        self.figure = figures.empty_figure((6.4, float(np.clip(5.4 * tall + 1.2, 2.8, 6.4))))
         self.axes = self.figure.add_subplot(projection=None if self.flat else "3d")
         set_limits(self.axes, seen, self.flat)
         label_space(self.axes, self.flat)

@@ -51,7 +51,7 @@ def test_bad_input_is_named():
     sleigh = gn.systems.chaplygin_sleigh()
     with pytest.raises(ValueError, match="off the constraints"):
         lyapunov_exponents(sleigh, None, [0.0, 1.0, 1.0], dt=0.1, n_steps=10)
-    with pytest.raises(ValueError, match="at most 2n − m = 5"):
+    with pytest.raises(ValueError, match="at most 5"):
         lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.1, n_steps=10, count=6)
     with pytest.raises(ValueError, match="node is a velocity"):
         lyapunov_exponents(sleigh, None, [0.0, 1.0, 0.0], dt=0.1, n_steps=10, method=gn.GNI())

@@ -30,7 +30,7 @@ def words(figure):
     return found + [t.get_text() for axes in figure.axes if axes.get_legend() for t in axes.get_legend().get_texts()]
 
 
-QUICK = ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle", "heavy-top")
+QUICK = ("chaplygin-sphere", "snakeboard", "suslov", "nonholonomic-particle")
 
 
 @pytest.mark.filterwarnings("error")

@@ -24,6 +24,8 @@ from geonh.numerics.tracing import forward_only
 
 CALL = 0.02
 """Seconds that a call may last."""
+MOST = 2**40
+"""Steps of a call at most."""
 FIRST = 16
 """Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
 _POINTER = ctypes.c_void_p
@@ -113,7 +115,7 @@ class Pace:
     def end(self) -> None:
         elapsed = time.perf_counter() - self.begun
         if elapsed < CALL / 2:
-            self.amount *= 16 if elapsed < CALL / 32 else 2
+            self.amount = min(self.amount * (16 if elapsed < CALL / 32 else 2), MOST)
         elif elapsed > CALL:
             self.amount = max(int(self.amount * CALL / elapsed), 1)
 

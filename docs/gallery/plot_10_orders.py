@@ -1,0 +1,32 @@
+"""
+Orders: Euler A and B, RATTLE, GNI, and work for precision
+==========================================================
+
+Ferraro, Jiménez, Martín de Diego 2015: GNI with the rectangle rules (Euler A and B) is of order 1, every symmetric rule
+of order 2. Measured on the nonholonomic oscillator, with methods of order 4 and 6 beside them. Methods of high order cost
+more a step and less an error.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import geonh as gn
+
+system = gn.systems.nonholonomic_oscillator()
+begin = {"g0": [1.0, 1.0, 1.0], "xi0": [0.0, 0.0, 0.0]}
+found = {
+    name: gn.diagnostics.convergence(
+        system, gn.methods[name].make(), steps=(4, 8, 16) if name == "gauss6" else (20, 40, 80, 160), **begin
+    )
+    for name in ("euler-a", "euler-b", "rattle", "gni", "projected", "gauss4", "gauss6")
+}
+for name, result in found.items():
+    assert abs(result.order - result.declared) < 0.15, (name, result.order)
+
+figure, axes = plt.subplots(figsize=(6.4, 5), layout="constrained")
+for (name, result), marker in zip(found.items(), "osD^vPX", strict=True):
+    axes.loglog(result.dt, result.error, marker=marker, label=f"{name}: {result.order:.2f}")
+axes.set(xlabel="dt (s)", ylabel="error at t = 1 s")
+axes.grid(alpha=0.3)
+axes.legend(title="measured order")
+assert np.all([np.isfinite(result.error).all() for result in found.values()])

@@ -1,0 +1,6 @@
+"""Control: motions of least cost between given states, and parameters estimated from observed motions."""
+
+from geonh.control.estimation import Estimate, estimate
+from geonh.control.optimal import OptimalControl, optimal_control
+
+__all__ = ["Estimate", "OptimalControl", "estimate", "optimal_control"]

@@ -1,0 +1,274 @@
+r"""Estimation: parameters of a system from noisy observations of one motion, with error bars.
+
+Unknown are parameters θ and, if asked for, the start (η, δ) of g₀exp(η), ξ₀ + δ. Least squares of y_i − o(g_i, ξ_i) by
+Gauss and Newton's steps, halved until the sum falls, with derivatives that are exact through all steps of the method.
+With independent noise of size σ the covariance of the estimates is σ²(JᵀJ)⁻¹ (to leading order in the noise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.analysis.equations import with_parameters
+from geonh.geometry.field import evaluated, takes_parameters
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.node import Clock, Result
+from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.mechanics.holonomic import onto
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import as_float64, float64
+from geonh.start import made_controls
+
+HALVINGS = 20
+SMALL = 1e-4
+"""A step of less than this part of the errors is taken: whether the sum falls is a matter of rounding."""
+BLIND = 1e-12
+"""A parameter whose relative change makes a smaller one of what is seen does not show."""
+FREE = 1e-10
+"""Directions of the start whose singular values are below this, relative, are not seen in the data."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Parameters estimated from data.
+
+    Attributes
+    ----------
+    values, errors : dict of str to float
+        Estimates and their standard errors.
+    covariance : ndarray, shape=[p, p]
+        Of the parameters, in the order of ``values``.
+    sigma : float
+        Size of the noise: the one given, or that of the residuals.
+    residuals : ndarray, shape=[N, q]
+        Observations less what the motion shows.
+    g, xi : point, ndarray of shape=[n]
+        The start of the motion, estimated too if it was free.
+    iterations : int
+    system : System
+        With the estimated parameters.
+    """
+
+    values: dict[str, float]
+    errors: dict[str, float]
+    covariance: np.ndarray
+    sigma: float
+    residuals: np.ndarray
+    g: Point
+    xi: np.ndarray
+    iterations: int
+    system: System = field(repr=False)
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name} = {value:.6g} ± {self.errors[name]:.2g}" for name, value in self.values.items())
+        return f"{said} (noise {self.sigma:.3g})"
+
+    __repr__ = __str__
+
+
+def estimate(
+    system: System,
+    names: Sequence[str],
+    data: Any,
+    at: Any,
+    observe: Callable,
+    *,
+    g0: Any = None,
+    xi0: Any,
+    dt: float,
+    free_start: bool = False,
+    sigma: float | None = None,
+    controls: Any = None,
+    t0: float = 0.0,
+    method: Integrator | None = None,
+    tol: float = 1e-8,
+    max_iterations: int = 50,
+) -> Estimate:
+    """Estimate parameters of a system from observations of one motion.
+
+    Parameters
+    ----------
+    system : System
+        With guesses of the parameters.
+    names : sequence of str
+        Scalar parameters to be estimated.
+    data : array_like, shape=[N, q]
+        Observations.
+    at : array_like of int, shape=[N]
+        The nodes at which they were made, k with t_k = t0 + k·dt; increasing, from 0 on.
+    observe : callable
+        o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: what is observed of a state.
+    g0, xi0 : point, array_like of shape=[n]
+        Start of the motion, or a guess of it.
+    dt : float
+        Time step, s.
+    free_start : bool
+        Whether the start is to be estimated too.
+    sigma : float, optional
+        Size of the noise, the same for all observations (scale them otherwise); from the residuals when left out.
+    controls, t0 : callable or array_like, float
+        As in ``solve``.
+    method : Integrator, optional
+        ``SymmetricProjection()`` when left out. Its own error must be small beside the noise.
+    tol : float
+        A step as small as this part of the parameters' errors is the last.
+    max_iterations : int
+        Bound on the steps.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    ValueError, TypeError
+        For input that does not fit, and for parameters that the data do not tell apart.
+    RuntimeError
+        If a step of the motion fails, or the estimate does not settle.
+    """
+    method = SymmetricProjection() if method is None else method
+    refuse(method, system)
+    names = [names] if isinstance(names, str) else list(names)
+    unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]
+    if unknown or not names:
+        raise ValueError(
+            f"names must be numbers among the parameters {list(system.parameters)}, got {unknown or names}"
+        )
+    values, places = as_float64(data, "data"), np.asarray(at)
+    if values.ndim != 2 or places.shape != values.shape[:1] or places.dtype.kind not in "iu":
+        raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
+    if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
+        raise ValueError("at must increase, from 0 on")
+    n = system.group.dim
+    t0 = as_float64(t0, "t0", ())
+    point = system.project_position(g0, t0)
+    started = system.project(point, xi0, t0)
+    xi = np.asarray(started if system.holonomic is None else started[1])
+    takes = takes_parameters(observe, "g, xi", "observe")
+    inputs = made_controls(system, controls, int(places[-1]) + 1)
+    clock = Clock(t0, as_float64(dt, "dt", ()), inputs)
+    tree = (system, method, clock, tuple(names), observe, takes)
+    counts = np.diff(places, prepend=0).astype(np.int64)
+    theta = np.array([float(system.parameters[name]) for name in names])
+    p, extra = len(theta), 2 * n if free_start else 0
+    directions = np.eye(p + 2 * n)[: p + extra]
+
+    def shown(theta: np.ndarray, point: Point, xi: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, tuple]:
+        many = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (theta, point, xi, counts))
+        (seen, start, status), slopes = mapped(_observed, tree, (*many, directions))
+        return seen[0], np.asarray(slopes), int(status[0]), jax.tree.map(lambda a: a[0], start)
+
+    if values.shape[1] != (width := shown(theta, point, xi)[0].shape[-1]):
+        raise ValueError(f"data have {values.shape[1]} columns, observe gives {width}")
+    freedom = values.size - p
+    if freedom <= 0:
+        raise ValueError(f"{values.size} observations do not determine {p} parameters and their noise")
+    seen: np.ndarray
+    seen, slopes, status, _ = shown(theta, point, xi)
+    iteration = 0
+    for iteration in range(max_iterations + 1):  # noqa: B007
+        if status:
+            raise RuntimeError(
+                f"the motion of {system.name} fails with {dict(zip(names, theta, strict=True))}: "
+                f"{Result(status).message}"
+            )
+        rest = np.ravel(values - seen)
+        J = slopes.reshape(len(directions), -1).T
+        scale = np.linalg.norm(J, axis=0)
+        unseen = scale[:p] * np.maximum(np.abs(theta), 1e-300) <= BLIND * np.linalg.norm(seen)
+        if np.any(unseen):
+            raise ValueError(
+                f"the data do not depend on {[m for m, blind in zip(names, unseen, strict=True) if blind]}"
+            )
+        scale = np.where(scale > 0, scale, 1.0)
+        left, singular, right = np.linalg.svd(J / scale, full_matrices=False)
+        kept = singular > FREE * singular[0]
+        inverse = (right[kept].T / singular[kept]) @ left[:, kept].T / scale[:, None]
+        _refuse_blind(names, right, kept, p)
+        step, rank = inverse @ rest, int(np.sum(kept))
+        noise = sigma if sigma is not None else float(np.sqrt(rest @ rest / max(values.size - rank, 1)))
+        covariance = noise**2 * (inverse @ inverse.T)[:p, :p]
+        errors = np.sqrt(np.diag(covariance))
+        if np.all(np.abs(step[:p]) <= np.maximum(tol * errors, 4e-16 * np.abs(theta))) or not np.any(rest):
+            break
+        for halved in range(HALVINGS):
+            part = 0.5**halved * step
+            with float64():
+                group, z = system.group, jnp.asarray(np.append(part[p:], np.zeros(2 * n - extra)))
+                moved = jax.tree.map(np.asarray, group.project(group.compose(point, group.exp(z[:n]))))
+            trial = (theta + part[:p], moved, xi + np.asarray(z[n:]))
+            found = shown(*trial)
+            new = np.ravel(values - found[0])
+            falls = new @ new < rest @ rest or np.all(np.abs(part[:p]) <= SMALL * errors)
+            if found[2] == 0 and np.all(np.isfinite(new)) and falls:
+                break
+        else:
+            raise RuntimeError(f"the estimate does not settle: no step lowers the sum of squares {rest @ rest:.6g}")
+        theta, point, (seen, slopes, status, start) = trial[0], trial[1], found
+        point, xi = start[0], np.asarray(start[1])
+    else:
+        raise RuntimeError(f"the estimate does not settle in {max_iterations} steps; a better guess may do")
+    result = {name: float(value) for name, value in zip(names, theta, strict=True)}
+    changed = with_parameters(system, {name: np.float64(value) for name, value in result.items()})
+    return Estimate(
+        result,
+        dict(zip(names, map(float, errors), strict=True)),
+        covariance,
+        float(noise),
+        values - seen,
+        point,
+        xi,
+        iteration,
+        changed,
+    )
+
+
+def _refuse_blind(names: list[str], right: np.ndarray, kept: np.ndarray, p: int) -> None:
+    """Raise ValueError where a direction that the data do not show contains parameters."""
+    for row in right[~kept]:
+        if np.abs(row[:p]).max() > 1e-6:
+            mixed = [name for name, part in zip(names, row, strict=False) if abs(part) > 1e-6]
+            raise ValueError(f"the data do not tell {' and '.join(mixed)} apart: give more, or fewer names")
+
+
+def _observed(tree: tuple, node: tuple) -> tuple[tuple, Array]:
+    """Observations, start and status of a motion, and the derivative of the observations in one direction."""
+    system, method, clock, names, observe, takes = tree
+    theta, g, xi, counts, direction = node
+    group, n, p = system.group, system.group.dim, len(names)
+
+    def motion(s: Array) -> tuple:
+        seen: Array
+        values = theta + s * direction[:p]
+        own = with_parameters(system, dict(zip(names, values, strict=True)))
+        begin = onto(own, group.compose(g, group.exp(s * direction[p : p + n])), clock.t0)[0]
+        velocity = own.projected_velocity(own.at(begin, clock.t0), xi + s * direction[p + n :])
+
+        def advance(_: Array, carry: tuple) -> tuple:
+            state, status = carry
+            new = method.next_node(own, clock, state)
+            return new, jnp.where(status == 0, new.status, status)
+
+        def observation(carry: tuple, count: Array) -> tuple:
+            carry = lax.fori_loop(0, count, advance, carry)
+            state = carry[0]
+            after = own.velocity(own.at(state.g, clock.time(state.k)), (state.p_plus + state.p_minus) / 2)
+            more = (own.parameters,) if takes else ()
+            return carry, jnp.ravel(evaluated("observe", observe, state.g, after, *more))
+
+        first = method.first_node(own, clock, begin, velocity)
+        carry, seen = lax.scan(observation, (first, first.status), counts)
+        return seen, (begin, velocity), carry[1]
+
+    zero = jnp.zeros(())
+    value, slope = jax.jvp(motion, (zero,), (zero + 1.0,))
+    return value, slope[0]

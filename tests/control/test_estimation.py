@@ -1,0 +1,123 @@
+"""Estimates against an independent least-squares fit, exact formulas and the scatter of repeated experiments."""
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+import geonh as gn
+from geonh.control import estimate
+from geonh.groups import SE2, Translations
+
+
+def metric(x, p):
+    return [[p["I"] + p["a"] ** 2, 0.0, p["a"]], [0.0, 1.0, 0.0], [p["a"], 0.0, 1.0]]
+
+
+def family(a, I):  # noqa: E741
+    return gn.System(
+        SE2(),
+        metric=metric,
+        distribution=gn.Distribution([[0.0, 0.0, 1.0]]),
+        parameters={"a": a, "I": I},
+        base="point",
+        name="sleigh",
+    )
+
+
+def place(g, xi):
+    return g[1:]
+
+
+AT = np.arange(10, 401, 10)
+START = [0.8, 0.5, 0.0]
+RUN = gn.solve(family(0.3, 1.2), xi0=START, dt=0.02, n_steps=400)
+TRUE = RUN.g[AT, 1:]
+
+
+def noisy(seed, sigma=0.01):
+    return TRUE + sigma * np.random.default_rng(seed).normal(size=TRUE.shape)
+
+
+def test_parameters_and_errors_are_those_of_an_independent_fit():
+    data = noisy(1)
+    found = estimate(family(0.2, 1.0), ["a", "I"], data, AT, place, xi0=START, dt=0.02)
+
+    def rest(theta):
+        run = gn.solve(family(*theta), xi0=START, dt=0.02, n_steps=400)
+        return np.ravel(run.g[AT, 1:] - data)
+
+    fit = least_squares(rest, [0.2, 1.0], xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    np.testing.assert_allclose(list(found.values.values()), fit.x, rtol=1e-7)
+    sigma = np.sqrt(fit.fun @ fit.fun / (fit.fun.size - 2))
+    assert abs(found.sigma / sigma - 1) < 1e-7
+    covariance = sigma**2 * np.linalg.inv(fit.jac.T @ fit.jac)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-4)
+    for name, true in (("a", 0.3), ("I", 1.2)):
+        assert abs(found.values[name] - true) < 4 * found.errors[name]
+    assert float(found.system.parameters["a"]) == found.values["a"]
+    assert "±" in str(found)
+
+
+def test_without_noise_they_are_exact():
+    found = estimate(family(0.2, 1.0), ["a", "I"], TRUE, AT, place, xi0=START, dt=0.02, sigma=0.01)
+    np.testing.assert_allclose(list(found.values.values()), [0.3, 1.2], rtol=1e-9)
+    assert np.abs(found.residuals).max() < 1e-10
+
+
+@pytest.mark.slow
+def test_the_error_bars_are_the_scatter_of_experiments():
+    pulls = []
+    for seed in range(60):
+        found = estimate(family(0.3, 1.2), ["a", "I"], noisy(seed), AT, place, xi0=START, dt=0.02)
+        pulls.append([(found.values[name] - true) / found.errors[name] for name, true in (("a", 0.3), ("I", 1.2))])
+    pulls = np.array(pulls)
+    assert np.all(np.abs(pulls.mean(axis=0)) < 4 / np.sqrt(60))
+    assert np.all(np.abs(pulls.std(axis=0) - 1) < 4 / np.sqrt(120))
+
+
+def fall(x, p):
+    return p["g"] * x[0]
+
+
+def height(g, xi):
+    return g
+
+
+def test_a_fall_from_an_unknown_start_is_a_parabola_through_the_points():
+    body = gn.System(Translations(1), metric=[1.0], potential=fall, parameters={"g": 5.0})
+    at = np.arange(0, 101, 5)
+    t = 0.01 * at
+    data = (1.0 + 2.0 * t - 9.81 * t**2 / 2 + 0.01 * np.random.default_rng(7).normal(size=t.size))[:, None]
+    found = estimate(body, "g", data, at, height, g0=[0.0], xi0=[0.0], dt=0.01, free_start=True)
+    (a, b, c), covariance = np.polyfit(t, data[:, 0], 2, cov="unscaled")
+    sigma = np.sqrt(np.sum((data[:, 0] - np.polyval([a, b, c], t)) ** 2) / (t.size - 3))
+    assert abs(found.values["g"] + 2 * a) < 1e-9
+    np.testing.assert_allclose([found.g[0], found.xi[0]], [c, b], atol=1e-9)
+    assert abs(found.errors["g"] / (2 * sigma * np.sqrt(covariance[0, 0])) - 1) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"names": ["b"]}, "among the parameters"),
+        ({"at": AT[::-1]}, "increase"),
+        ({"at": AT[:-1]}, "shape"),
+        ({"data": TRUE[:, :1]}, "1 columns, observe gives 2"),
+        ({"observe": lambda g: g}, "observe takes"),
+    ],
+)
+def test_bad_input_is_named(changes, words):
+    given = {"names": ["a"], "data": TRUE, "at": AT, "observe": place} | changes
+    with pytest.raises((ValueError, TypeError), match=words):
+        estimate(family(0.2, 1.0), given["names"], given["data"], given["at"], given["observe"], xi0=START, dt=0.02)
+
+
+def test_what_the_data_do_not_tell_is_said():
+    body = gn.System(
+        Translations(1),
+        metric=lambda x, p: [p["m"]],
+        potential=lambda x, p: p["m"] * 9.81 * x[0],
+        parameters={"m": 1.0},
+    )
+    with pytest.raises(ValueError, match=r"tell m apart|do not depend on \['m'\]"):
+        estimate(body, "m", np.zeros((3, 1)), [1, 2, 3], height, xi0=[1.0], dt=0.1)

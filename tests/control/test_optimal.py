@@ -1,0 +1,191 @@
+"""Optimal controls against closed forms, finer grids and the continuous equations."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import geonh as gn
+from geonh.control import optimal_control
+from geonh.groups import SE2, SO3, Product, Torus, Translations
+from geonh.mechanics import reference_trajectory
+
+
+def push(t, x, xi, u):
+    return u
+
+
+def thrust_and_torque(t, x, xi, u):
+    return jnp.stack([u[1], u[0], 0.0 * u[0]])
+
+
+SLEIGH = gn.System(
+    SE2(),
+    metric=[[1.04, 0.0, 0.2], [0.0, 1.0, 0.0], [0.2, 0.0, 1.0]],
+    distribution=gn.Distribution([[0.0, 0.0, 1.0]]),
+    base="point",
+    forces=thrust_and_torque,
+    name="sleigh",
+)
+MASS = gn.System(Translations(1), metric=[2.0], base="point", forces=push, name="mass")
+
+
+def test_the_sleigh_turns_at_least_cost():
+    found = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (20, 40, 80)]
+    for one in found:
+        assert one.residual < 1e-12
+        assert one.optimality < 1e-12
+        assert one.iterations <= 8
+        assert one.curvature > 0
+        run = one.trajectory()
+        np.testing.assert_allclose(run.g, one.g, atol=1e-12)
+        np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-12)
+    J = [one.cost for one in found]
+    assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.1  # of order 2
+    again = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=80, guess=found[2])
+    assert again.iterations == 0
+    finer = optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=80, guess=found[1])
+    assert abs(finer.cost - J[2]) < 1e-10
+
+
+@pytest.mark.slow
+def test_the_continuous_sleigh_arrives_there_in_the_limit():
+    found = [optimal_control(SLEIGH, end=[1.2, 1.0, 1.5], n_controls=2, span=4.0, n_steps=K) for K in (20, 40, 80)]
+    misses = []
+    for one in found:
+
+        def linear(t, one=one):
+            return jnp.stack([jnp.interp(t, one.t, one.u[:, i]) for i in range(2)])
+
+        g, _ = reference_trajectory(SLEIGH, one.t, np.zeros(3), controls=linear, rtol=1e-10, atol=1e-11)
+        misses.append(np.abs(g[-1] - [1.2, 1.0, 1.5]).max())
+    np.testing.assert_allclose(np.log2(np.array(misses[:-1]) / misses[1:]), 2, atol=0.1)
+
+
+def test_parallel_parking_leaves_the_saddle():
+    found = optimal_control(SLEIGH, end=[0.0, 0.0, 1.0], n_controls=2, span=4.0, n_steps=40)
+    assert found.curvature > 0
+    assert abs(found.cost - 9.187497633) < 1e-6  # the symmetric way, a saddle, costs 12.76
+    np.testing.assert_allclose(found.trajectory().g[-1], [0.0, 0.0, 1.0], atol=1e-11)
+
+
+def test_a_mass_from_rest_to_rest():
+    # ∫u² dt least: u = 6md(T − 2t)/T³, J = 12m²d²/T³
+    errors = []
+    for K in (10, 20, 40):
+        found = optimal_control(MASS, end=[1.5], n_controls=1, span=2.0, n_steps=K)
+        errors.append(abs(found.cost - 12 * 4 * 1.5**2 / 8))
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
+    np.testing.assert_allclose(found.u[:, 0], 18 * (2 - 2 * found.t) / 8, atol=0.05)
+
+
+def time_and_effort(t, g, u):
+    return 1.0 + u @ u
+
+
+def test_the_span_is_found():
+    # J(T) = T + 12m²d²/T³ is least at T⁴ = 36m²d²
+    errors = []
+    for K in (20, 40, 80):
+        found = optimal_control(
+            MASS, end=[0.5], n_controls=1, span=1.5, n_steps=K, free_span=True, cost=time_and_effort
+        )
+        errors.append(abs(found.t[-1] - 36**0.25))
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2, atol=0.1)
+
+
+def test_bounds_are_kept():
+    # The costate is linear in t, so u = clip(c(1 − 2t/T)), with c from the distance.
+    T, d, bound = 2.0, 1.0, 2.3
+    found = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound))
+    assert np.abs(found.u).max() <= bound
+    assert np.sum(np.abs(found.u) > bound - 1e-9) >= 4
+    free = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80)
+    assert np.abs(free.u).max() > bound
+    assert found.cost > free.cost
+    t = np.linspace(0, T, 200_001)
+
+    def control(c):
+        return np.clip(c * (1 - 2 * t / T), -bound, bound)
+
+    def reached(c):
+        return np.trapezoid(control(c) * (T - t), t) / 2.0 - d
+
+    c = brentq(reached, 1.0, 100.0)
+    assert abs(found.cost - np.trapezoid(control(c) ** 2, t)) < 5e-3 * found.cost
+    np.testing.assert_allclose(found.u[:, 0], np.interp(found.t, t, control(c)), atol=0.05)
+
+
+@pytest.mark.slow
+def test_a_body_turns_about_a_principal_axis():
+    body = gn.System(SO3(), metric=[1.0, 2.0, 3.0], base="point", forces=push, name="body")
+    end = np.asarray(SO3().exp(jnp.array([0.0, 1.2, 0.0])))
+    found = optimal_control(body, end=end, n_controls=3, span=2.0, n_steps=40)
+    assert abs(found.cost / (12 * 4 * 1.2**2 / 8) - 1) < 5e-3
+    assert np.abs(found.u[:, [0, 2]]).max() < 1e-10
+
+
+RADIUS, WIDTH = 0.3, 0.8
+
+
+def motors(t, x, xi, u):
+    return jnp.concatenate([jnp.zeros(3), u - 0.02 * xi[3:]])
+
+
+def robot():
+    forms = [
+        [0.0, 0.0, 1.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, -RADIUS / 2, -RADIUS / 2],
+        [1.0, 0.0, 0.0, RADIUS / WIDTH, -RADIUS / WIDTH],
+    ]
+    return gn.System(
+        Product((SE2(), Torus(2, ("left", "right")))),
+        metric=[0.3, 2.0, 2.0, 0.05, 0.05],
+        distribution=gn.Distribution(forms),
+        base="point",
+        forces=motors,
+        name="robot",
+    )
+
+
+@pytest.mark.slow
+def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
+    end = (np.array([np.pi / 2, 1.0, 0.5]), np.zeros(2))
+    wheels = ["left_dot", "right_dot"]
+    costs = []
+    for K in (20, 40, 80):
+        found = optimal_control(robot(), end=end, n_controls=2, span=3.0, n_steps=K, free=wheels)
+        run = found.trajectory()
+        np.testing.assert_allclose(run.g[0][-1], end[0], atol=1e-10)
+        np.testing.assert_allclose(run.g[1], found.g[1], atol=1e-10)  # with friction that depends on the velocity
+        np.testing.assert_allclose(run.xi[-1], 0.0, atol=1e-10)
+        costs.append(found.cost)
+    assert abs((costs[0] - costs[1]) / (costs[1] - costs[2]) - 4) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"xi_start": [0.0, 0.0, 1.0]}, "xi_start is off the constraints"),
+        ({"free": ["psi"]}, "not among the velocities"),
+        ({"span": 0.0}, "span must be positive"),
+        ({"n_steps": 1}, "n_steps"),
+        ({"bounds": 3.0}, "lower, upper"),
+        ({"bounds": (1.0, -1.0)}, "lower must be below"),
+        ({"method": gn.GNI()}, "SymmetricProjection"),
+        ({"guess": ([[0.0] * 3] * 2, [[0.0]] * 2)}, "guess must be"),
+        ({"cost": lambda t: 0.0}, "cost takes"),
+        ({"end": [0.0, 1.0]}, "end must"),
+    ],
+)
+def test_bad_input_is_named(options, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        optimal_control(SLEIGH, **{"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 10} | options)
+
+
+def test_what_cannot_be_driven_is_said():
+    with pytest.raises(ValueError, match="no forces"):
+        optimal_control(gn.systems.suslov(), end=np.eye(3), n_controls=1, span=1.0, n_steps=5)
+    stuck = gn.System(Translations(2), metric=np.eye(2), forces=lambda t, x, xi, u: jnp.stack([u[0], 0.0 * u[0]]))
+    with pytest.raises(RuntimeError, match="no optimal control"):
+        optimal_control(stuck, end=[1.0, 1.0], n_controls=1, span=1.0, n_steps=5)

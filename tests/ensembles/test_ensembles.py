@@ -1,0 +1,176 @@
+"""Ensembles: each member is its own run, failures are masked, input that does not fit is named."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.ensembles import solving
+from geonh.groups import SO3, Translations
+from geonh.integrators.node import Result
+from geonh.numerics.compiled import EngineWarning
+from geonh.systems import catalogue
+
+
+def top():
+    return gn.System(
+        SO3(),
+        metric=lambda x, p: jnp.diag(jnp.asarray(p["J"])),
+        potential=lambda x, p: p["weight"] * x[2, 2],
+        distribution=gn.Distribution(lambda x: [[0.2, x[0, 1], 1.0]]),
+        parameters={"J": [1.0, 1.4, 2.0], "weight": 0.5},
+    )
+
+
+def starts(system, n, seed=0):
+    rng = np.random.default_rng(seed)
+    g0 = np.stack([np.asarray(system.group.exp(v)) for v in rng.normal(size=(n, 3))])
+    return g0, np.stack([system.project(g, v) for g, v in zip(g0, rng.normal(size=(n, 3)), strict=True)])
+
+
+@pytest.mark.parametrize("method", ["projected", "gni", "gauss4"])
+@pytest.mark.filterwarnings("ignore::geonh.alternation.AlternationWarning")
+def test_each_member_has_the_bits_of_its_own_run(method):
+    system, n = top(), 11
+    g0, xi0 = starts(system, n)
+    rng = np.random.default_rng(3)
+    parameters = {"J": 1 + rng.random((n, 3)), "weight": rng.random(n)}
+    dt, t0 = 0.01 + 0.01 * rng.random(n), rng.random(n)
+    runs = gn.solve_ensemble(
+        system, method, g0=g0, xi0=xi0, parameters=parameters, dt=dt, t0=t0, n_steps=60, save_every=20, threads=2
+    )
+    assert runs.success.all()
+    assert runs.g.shape == (n, 4, 3, 3)
+    for i in range(n):
+        own = gn.System(
+            SO3(),
+            metric=lambda x, p: jnp.diag(jnp.asarray(p["J"])),
+            potential=lambda x, p: p["weight"] * x[2, 2],
+            distribution=gn.Distribution(lambda x: [[0.2, x[0, 1], 1.0]]),
+            parameters={"J": list(parameters["J"][i]), "weight": parameters["weight"][i]},
+        )
+        one = gn.solve(own, method, g0=g0[i], xi0=xi0[i], dt=dt[i], t0=t0[i], n_steps=60, save_every=20)
+        np.testing.assert_array_equal(runs.g_vector[i], one.g_vector)
+        np.testing.assert_array_equal(runs.p_minus[i], one.p_minus)
+        np.testing.assert_array_equal(runs.t[i], one.t)
+        np.testing.assert_array_equal(runs[i].p_plus, one.p_plus)
+        for name in ("xi", "energy", "multipliers", "constraint_residual", "alternation"):
+            np.testing.assert_allclose(getattr(runs, name)[i], getattr(one, name), rtol=0, atol=1e-14)
+
+
+def test_products():
+    entry = catalogue["chaplygin-sphere"]
+    system = entry.system()
+    start = entry.start(system)
+    m, J = [1.0, 1.5], np.array([[0.5, 0.6, 0.8], [0.6, 0.6, 0.8], [0.7, 0.6, 0.8]])
+    runs = gn.solve_ensemble(
+        system,
+        g0=start.g0,
+        xi0=start.xi0,
+        parameters={"m": m, "J": J, "r": 1.0},
+        dt=0.02,
+        n_steps=20,
+        combine="product",
+    )
+    assert runs.batch.shape == {"m": 2, "J": 3}
+    np.testing.assert_array_equal(runs.parameters["m"].reshape(2, 3), np.repeat(m, 3).reshape(2, 3))
+    np.testing.assert_array_equal(runs.parameters["J"].reshape(2, 3, 3), np.stack([J, J]))
+    one = gn.solve(entry.system(m=1.5, J=tuple(J[2])), g0=start.g0, xi0=start.xi0, dt=0.02, n_steps=20, save_every=20)
+    np.testing.assert_array_equal(runs.g_vector[5], one.g_vector)
+    table = runs.to_xarray()
+    assert table.g.dims == ("member", "time", "coordinate")
+    assert table.sizes["member"] == 6
+    np.testing.assert_array_equal(table.m, runs.parameters["m"])
+    assert table.time.attrs["units"] == "s"
+
+
+def escaping():
+    """A particle whose force is nan beyond x = 1."""
+    return gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        forces=lambda t, x, xi, u: jnp.where(x[0] > 1, jnp.nan, 0.0) * jnp.ones(2),
+        distribution=gn.Distribution([[0.0, 1.0]]),
+    )
+
+
+def test_failures_are_masked_with_their_time_and_reason():
+    system, speeds = escaping(), np.array([0.1, 3.0, 0.2, 0.5, -1.0])
+    xi0 = np.stack([speeds, np.array([0.0, 0.0, 0.0, 1.0, 0.0])], axis=1)
+    runs = gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=20, save_every=1)
+    np.testing.assert_array_equal(runs.success, [True, False, True, False, True])
+    assert runs.status[1] == Result.NOT_FINITE
+    assert runs.status[3] == Result.START
+    assert "not finite at t = 0.3" in runs.message(1)
+    assert "does not satisfy the constraints" in runs.message(3)
+    assert np.isnan(runs.g_vector[1, 4:]).all()
+    assert np.isfinite(runs.g_vector[1, :4]).all()
+    assert np.isnan(runs.g_vector[3]).all()
+    np.testing.assert_allclose(runs.g_vector[2, :, 0], 0.2 * runs.t[2], atol=1e-15)
+    assert len(runs[1]) == 4
+    with pytest.raises(ValueError, match="did not start"):
+        runs[3]
+    assert "member 1" in str(runs.to_xarray().reason.values[1])
+    with pytest.raises(ValueError, match="no member has a sound start"):
+        gn.solve_ensemble(system, "rk4", xi0=xi0[3:4], dt=0.1, n_steps=4)
+
+
+def test_what_the_engine_has_no_code_for_is_run_by_xla():
+    system = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        potential=lambda x: jnp.sum(jnp.linalg.svd(jnp.outer(x, x) + jnp.eye(2), compute_uv=False)),
+    )
+    xi0 = np.array([[0.1, 0.2], [0.3, -0.1]])
+    with pytest.warns(EngineWarning):
+        runs = gn.solve_ensemble(system, "rk4", g0=[0.4, 0.3], xi0=xi0, dt=0.1, n_steps=6, save_every=3)
+    one = gn.solve(system, "rk4", g0=[0.4, 0.3], xi0=xi0[1], dt=0.1, n_steps=6, save_every=3)
+    assert runs.engine == "XLA"
+    np.testing.assert_array_equal(runs.g_vector[1], one.g_vector)
+
+
+def test_progress_and_interrupts(monkeypatch):
+    monkeypatch.setattr(solving, "FIRST", 8)
+    monkeypatch.setattr(solving, "SECONDS", 0.0)
+    system, told = escaping(), []
+    xi0 = np.stack([np.linspace(0, 0.1, 20), np.zeros(20)], axis=1)
+    gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=4, progress=lambda *at: told.append(at))
+    assert told == [(8, 20), (16, 20), (20, 20)]
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    runs = gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=4, progress=stop)
+    np.testing.assert_array_equal(runs.status[:8], 0)
+    np.testing.assert_array_equal(runs.status[8:], Result.INTERRUPTED)
+    assert np.isnan(runs.g_vector[8:, 1]).all()
+
+
+JUNK = {
+    "nothing differs": ({"xi0": [0.1, 0.0]}, "nothing differs"),
+    "shape": ({"xi0": np.zeros((2, 3))}, r"xi0 must have shape \[2\]"),
+    "g0": ({"g0": np.zeros((3, 3)), "xi0": [0.1, 0.0]}, r"g0 must have shape \[2\]"),
+    "lengths": ({"dt": [0.1, 0.2, 0.3]}, "must have as many members .*combine='product'"),
+    "dt": ({"dt": [0.1, 0.0]}, "member 1: time stands still"),
+    "parameter": ({"parameters": {"mass": [1.0, 2.0]}}, "has no 'mass'"),
+    "parameters": ({"parameters": [1.0, 2.0]}, "parameters must be a mapping"),
+    "combine": ({"combine": "outer"}, "combine must be one of"),
+    "save_every": ({"save_every": 3}, "save_every must divide"),
+    "threads": ({"threads": 0}, "threads must be a positive integer"),
+    "progress": ({"progress": 1.5}, "progress must be"),
+    "precision": ({"xi0": np.zeros((2, 2), np.float32)}, "float32"),
+    "steps": ({"n_steps": 10**18}, "n_steps must be"),
+}
+
+
+@pytest.mark.parametrize("name", JUNK)
+def test_what_does_not_fit_is_named(name):
+    change, text = JUNK[name]
+    good = {"xi0": np.array([[0.1, 0.0], [0.2, 0.0]]), "dt": 0.1, "n_steps": 4}
+    with pytest.raises((TypeError, ValueError), match=text):
+        gn.solve_ensemble(escaping(), "rk4", **{**good, **change})
+
+
+def test_memory_is_looked_at_before_the_first_step():
+    with pytest.raises(MemoryError, match="raise save_every"):
+        gn.solve_ensemble(escaping(), "rk4", xi0=np.zeros((2, 2)), dt=1e-3, n_steps=10**12, save_every=1)

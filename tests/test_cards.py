@@ -1,0 +1,29 @@
+"""What notebooks show: the numbers of the object, nothing that a name could break, all of it small."""
+
+import numpy as np
+
+import geonh as gn
+from geonh.groups import SE2, Translations
+
+
+def test_cards_tell_what_the_object_has():
+    sleigh = gn.systems.chaplygin_sleigh(a=0.25)
+    text = sleigh._repr_html_()
+    for word in ("chaplygin-sleigh", "SE(2), dimension 3", "a = 0.25", "1.062", "μ(x)ξ = 0"):
+        assert word in text
+    run = gn.solve(sleigh, xi0=[0.8, -0.5, 0.0], dt=0.05, n_steps=20)
+    text = run._repr_html_()
+    for word in ("21", "t = 0 … 1 s", "energy", "constraint residual", ".view()"):
+        assert word in text
+    assert "order" in gn.GNI()._repr_html_()
+    assert "Nonlinearity" in gn.GNI()._repr_html_() or "2008" in gn.GNI()._repr_html_()
+    table = gn.methods._repr_html_()
+    assert all(f"<td>{name}</td>" in table for name in gn.methods)
+    ball = gn.systems.rolling_ball()._repr_html_()
+    assert "b(x)" in ball  # affine
+    own = gn.System(SE2(), metric=np.eye(3), base="point", name="<script>alert(1)</script>")
+    assert "<script>" not in own._repr_html_()
+    large = gn.System(Translations(9), metric=np.eye(9), base="point", name="large")
+    assert "9 × 9" in large._repr_html_()
+    assert all(len(thing._repr_html_()) < 20_000 for thing in (sleigh, run, large))
+    assert "ℓ = a function" in gn.System(SE2(), lagrangian=lambda x, xi: xi @ xi / 2)._repr_html_()

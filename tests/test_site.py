@@ -1,0 +1,92 @@
+"""The documentation site builds with warnings as errors, and its links lead somewhere: on demand, with -m slow."""
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+
+class Links(HTMLParser):
+    """Where a page points, and what in it can be pointed at."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.ids = [], set()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.ids.add(given.get("id"))
+        self.found += [given[key] for key in ("href", "src") if given.get(key)]
+
+
+def broken_links(site):
+    pages = {}
+    for path in sorted(site.rglob("*.html")):
+        if "_static" not in path.parts:
+            pages[path] = Links()
+            pages[path].feed(path.read_text(encoding="utf-8"))
+    broken = []
+    for path, page in pages.items():
+        for link in page.found:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchor = unquote(parts.fragment)
+            if not target.exists() or (anchor and target in pages and anchor not in pages[target].ids):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    return broken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [True, False], ids=["words", "runs"])
+def test_the_site_builds_and_its_links_lead_somewhere(words, tmp_path):
+    pytest.importorskip("sphinx", reason="the site needs the extra: pip install '.[docs]'")
+    environment = dict(os.environ) | ({"GEONH_PAGES": "words", "GEONH_GALLERY": "0"} if words else {})
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "--keep-going", "-d", str(tmp_path / "trees"), "docs"]
+    done = subprocess.run([*command, str(tmp_path / "site")], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert broken_links(tmp_path / "site") == []
+
+
+def test_every_reference_is_in_the_bibliography():
+    from bibliography import keys_of
+
+    import geonh as gn
+
+    sources = [method.make().guarantees.reference for method in gn.methods.values()]
+    sources += [entry.source for entry in gn.systems.catalogue.values()]
+    missing = [words for words in sources if not keys_of(words)]
+    assert missing == []
+
+
+def test_docstrings_keep_their_symbols():
+    from markup import escaped, prose
+
+    assert escaped("|p| and ad*_ξ p, P*p⁺ = P*p⁻") == r"\|p\| and ad\*\_ξ p, P\*p⁺ = P\*p⁻"
+    assert escaped("see *a title* of ``x_k``") == "see *a title* of `x_k`"
+    assert prose("One.\n\n    a_k = b\n\nTwo.") == "One.\n\n```text\na_k = b\n```\n\nTwo."
+
+
+def test_every_public_name_has_words():
+    """Each has a docstring; functions say what they return or raise nothing; no summary is longer than a line."""
+    pytest.importorskip("numpydoc", reason="the pages of the API need the extra: pip install '.[docs]'")
+    from pages import ROOMS
+
+    missing = []
+    for room, names in ROOMS.items():
+        module = __import__(room, fromlist=["_"])
+        for name in names or module.__all__:
+            doc = getattr(module, name).__doc__ or ""
+            first = doc.strip().split("\n\n")[0]
+            if not first or len(re.sub(r"\s+", " ", first)) > 400:
+                missing.append(f"{room}.{name}")
+    assert missing == []
