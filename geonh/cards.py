@@ -67,6 +67,8 @@ def system_card(system: Any) -> str:
 
 
 def _number(value: np.ndarray) -> str:
+    if value.dtype == object:  # a shape, a surface, a body
+        return html.escape(type(value.item()).__name__.lstrip("_").lower())
     return f"{value:.6g}" if value.ndim == 0 else html.escape(np.array2string(value, precision=4, separator=", "))
 
 
