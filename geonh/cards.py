@@ -41,7 +41,7 @@ def system_card(system: Any) -> str:
     """Space, Lagrangian, constraints, parameters and first integrals, with M and μ at the identity."""
     group = system.group
     with float64():
-        x = system.action.at(group.identity())
+        x = system.at(group.identity(), 0.0)
         M, mu, b = system.mass_matrix(x), system.annihilator(x), system.right_hand_side(x)
     energy = "½ ξᵀM(x)ξ" if system.metric is not None else "a function of (x, ξ)"
     facts = [
@@ -67,6 +67,8 @@ def system_card(system: Any) -> str:
 
 
 def _number(value: np.ndarray) -> str:
+    if value.dtype == object:  # a shape, a surface, a body
+        return html.escape(type(value.item()).__name__.lstrip("_").lower())
     return f"{value:.6g}" if value.ndim == 0 else html.escape(np.array2string(value, precision=4, separator=", "))
 
 

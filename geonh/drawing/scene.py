@@ -213,9 +213,10 @@ def system_of(trajectory: Any) -> Any:
     from geonh.systems import catalogue  # which imports this room
 
     a = trajectory.attributes
-    if a["catalogue"] not in catalogue:
+    entry = catalogue.get(a["catalogue"])
+    numbers = {} if entry is None else {n for n, value in entry.defaults.items() if not isinstance(value, str)}
+    if entry is None or not numbers <= a["parameters"].keys():  # of a shape, a file has no numbers
         raise ValueError(f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)")
-    entry = catalogue[a["catalogue"]]
     known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
     return entry.system(**known)
 

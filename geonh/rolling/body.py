@@ -58,6 +58,7 @@ def rolling(
     forces: Callable | None = None,
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
+    draw: Callable | None = None,
     name: str = "rolling body",
 ) -> System:
     """A body that rolls on a surface without sliding.
@@ -87,6 +88,8 @@ def rolling(
         More numbers, for the functions given here. Those of the body are there as "m", "J" and "g".
     first_integrals, name
         As of ``System``.
+    draw : callable, optional
+        As of ``System``; the body and the path of its contact when left out.
 
     Returns
     -------
@@ -145,22 +148,9 @@ def rolling(
         forces=forces,
         parameters=numbers,
         first_integrals=first_integrals,
-        draw=draw,
+        draw=drawing if draw is None else draw,
         name=name,
     )
-
-
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body by its support function, the path of its contact, and the plane where it rolls on one."""
-    touched = contact(p, g, t).place
-    seen = [
-        Body("body", boundary(p["support"].point), at=Pose(g[:3, :3], g[:3, 3])),
-        Body("contact", at=shifted(*touched), trace=[0, 0, 0]),
-    ]
-    if (flat := p["on"].as_plane) is not None:
-        up, level = flat
-        seen.append(Body("plane", ground(), at=along(up, level * up, axis="z")))
-    return seen
 
 
 @in_float64
@@ -227,6 +217,22 @@ def start(
 
 
 # --- the functions of the system -----------------------------------------------------------------------------
+def drawing(t: Any, g: Any, p: Any) -> list[Body]:
+    """The body by its support function, the path of its contact, and the plane where it rolls on one.
+
+    The normals that it is drawn by are never exactly those of a flat side.
+    """
+    shape = boundary(lambda n: p["support"].point(n + jnp.array([3e-7, 5e-7, 7e-7])))
+    seen = [
+        Body("body", shape, at=Pose(g[:3, :3], g[:3, 3])),
+        Body("contact", at=shifted(*_touch(t, jnp.asarray(g), p).place), trace=[0, 0, 0]),
+    ]
+    if (flat := p["on"].as_plane) is not None:
+        up, level = flat
+        seen.append(Body("plane", ground(), at=along(up, level * up, axis="z")))
+    return seen
+
+
 def _metric(x: Any, p: Any) -> Array:
     none = jnp.zeros((3, 3))
     return jnp.block([[p["J"], none], [none, p["m"] * jnp.eye(3)]])

@@ -169,6 +169,7 @@ def planar(
     forces: Callable | None = None,
     parameters: Mapping[str, Any] | None = None,
     first_integrals: Mapping[str, FirstIntegral] | None = None,
+    draw: Callable | None = None,
     name: str = "planar body",
 ) -> System:
     """The system of a planar body with all that it stands on and draws.
@@ -177,7 +178,7 @@ def planar(
     ----------
     body : PlanarBody
         The first of the chain.
-    potential, forces, first_integrals, name
+    potential, forces, first_integrals, draw, name
         As of ``System``; x is the vector of the angles.
     parameters : mapping, optional
         More numbers; "body" is taken.
@@ -210,6 +211,7 @@ def planar(
         parameters={"body": body, **(parameters or {})},
         base="shape" if names else "point",
         first_integrals=first_integrals,
+        draw=draw,
         name=name,
     )
 

@@ -8,6 +8,8 @@ from geonh.systems.chaplygin_sphere import ENTRY as _chaplygin_sphere
 from geonh.systems.chaplygin_sphere import chaplygin_sphere
 from geonh.systems.contact_oscillator import ENTRIES as _contact_oscillator
 from geonh.systems.contact_oscillator import contact_oscillator, contact_oscillator_nonreversible
+from geonh.systems.double_pendulum import ENTRY as _double_pendulum
+from geonh.systems.double_pendulum import double_pendulum
 from geonh.systems.elroys_beanie import ENTRY as _elroys_beanie
 from geonh.systems.elroys_beanie import elroys_beanie
 from geonh.systems.entry import Entry, Start
@@ -25,6 +27,8 @@ from geonh.systems.roller_racer import ENTRY as _roller_racer
 from geonh.systems.roller_racer import roller_racer
 from geonh.systems.rolling_ball import ENTRY as _rolling_ball
 from geonh.systems.rolling_ball import rolling_ball
+from geonh.systems.rolling_bodies import ENTRIES as _rolling_bodies
+from geonh.systems.rolling_bodies import eulers_disc, rattleback, rolling_disc, routh_sphere, sphere_in_cylinder
 from geonh.systems.snakeboard import ENTRIES as _snakeboard
 from geonh.systems.snakeboard import controlled_snakeboard, snakeboard, snakeboard_absolute
 from geonh.systems.suslov import ENTRY as _suslov
@@ -33,6 +37,10 @@ from geonh.systems.vertical_disk import ENTRY as _vertical_disk
 from geonh.systems.vertical_disk import vertical_disk
 from geonh.systems.veselova import ENTRY as _veselova
 from geonh.systems.veselova import veselova
+from geonh.systems.wheeled_robots import ENTRIES as _wheeled_robots
+from geonh.systems.wheeled_robots import robot_with_trailers, two_wheeled_robot
+from geonh.systems.whipple_bicycle import ENTRY as _whipple_bicycle
+from geonh.systems.whipple_bicycle import whipple_bicycle
 
 catalogue: dict[str, Entry] = {
     entry.name: entry
@@ -52,6 +60,10 @@ catalogue: dict[str, Entry] = {
         *_contact_oscillator,
         _veselova,
         _heavy_top,
+        _double_pendulum,
+        *_rolling_bodies,
+        *_wheeled_robots,
+        _whipple_bicycle,
     )
 }
 """Entries by name."""
@@ -65,18 +77,27 @@ __all__ = [
     "contact_oscillator",
     "contact_oscillator_nonreversible",
     "controlled_snakeboard",
+    "double_pendulum",
     "elroys_beanie",
+    "eulers_disc",
     "heavy_top",
     "heisenberg",
     "heisenberg_group",
     "knife_edge",
     "nonholonomic_oscillator",
     "nonholonomic_particle",
+    "rattleback",
+    "robot_with_trailers",
     "roller_racer",
     "rolling_ball",
+    "rolling_disc",
+    "routh_sphere",
     "snakeboard",
     "snakeboard_absolute",
+    "sphere_in_cylinder",
     "suslov",
+    "two_wheeled_robot",
     "vertical_disk",
     "veselova",
+    "whipple_bicycle",
 ]

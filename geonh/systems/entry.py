@@ -78,7 +78,7 @@ class Entry:
 
     def describes(self, system: System) -> bool:
         """Whether a system was built by this entry: of its name, and with functions of its file."""
-        functions = (leaf for leaf in jax.tree.leaves(system) if callable(leaf))
+        functions = (leaf for leaf in (*jax.tree.leaves(system), system.draw) if callable(leaf))
         return system.name == self.name and any(f.__module__ == self.build.__module__ for f in functions)
 
     def system(self, **parameters: Any) -> System:

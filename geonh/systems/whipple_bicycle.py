@@ -1,0 +1,252 @@
+r"""The Whipple bicycle: four rigid bodies on SE(3)×T³, and two wheels that roll, as six forms.
+
+The rear frame B with its rider carries the rear wheel R; the front frame H turns in it by the steer angle δ and carries
+the front wheel F. A point is (g, (δ, θ_R, θ_F)), with the rear frame's rotation R and the rear wheel's centre X in g;
+axes are the benchmark's, x forward, y to the right, z down, and ξ = (ω, v, δ̇, θ̇_R, θ̇_F) with ω and v in the frame's
+own. Places r in the frame count from X. The steer axis, tilted by λ, meets the ground in a when the bicycle is upright:
+
+    s = (sin λ, 0, cos λ),   a = (w + c, 0, r_R),   r ↦ a + S(δ)(r − a),  S(δ) = exp(δŝ)
+
+takes points of H from their place at δ = 0; the front wheel's centre from (w, 0, r_R − r_F). The angular velocities
+
+    ω_B = ω,   ω_H = ω + δ̇s,   ω_R = ω + θ̇_R e₂,   ω_F = ω + δ̇s + θ̇_F n,   n = S(δ)e₂
+
+and those of the four mass centres, v + ω×r + δ̇ s×(r − a) (the last term for H and F), make up
+
+    ℓ = Σ ½m_i|v_i|² + ½ω_i·I_iω_i + m_i g z_i,   z_i = X₃ + γ·r_i,   γ = Rᵀe₃ (down, in the frame's axes).
+
+The lowest point of a wheel with the axle n and radius r stands at d = r(γ − (γ·n)n)/|γ − (γ·n)n| from its centre, and
+its material point is at rest: R(v + ω×ρ + δ̇ s×(ρ − a) + θ̇ n×d) = 0, ρ = centre + d, three forms for each wheel, along,
+across and normal to the ground. The normal ones are the derivatives of the wheels' heights above it, so that a start on
+the ground stays there, up to the method's error.
+
+Source: Meijaard, Papadopoulos, Ruina, Schwab, Proc. R. Soc. A 463 (2007) 1955–1982; parameters of its benchmark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.drawing import Body, Pose, cylinder, ground, line
+from geonh.geometry.distribution import Distribution
+from geonh.groups import SE3, Product, Torus
+from geonh.mechanics.system import System
+from geonh.numerics.precision import float64
+from geonh.systems.entry import Entry, Start, positive
+
+
+def _hat(a: Any) -> Any:
+    return jnp.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
+
+
+def _symmetric(moments: Any) -> Any:
+    xx, yy, zz, xz = moments
+    return jnp.array([[xx, 0.0, xz], [0.0, yy, 0.0], [xz, 0.0, zz]])
+
+
+def _front(delta: Any, p: Any) -> tuple:
+    """Steer axis s, a point a of it, and S(δ)."""
+    s = jnp.array([jnp.sin(p["tilt"]), 0.0, jnp.cos(p["tilt"])])
+    turn = _hat(s)
+    a = jnp.array([p["w"] + p["c"], 0.0, p["rR"]])
+    return s, a, jnp.eye(3) + jnp.sin(delta) * turn + (1 - jnp.cos(delta)) * turn @ turn
+
+
+def _lagrangian(x: Any, xi: Any, p: Any) -> Any:
+    g, (delta, _, _) = x
+    down, height = g[2, :3], g[2, 3]
+    omega, v, (steer, rear, front) = xi[:3], xi[3:6], xi[6:]
+    s, a, S = _front(delta, p)
+    rB = jnp.array([p["rB"][0], 0.0, p["rB"][1] + p["rR"]])
+    rH = a + S @ (jnp.array([p["rH"][0], 0.0, p["rH"][1] + p["rR"]]) - a)
+    rF = a + S @ (jnp.array([p["w"], 0.0, p["rR"] - p["rF"]]) - a)
+    turned = omega + steer * s
+
+    def translation(m: Any, r: Any, extra: Any = 0.0) -> Any:
+        velocity = v + _hat(omega) @ r + extra
+        return 0.5 * m * velocity @ velocity + m * p["g"] * (height + down @ r)
+
+    def wheel(moments: Any, omega: Any, axle: Any) -> Any:
+        diameter, about_axle = moments
+        return 0.5 * (diameter * omega @ omega + (about_axle - diameter) * (axle @ omega) ** 2)
+
+    e2, axle = jnp.array([0.0, 1.0, 0.0]), S[:, 1]
+    in_front = S.T @ turned
+    rotation = 0.5 * omega @ _symmetric(p["IB"]) @ omega + 0.5 * in_front @ _symmetric(p["IH"]) @ in_front
+    rotation = rotation + wheel(p["IR"], omega + rear * e2, e2) + wheel(p["IF"], turned + front * axle, axle)
+    return (
+        rotation
+        + translation(p["mR"], jnp.zeros(3))
+        + translation(p["mB"], rB)
+        + translation(p["mH"], rH, steer * _hat(s) @ (rH - a))
+        + translation(p["mF"], rF, steer * _hat(s) @ (rF - a))
+    )
+
+
+def _forms(x: Any, p: Any) -> Any:
+    g, (delta, _, _) = x
+    R, down = g[:3, :3], g[2, :3]
+    s, a, S = _front(delta, p)
+
+    def lowest(r: Any, axle: Any) -> Any:
+        d = down - (down @ axle) * axle
+        return r * d / jnp.sqrt(d @ d)
+
+    def rows(contact: Any, steer: Any, rear: Any, front: Any) -> Any:
+        return R @ jnp.concatenate([-_hat(contact), jnp.eye(3), jnp.stack([steer, rear, front], axis=1)], axis=1)
+
+    e2, axle, none = jnp.array([0.0, 1.0, 0.0]), S[:, 1], jnp.zeros(3)
+    d_rear, d_front = lowest(p["rR"], e2), lowest(p["rF"], axle)
+    contact = a + S @ (jnp.array([p["w"], 0.0, p["rR"] - p["rF"]]) - a) + d_front
+    return jnp.concatenate(
+        [
+            rows(d_rear, none, _hat(e2) @ d_rear, none),
+            rows(contact, _hat(s) @ (contact - a), none, _hat(axle) @ d_front),
+        ]
+    )
+
+
+def draw(t: Any, g: Any, p: Any) -> list[Body]:
+    """Wheels, the frame from hub to steer axis, and the fork; the benchmark's z is down, so the picture is turned."""
+    place, (delta, rear, front) = g
+    over = Pose(jnp.diag(jnp.array([1.0, -1.0, -1.0])), jnp.zeros(3))
+    frame = over @ Pose(place[:3, :3], place[:3, 3])
+    _, a, S = _front(delta, p)
+    hub = a + S @ (jnp.array([p["w"], 0.0, p["rR"] - p["rF"]]) - a)
+
+    def spun(angle: Any) -> Any:
+        c, d = jnp.cos(angle), jnp.sin(angle)
+        return jnp.array([[c, 0.0, d], [0.0, 1.0, 0.0], [-d, 0.0, c]])
+
+    rB, rH = np.asarray(p["rB"]), np.asarray(p["rH"])
+    rider, head = ([r[0], 0.0, r[1] + float(p["rR"])] for r in (rB, rH))
+    return [
+        Body(
+            "rear wheel",
+            cylinder(float(p["rR"]), 0.03, "y"),
+            at=frame @ Pose(spun(rear), jnp.zeros(3)),
+            trace=[0, 0, 0],
+        ),
+        Body("front wheel", cylinder(float(p["rF"]), 0.03, "y"), at=frame @ Pose(S @ spun(front), hub)),
+        Body("frame", line([[0.0, 0.0, 0.0], rider, head]), at=frame),
+        Body("fork", line([head, [float(p["w"]), 0.0, float(p["rR"] - p["rF"])]]), at=frame @ Pose(S, a - S @ a)),
+        Body("ground", ground()),
+    ]
+
+
+def whipple_bicycle(
+    w: float = 1.02,
+    c: float = 0.08,
+    tilt: float = np.pi / 10,
+    g: float = 9.81,
+    rR: float = 0.3,
+    mR: float = 2.0,
+    IR: Any = (0.0603, 0.12),
+    rB: Any = (0.3, -0.9),
+    mB: float = 85.0,
+    IB: Any = (9.2, 11.0, 2.8, 2.4),
+    rH: Any = (0.9, -0.7),
+    mH: float = 4.0,
+    IH: Any = (0.05892, 0.06, 0.00708, -0.00756),
+    rF: float = 0.35,
+    mF: float = 3.0,
+    IF: Any = (0.1405, 0.28),
+) -> System:
+    """Whipple bicycle on SE(3)×T³, with the parameters of its benchmark.
+
+    Parameters
+    ----------
+    w, c, tilt : float
+        Wheel base and trail, m; tilt λ of the steer axis, rad.
+    g : float
+        Gravity, m/s².
+    rR, rF : float
+        Radii of the rear and the front wheel, m.
+    mR, mB, mH, mF : float
+        Masses of rear wheel, rear frame with rider, front frame and front wheel, kg.
+    IR, IF : array_like, shape=[2]
+        Moments of the wheels about a diameter and about the axle, kg m².
+    IB, IH : array_like, shape=[4]
+        Moments xx, yy, zz and the product xz of the frames, kg m².
+    rB, rH : array_like, shape=[2]
+        Centres of mass (x, z) of the frames, from the rear contact, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v, δ̇, θ̇_R, θ̇_F).
+    """
+    numbers = positive(w=w, rR=rR, mR=mR, mB=mB, mH=mH, rF=rF, mF=mF, IR=IR, IF=IF)
+    rest = {"c": c, "tilt": tilt, "g": g, "rB": rB, "IB": IB, "rH": rH, "IH": IH}
+    return System(
+        Product((SE3(), Torus(3, ("delta", "theta_R", "theta_F")))),
+        lagrangian=_lagrangian,
+        distribution=Distribution(forms=_forms),
+        parameters={**numbers, **rest},
+        draw=draw,
+        name="whipple-bicycle",
+    )
+
+
+def upright(system: System, lean: float = 0.0, steer: float = 0.0) -> tuple:
+    """The rear wheel on the ground above the origin, the frame leaning to the right; to first order the front too."""
+    c, s = np.cos(lean), np.sin(lean)
+    g = np.eye(4)
+    g[:3, :3] = [[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]]
+    g[:3, 3] = [0.0, float(system.parameters["rR"]) * s, -float(system.parameters["rR"]) * c]
+    return g, np.array([steer, 0.0, 0.0])
+
+
+def velocity(system: System, g0: tuple, speed: float, lean_rate: float = 0.0, steer_rate: float = 0.0) -> np.ndarray:
+    """The ξ that rolls, with ω₁ = ``lean_rate``, δ̇ = ``steer_rate`` and θ̇_R = −speed/r_R."""
+    with float64():
+        forms = np.asarray(system.annihilator(system.point(g0)))
+    known = np.zeros(9)
+    known[[0, 6, 7]] = lean_rate, steer_rate, -speed / float(system.parameters["rR"])
+    others = [1, 2, 3, 4, 5, 8]
+    known[others] = np.linalg.solve(forms[:, others], -forms @ known)
+    return known
+
+
+def start(system: System, speed: float = 4.6, lean_rate: float = 0.1) -> tuple:
+    """g₀ and ξ₀: upright and straight at ``speed`` in m/s, leaning over at ``lean_rate`` in rad/s."""
+    g0 = upright(system)
+    return g0, velocity(system, g0, speed, lean_rate)
+
+
+def _start(system: System) -> Start:
+    return Start(*start(system))
+
+
+ENTRY = Entry(
+    name="whipple-bicycle",
+    build=whipple_bicycle,
+    title="bicycle with a rigid rider, which steers itself",
+    parameters={
+        "w": "m, wheel base",
+        "c": "m, trail",
+        "tilt": "rad, of the steer axis",
+        "g": "m/s², gravity",
+        "rR": "m, radius of the rear wheel",
+        "mR": "kg, of the rear wheel",
+        "IR": "kg m², of the rear wheel about a diameter and the axle",
+        "rB": "m, centre of mass (x, z) of frame and rider",
+        "mB": "kg, of frame and rider",
+        "IB": "kg m², xx, yy, zz, xz of frame and rider",
+        "rH": "m, centre of mass (x, z) of the front frame",
+        "mH": "kg, of the front frame",
+        "IH": "kg m², xx, yy, zz, xz of the front frame",
+        "rF": "m, radius of the front wheel",
+        "mF": "kg, of the front wheel",
+        "IF": "kg m², of the front wheel about a diameter and the axle",
+    },
+    constraints="the lowest point of either wheel is at rest: R(v + ω×ρ + δ̇ s×(ρ − a) + θ̇ n×d) = 0",
+    conserved={"energy": "SymmetricProjection: O(h²)"},
+    source="Meijaard, Papadopoulos, Ruina, Schwab 2007",
+    start=_start,
+    dt=0.01,
+    n_steps=500,
+)
