@@ -218,13 +218,9 @@ def start(
 
 # --- the functions of the system -----------------------------------------------------------------------------
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body by its support function, the path of its contact, and the plane where it rolls on one.
-
-    The normals that it is drawn by are never exactly those of a flat side.
-    """
-    shape = boundary(lambda n: p["support"].point(n + jnp.array([3e-7, 5e-7, 7e-7])))
+    """The body by its support function, the path of its contact, and the plane where it rolls on one."""
     seen = [
-        Body("body", shape, at=Pose(g[:3, :3], g[:3, 3])),
+        Body("body", boundary(p["support"].point), at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*_touch(t, jnp.asarray(g), p).place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
