@@ -8,6 +8,7 @@ their order. The root in s is found in machine code, one call for each event.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,10 @@ from geonh.events import Crossings, Event, crossed, root
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.numerics.compiled import mapped, stepping
+
+
+class EventWarning(UserWarning):
+    """An event is not a number somewhere on the way."""
 
 
 class Watched(NamedTuple):
@@ -36,6 +41,8 @@ class Watching:
     def __init__(self, tree: tuple, events: tuple[Event, ...], state: State, crossings: Crossings) -> None:
         self._tree, self._events = (*tree, events), events
         self._watched = Watched(state, self._values(state), np.float64(1.0))
+        self._warned = np.zeros(len(events), bool)
+        self._warn(state, self._watched.values)
         self._loop = stepping(_next, _row, self._tree, self._watched)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.crossings = crossings
@@ -55,14 +62,29 @@ class Watching:
         node = jax.tree.map(lambda a: np.asarray(a)[None], (state.k, state.g, state.p_plus, state.p_minus))
         return mapped(_at_node, self._tree, node)[0]
 
+    def _warn(self, state: State, values: np.ndarray) -> None:
+        """Warn once of an event that is not a number at a node."""
+        clock = self._tree[2]
+        for i in np.flatnonzero(np.isnan(values) & ~self._warned):
+            self._warned[i] = True
+            warnings.warn(
+                f"event {self._events[i].name!r} is not a number at t = {float(clock.t0 + state.k * clock.dt):g}: where it "
+                "is none, its changes of sign are not seen",
+                EventWarning,
+                stacklevel=2,
+            )
+
     def _record(self) -> bool:
         """Locate the events of the step from here; whether one of them stops the run."""
         here = self._watched
         row = np.empty((1, self.width))
         pieces = self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)
         after = next(iter(pieces))[0]
+        self._warn(after.state, after.values)
         directions = np.array([event.direction for event in self._events])
         which = np.flatnonzero(crossed(here.values, after.values, directions))
+        if not len(which):
+            return False
         state = here.state
         nodes = jax.tree.map(
             lambda a: np.repeat(np.asarray(a)[None], len(which), axis=0),
@@ -80,12 +102,13 @@ class Watching:
 
 
 def _next(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
-    """The node after, and its status: EVENT if a sign changes on the way."""
+    """The node after, and its status: EVENT if a sign changes on the way, or is none any more."""
     system, method, clock, events = tree
     new = method.next_node(system, clock, watched.state)
     values = _at_node(tree, (new.k, new.g, new.p_plus, new.p_minus))
     directions = jnp.array([event.direction for event in events])
-    seen = jnp.any(crossed(watched.values, values, directions)) & (watched.armed > 0)
+    lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
+    seen = jnp.any(crossed(watched.values, values, directions) | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
     return Watched(new, values, jnp.ones_like(watched.armed)), status
 
@@ -104,8 +127,8 @@ def _at_node(tree: tuple, node: tuple) -> Array:
     """The events' values at a node (k, g, p⁺, p⁻), shape=[number of events]."""
     system, _, clock, events = tree
     k, g, p_plus, p_minus = node
-    xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
     t, u = clock.time(k), clock.control(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
     return jnp.stack([event.value(system, t, g, xi, u) for event in events])
 
 
@@ -114,14 +137,14 @@ def _located(tree: tuple, node: tuple) -> tuple[Array, Array, Array, Array]:
     system, method, clock, events = tree
     *begin, which = node
     k, g, p_plus, p_minus = begin
-    xi = system.velocity(system.action.at(g), (p_plus + p_minus) / 2)
     t = clock.time(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 
     def at(s: Array) -> tuple[Array, tuple]:
         part = Clock(t, s * clock.dt, _controls(clock, k, s))
         state = method.next_node(system, part, method.first_node(system, part, g, xi))
-        velocity = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
         time, u = part.time(1), part.control(1)
+        velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
         value = jnp.stack([event.value(system, time, state.g, velocity, u) for event in events])[which]
         place = system.group.to_vector(state.g)
         lam = multipliers(system, time, state.g, velocity, u)

@@ -106,4 +106,4 @@ def _moves(tree: tuple, node: tuple) -> tuple[Any, Any, Any]:
         return jax.jvp(poses, (g,), (system.group.left_tangent(g, xi),))[1]
 
     dR, dx = jax.vmap(moved, out_axes=-1)(jnp.eye(system.group.dim))
-    return dR, dx, system.annihilator(system.action.at(g)).T @ lam
+    return dR, dx, system.annihilator(system.at(g, t)).T @ lam
