@@ -236,8 +236,8 @@ class Trajectory:
         own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
         if not np.all(residual <= own + 1e-9 * (1 + np.abs(xi).max())):
             raise ValueError(
-                f"with these changes the last node does not satisfy the constraints: residual {residual.max():.2g}; begin a "
-                "new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
+                f"with these changes the last node does not satisfy the constraints: residual {residual.max():.2g}; "
+                "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
             )
         change = {"step": k, "t": self.t0 + k * self.dt, "what": found}
         attributes = {**self.attributes, **_facts(self.system, self.clock)}

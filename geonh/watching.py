@@ -68,8 +68,8 @@ class Watching:
         for i in np.flatnonzero(np.isnan(values) & ~self._warned):
             self._warned[i] = True
             warnings.warn(
-                f"event {self._events[i].name!r} is not a number at t = {float(clock.t0 + state.k * clock.dt):g}: where it "
-                "is none, its changes of sign are not seen",
+                f"event {self._events[i].name!r} is not a number at t = {float(clock.t0 + state.k * clock.dt):g}: "
+                "where it is none, its changes of sign are not seen",
                 EventWarning,
                 stacklevel=2,
             )

@@ -222,7 +222,9 @@ def system_of(trajectory: Any) -> Any:
 
     a = trajectory.attributes
     if a["catalogue"] not in catalogue:
-        raise NoDrawingError(f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)")
+        raise NoDrawingError(
+            f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)"
+        )
     entry = catalogue[a["catalogue"]]
     known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
     return entry.system(**known)

@@ -77,7 +77,9 @@ def animate(
     writer = writers[kind](fps=fps)
     span = abs(float(trajectory.t[-1] - trajectory.t[0]))
     if not span / speed * fps < MOST:
-        raise ValueError(f"speed = {speed:g} and fps = {fps:g} would make {span / speed * fps:.2g} pictures of {span:g} s")
+        raise ValueError(
+            f"speed = {speed:g} and fps = {fps:g} would make {span / speed * fps:.2g} pictures of {span:g} s"
+        )
     times = np.linspace(0.0, span, max(2, round(span / speed * fps) + 1))
     nodes = np.searchsorted(np.abs(trajectory.t - trajectory.t[0]), times - 1e-9 * span)
     seen = scene(trajectory, nodes.clip(0, len(trajectory) - 1))
