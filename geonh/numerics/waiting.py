@@ -113,9 +113,8 @@ def _is_lost(frame: Any) -> bool:
     return False
 
 
-_OF_WEAK_REFERENCES = tuple(
-    made()._remove.__code__ for made in (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-)
+_WEAK: tuple[Any, ...] = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_OF_WEAK_REFERENCES = tuple(kind()._remove.__code__ for kind in _WEAK)
 _entered: list[Interrupts] = []
 
 

@@ -149,7 +149,7 @@ def test_options_of_the_viewer(others, options, words):
 # --- analysis ----------------------------------------------------------------------------------------------
 def orbit(**options):
     amplitude = {"conditions": lambda g, xi, T, p: jnp.stack([g[0] - 0.5])}
-    return periodic_orbit(SPRING, [0.5, 0.0], [0.0, 0.0], 6.0, **(amplitude | options), n_steps=40)
+    return periodic_orbit(SPRING, [0.5, 0.0], [0.0, 0.0], 6.0, **(amplitude | options))
 
 
 @pytest.mark.parametrize(
