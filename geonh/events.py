@@ -8,7 +8,7 @@ bisection and one. ``solve`` takes for the curve the partial steps of its own me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import LieGroup, Point
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
-from geonh.numerics.inspection import inspected
+from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import float64, one_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     TypeError, ValueError
         For what is none, or has a name twice, or cannot be evaluated; u is a value of the controls.
     """
-    found = (events,) if isinstance(events, Event) else tuple(events)
+    if not isinstance(events, Event | Iterable) or isinstance(events, str | Mapping | np.ndarray | type):
+        raise TypeError(f"events must be Event(function, ...) or a list of them, got {events!r}")
+    found = [events] if isinstance(events, Event) else list(events)
     for event in found:
         if not isinstance(event, Event):
             raise TypeError(f"events must be Event(function, ...) or a list of them, got {event!r}")
@@ -98,10 +100,11 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     with float64():
         g = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), system.group.identity())
         xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
-        for event in found:
+        for i, event in enumerate(found):
             made = jax.make_jaxpr(lambda t, g, xi, event=event: event.value(system, t, g, xi, u))(0.0, g, xi)
-            inspected(f"event {event.name!r}", made)
-    return found
+            if inspected(f"event {event.name!r}", made):
+                found[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
+    return tuple(found)
 
 
 def crossed(before: Any, after: Any, direction: Any) -> Any:
@@ -208,6 +211,8 @@ class Crossings(NamedTuple):
 
     def joined(self, after: Crossings) -> Crossings:
         """With those that came later, whose names are known."""
+        if not len(self.t):  # of a file, which does not say how many multipliers there are
+            return after._replace(names=self.names)
         return Crossings(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
 
     def going_on(self, k: int, names: Iterable[str]) -> Crossings:

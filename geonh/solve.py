@@ -202,7 +202,7 @@ def resume(
         stopped stops there again, unless that event is left out.
     allow_changes : bool, str or sequence of str
         Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
-        "base", "metric", "lagrangian", "potential", "forms", "rhs", "forces", "controls",
+        "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
         "first_integrals". What was read from the nodes so far stays as it is, and ``attributes["changes"]`` tells of
         the change, in the file too.
     throw, progress, checkpoint
@@ -245,8 +245,10 @@ def resume(
 
 def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     """The events of a run, tested where it begins; their program is traced with the value of the controls there."""
+    if events is None or (isinstance(events, tuple | list) and not events):
+        return ()
     with float64():
-        return made_events(events, system, clock.control(0)) if events else ()
+        return made_events(events, system, clock.control(0))
 
 
 def _check_options(throw: bool, progress: Any) -> None:

@@ -134,7 +134,7 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
         if clock.controls is None:
             return
         u = jax.eval_shape(clock.control, 0)
-        if not depends(lambda u, g, xi: system.force(jnp.zeros(()), system.action.at(g), xi, u), u, *shapes):
+        if not depends(lambda u, g, xi: system.force(jnp.zeros(()), system.at(g, 0.0), xi, u), u, *shapes):
             raise ValueError(f"controls are given, but the forces of {system.name} do not use u: leave controls out")
 
 

@@ -234,13 +234,12 @@ class Trajectory(Observed):
         k = int(self.k[-1])
         x = self.system.at(jax.tree.map(lambda a: a[-1], self.g), self.t[-1])
         xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
-        rows = np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x))
-        residual = np.abs(rows).max(initial=0.0)
+        residual = np.abs(np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x)))
         own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
-        if not residual <= own + 1e-9 * (1 + np.abs(xi).max()):
+        if not np.all(residual <= own + 1e-9 * (1 + np.abs(xi).max())):
             raise ValueError(
-                f"with these changes the last node does not satisfy the constraints: residual {residual:.2g}; begin a "
-                "new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
+                f"with these changes the last node does not satisfy the constraints: residual {residual.max():.2g}; "
+                "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
             )
         change = {"step": k, "t": self.t0 + k * self.dt, "what": found}
         attributes = {**self.attributes, **_facts(self.system, self.clock)}

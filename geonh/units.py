@@ -23,6 +23,9 @@ def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], .
         return ()
     if not isinstance(units, Mapping) or not all(isinstance(text, str) for pair in units.items() for text in pair):
         raise TypeError(f"units must be a mapping such as {{'x': 'm'}}, got {units!r}")
+    for name, unit in units.items():
+        if not unit.isprintable():
+            raise ValueError(f"units: that of {name!r} has characters that cannot be printed: {unit!r}")
     unknown = [name for name in units if name not in names]
     if unknown:
         raise ValueError(f"units: there is no {unknown[0]!r}; there are {', '.join(names)}")

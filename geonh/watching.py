@@ -8,6 +8,7 @@ their order. The root in s is found in machine code, one call for each event.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,10 @@ from geonh.events import Crossings, Event, crossed, root
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.numerics.compiled import mapped, stepping
+
+
+class EventWarning(UserWarning):
+    """An event is not a number somewhere on the way."""
 
 
 class Watched(NamedTuple):
@@ -39,6 +44,7 @@ class Watching:
         unknown = [event.name for event, value in zip(events, self._watched.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
+        self._warned = np.zeros(len(events), bool)
         self._loop = stepping(_next, _row, self._tree, self._watched)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.crossings = crossings
@@ -58,14 +64,29 @@ class Watching:
         node = jax.tree.map(lambda a: np.asarray(a)[None], (state.k, state.g, state.p_plus, state.p_minus))
         return mapped(_at_node, self._tree, node)[0]
 
+    def _warn(self, state: State, values: np.ndarray) -> None:
+        """Warn once of an event that is not a number at a node."""
+        clock = self._tree[2]
+        for i in np.flatnonzero(np.isnan(values) & ~self._warned):
+            self._warned[i] = True
+            warnings.warn(
+                f"event {self._events[i].name!r} is not a number at t = {float(clock.t0 + state.k * clock.dt):g}: "
+                "where it is none, its changes of sign are not seen",
+                EventWarning,
+                stacklevel=2,
+            )
+
     def _record(self) -> bool:
         """Locate the events of the step from here; whether one of them stops the run."""
         here = self._watched
         row = np.empty((1, self.width))
         pieces = self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)
         after = next(iter(pieces))[0]
+        self._warn(after.state, after.values)
         directions = np.array([event.direction for event in self._events])
         which = np.flatnonzero(crossed(here.values, after.values, directions))
+        if not len(which):
+            return False
         state = here.state
         nodes = jax.tree.map(
             lambda a: np.repeat(np.asarray(a)[None], len(which), axis=0),
@@ -83,12 +104,13 @@ class Watching:
 
 
 def _next(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
-    """The node after, and its status: EVENT if a sign changes on the way."""
+    """The node after, and its status: EVENT if a sign changes on the way, or is none any more."""
     system, method, clock, events = tree
     new = method.next_node(system, clock, watched.state)
     values = _at_node(tree, (new.k, new.g, new.p_plus, new.p_minus))
     directions = jnp.array([event.direction for event in events])
-    seen = jnp.any(crossed(watched.values, values, directions)) & (watched.armed > 0)
+    lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
+    seen = jnp.any(crossed(watched.values, values, directions) | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
     return Watched(new, values, jnp.ones_like(watched.armed)), status
 

@@ -35,6 +35,7 @@ from geonh.groups.base import Point
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import saddle, solve
 from geonh.numerics.precision import Precise, as_count, as_float64, float64
 
@@ -116,6 +117,12 @@ class Connection(Precise):
                 f"{self.system.name} carries {d} momentum component(s) along: nonholonomic_connection(..., sections=s) "
                 "with rows s(r) that span the velocities which the constraints allow at a fixed shape"
             )
+        with float64():
+            made = jax.make_jaxpr(lambda t: evaluated("gait", gait, t))(0.0)
+        inspected("gait", made)
+        if made.out_avals[0].size != len(self.shape):
+            got = list(made.out_avals[0].shape)
+            raise ValueError(f"gait must give shape [{len(self.shape)}], {', '.join(self.shape)}, got {got}")
         start = np.zeros(d) if momentum is None else as_float64(momentum, "momentum", (d,))
         count = np.int64(as_count(n_steps, "n_steps"))
         node = (as_float64(t0, "t0", ()), as_float64(span, "span", ()), count, start)

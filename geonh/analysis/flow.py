@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
+from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
@@ -107,5 +108,5 @@ def _motion(shooting: Shooting, g: Point, xi: Array, span: Array, value: Array, 
     after = system.velocity(system.at(state.g, t0 + span), (state.p_plus + state.p_minus) / 2)
     parts = [shooting.returns(system, g, xi, state.g, after)]
     if shooting.conditions is not None:
-        parts.append(jnp.ravel(jnp.asarray(shooting.conditions(g, xi, span, system.parameters), float)))
+        parts.append(jnp.ravel(evaluated("conditions", shooting.conditions, g, xi, span, system.parameters)))
     return jnp.concatenate(parts), (g, xi), (state.g, after), status

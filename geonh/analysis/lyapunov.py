@@ -89,7 +89,7 @@ def lyapunov_exponents(
     n_steps : int
         Number of steps.
     count : int, optional
-        How many of the largest exponents; all when left out.
+        How many of the largest exponents; all 2n − m when left out (2n − m − k with k constraints on positions).
     every : int
         Steps from one orthonormalisation to the next.
     n_saved : int
@@ -121,13 +121,15 @@ def lyapunov_exponents(
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g)
     node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
+    if not as_float64(dt, "dt", ()):
+        raise ValueError("dt must not be zero")
     residual, rows = (a[0] for a in mapped(_constraint_slope, system, node))
     if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"xi is off the constraints of {system.name} by {residual}; system.project(g, xi) is on them")
     frame = kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
     count = len(frame) if count is None else as_count(count, "count")
     if count > len(frame):
-        raise ValueError(f"count must be at most {len(frame)}, got {count}")
+        raise ValueError(f"count must be at most {len(frame)}, the dimension of the states, got {count}")
     rounds = n_steps // every
     state = _State(np.zeros(()), point, xi, frame[:count], np.zeros(count))
     tree = (system, method, controls, as_float64(dt, "dt", ()), np.int64(every))

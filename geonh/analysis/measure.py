@@ -31,8 +31,9 @@ from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import gram_schmidt, solve_spd
-from geonh.numerics.precision import as_count, as_float64
+from geonh.numerics.precision import as_count, as_float64, float64
 
 KEPT = 1e-9
 """What is left of the divergence, relative to its parts, of a measure that is kept."""
@@ -129,6 +130,7 @@ def invariant_measure(
     if as_count(n_states, "n_states") <= len(candidates):
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
     fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
+    _inspect(system, fields)
     n, rng = system.group.dim, np.random.default_rng(seed)
     point = system.point(g)
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
@@ -149,6 +151,17 @@ def _refuse(system: System) -> None:
     if system.holonomic is not None or system.is_timed:
         what = "holonomic constraints" if system.holonomic is not None else "functions that depend on the time"
         raise ValueError(f"{system.name} has {what}: its volumes are not told here")
+
+
+def _inspect(system: System, fields: list[Field]) -> None:
+    """Trace candidates once and raise for what they must not do."""
+    with float64():
+        x = jax.tree.map(np.asarray, system.at(system.group.identity(), 0.0))
+        for field in fields:
+            made = jax.make_jaxpr(lambda x, field=field: field(x, system.parameters))(x)
+            inspected(field.name, made)
+            if made.out_avals[0].shape != ():
+                raise ValueError(f"{field.name} must give one number, got shape {list(made.out_avals[0].shape)}")
 
 
 def _state(system: System, node: tuple) -> tuple[Point, Array]:

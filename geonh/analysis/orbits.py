@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -26,11 +27,13 @@ from jax import Array
 
 from geonh.analysis.flow import Shooting, Shot, shot
 from geonh.analysis.subspaces import peeled, span
+from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
+from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import as_count, as_float64, float64
 
 FREE = 1e-8
@@ -217,6 +220,12 @@ def continue_orbit(
     if parameter not in system.parameters or np.shape(system.parameters[parameter]) != ():
         raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {parameter!r}")
     as_count(n_orbits, "n_orbits")
+    if not isinstance(orbit, PeriodicOrbit):
+        raise TypeError(f"orbit must be one that periodic_orbit found, got {orbit!r}")
+    if not as_float64(step, "step", ()):
+        raise ValueError("step must not be zero")
+    if np.shape(limits) != (2,) or not limits[0] <= limits[1]:
+        raise ValueError(f"limits must be two values of the parameter, the lower first, got {limits!r}")
     shooting = orbit._shooting._replace(system=system, parameter=parameter)
     parts, value = orbit._shooting.returns.parts, float(system.parameters[parameter])
     n = system.group.dim
@@ -259,9 +268,9 @@ class _Returns:
 
     def __call__(self, system: System, g: Point, xi: Array, after: Point, xi_after: Array) -> Array:
         if self.fixed is not None:
-            both = [self.fixed(g, xi), self.fixed(after, xi_after)]
+            both = [evaluated("fixed", self.fixed, g, xi), evaluated("fixed", self.fixed, after, xi_after)]
         elif self.function is not None:
-            both = [self.function(g, xi, after, xi_after)]
+            both = [evaluated("returns", self.function, g, xi, after, xi_after)]
         else:
             both = [jax.tree.map(jnp.subtract, system.action.at(after), system.action.at(g)), xi_after - xi]
         return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(jnp.asarray(a, float)) for a in jax.tree.leaves(both))])
@@ -293,6 +302,7 @@ def _shooting(
     for name, value in (("returns", returns), ("fixed", fixed), ("conditions", conditions), ("controls", controls)):
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be a function, got {value!r}")
+    _inspect(system, returns, fixed, conditions)
     parts = 1 if fixed is None else 2
     if as_count(n_steps, "n_steps") % parts:
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
@@ -305,6 +315,27 @@ def _shooting(
     return made, *start
 
 
+def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
+    """Trace the user's functions once and raise for what they must not do."""
+    with float64():
+        g = jax.tree.map(np.asarray, system.group.identity())
+        xi = np.zeros(system.group.dim)
+        given = (
+            ("returns", returns, (g, xi, g, xi)),
+            ("fixed", fixed, (g, xi)),
+            ("conditions", conditions, (g, xi, np.float64(1.0), system.parameters)),
+        )
+        for name, function, arguments in given:
+            if function is not None:
+                made = jax.make_jaxpr(partial(evaluated, name, function))(*arguments)
+                if inspected(name, made):
+                    raise ValueError(
+                        f"{name} reads an array at an index that depends on data, in which it has no slope"
+                    )
+                if not made.out_avals[0].size:
+                    raise ValueError(f"{name} gives no number at all")
+
+
 def _newton(
     shooting: Shooting, place: tuple, z: np.ndarray, orthogonal: np.ndarray, tol: float, max_iterations: int
 ) -> tuple[tuple[Point, np.ndarray], np.ndarray, Shot, int]:
@@ -313,6 +344,9 @@ def _newton(
     Steps are orthogonal to given directions, and leave the parameter alone where there is none.
     """
     system, n = shooting.system, shooting.system.group.dim
+    as_count(max_iterations, "max_iterations")
+    if not 0 < as_float64(tol, "tol", ()) < 1:
+        raise ValueError(f"tol must be between 0 and 1, got {tol:g}")
     held = orthogonal if shooting.parameter else np.eye(2 * n + 2)[-1:]
 
     def at(place: tuple, z: np.ndarray) -> tuple[tuple, np.ndarray, Shot]:

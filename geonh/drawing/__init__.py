@@ -6,13 +6,14 @@ are its shape, in its own axes and metres; its ``Pose`` says where it stands at 
 
 from geonh.drawing.bodies import Body, Pose, along, link, planar, shifted, turned
 from geonh.drawing.momenta import Momenta, momenta
-from geonh.drawing.scene import Moving, Scene, scene
+from geonh.drawing.scene import Moving, NoDrawingError, Scene, scene
 from geonh.drawing.shapes import Part, axes, ball, box, cylinder, ground, line, prism, surface
 
 __all__ = [
     "Body",
     "Momenta",
     "Moving",
+    "NoDrawingError",
     "Part",
     "Pose",
     "Scene",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.drawing.shapes import Part, _axis
+from geonh.numerics.precision import as_float64
 
 
 class Pose(NamedTuple):
@@ -51,8 +53,8 @@ class Body:
 
     Raises
     ------
-    TypeError
-        If ``parts`` are no parts, or ``at`` is no pose.
+    TypeError, ValueError
+        If ``parts`` are no parts, ``at`` is no pose, or something else is not what it must be.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Body:
         trace: Any = None,
         colour: str = "",
     ):
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a body must be text, got {name!r}")
         self.name = name
         self.parts = (parts,) if isinstance(parts, Part) else tuple(parts)
         for part in self.parts:
@@ -72,9 +76,11 @@ class Body:
         if not isinstance(at, Pose):
             raise TypeError(f"at of body {name!r} must be a Pose such as planar(theta, x, y), got {at!r}")
         self.at = at
-        self.trace = None if trace is None else np.asarray(trace, dtype=np.float64)
+        self.trace = None if trace is None else as_float64(trace, f"trace of body {name!r}")
         if self.trace is not None and self.trace.shape != (3,):
             raise ValueError(f"trace of body {name!r} must be a point of shape [3], got {list(self.trace.shape)}")
+        if not isinstance(colour, str) or not re.fullmatch("(#[0-9a-fA-F]{6})?", colour):
+            raise ValueError(f"colour of body {name!r} must be text such as '#0072B2', got {colour!r}")
         self.colour = colour
 
     def __repr__(self) -> str:
@@ -118,4 +124,6 @@ def link(a: Any, b: Any) -> Pose:
 
 
 def _vector(x: Any, y: Any, z: Any) -> Any:
+    if any(map(jnp.iscomplexobj, (x, y, z))):
+        raise TypeError("a place must be real numbers, got complex ones")
     return jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(v, dtype=float) for v in (x, y, z))))

@@ -22,6 +22,10 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6
 """Okabe and Ito's colours, told apart by colour-blind readers; bodies take them in turn."""
 
 
+class NoDrawingError(ValueError):
+    """There is no drawing of a system, nor one that its space implies."""
+
+
 @dataclass(frozen=True, eq=False)
 class Moving:
     """A body along a run.
@@ -86,7 +90,7 @@ class Scene:
     @property
     def extent(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest corner of all that moves, shape=[3] each, metres."""
-        found = [body.path for body in self.traces]
+        found = [body.path for body in self.traces or self.bodies]
         for body in self.bodies:
             corners = _box(body)
             if len(corners) and not body.is_ground:
@@ -139,7 +143,7 @@ def scene(trajectory: Any, nodes: Any = None) -> Scene:
     for body, pose in zip(bodies, poses, strict=True):
         unpainted = not body.colour and not any(part.unbounded for part in body.parts)
         colour = next(colours) if unpainted else body.colour or "#999999"
-        R, x = (np.asarray(a, dtype=np.float64) for a in pose)
+        R, x = _in_space(pose, len(nodes), f"draw of {system.name!r}: the pose of body {body.name!r}")
         moving.append(Moving(body.name, body.parts, body.trace, colour, R, x))
     seen = Scene(t, tuple(moving))
     return Scene(t, tuple(_as_wide(body, *seen.extent) if body.is_ground else body for body in moving))
@@ -168,7 +172,7 @@ class Picture:
         self.name, self.parameters = system.name, jax.tree.map(_number, system.parameters)
         self.draw = system.draw or _implied(system.group)
         if self.draw is None:
-            raise ValueError(
+            raise NoDrawingError(
                 f"{system.name!r} on {system.group} has no drawing, and its space implies none: System(..., draw=) "
                 "takes a function of (t, g, parameters) that returns bodies; see geonh.drawing"
             )
@@ -183,7 +187,13 @@ class Picture:
 
     def bodies(self, t: Any, g: Any) -> list[Body]:
         """The bodies at (t, g)."""
-        found = self.draw(t, g, self.parameters)
+        try:
+            found = self.draw(t, g, self.parameters)
+        except jax.errors.JAXTypeError:  # which is told where it is traced
+            raise
+        except Exception as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"draw of {self.name!r} could not be evaluated: {type(error).__name__}: {error}") from error
         if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
             raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {found!r}")
         if len({body.name for body in found}) < len(found):
@@ -216,9 +226,22 @@ def system_of(trajectory: Any) -> Any:
     entry = catalogue.get(a["catalogue"])
     numbers = {} if entry is None else {n for n, value in entry.defaults.items() if not isinstance(value, str)}
     if entry is None or not numbers <= a["parameters"].keys():  # of a shape, a file has no numbers
-        raise ValueError(f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)")
+        raise NoDrawingError(
+            f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)"
+        )
     known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
     return entry.system(**known)
+
+
+def _in_space(pose: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """R and x of a body at n times, or an error."""
+    R, x = map(np.asarray, pose)
+    if R.shape != (n, 3, 3) or x.shape != (n, 3) or R.dtype.kind + x.dtype.kind != "ff":
+        told = ", ".join(f"{p} of shape {list(a.shape[1:])} and {a.dtype.name}" for p, a in (("R", R), ("x", x)))
+        raise ValueError(f"{name} must be real, R of shape [3, 3] and x of shape [3], got {told}")
+    if not np.all(np.isfinite(R)) or not np.all(np.isfinite(x)):
+        raise ValueError(f"{name} is not finite at some g")
+    return R.astype(np.float64), x.astype(np.float64)
 
 
 def _poses(picture: Picture, node: tuple) -> list[Pose]:

@@ -5,8 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-ZERO = 1e-25
-"""What is smaller at random points, in 50 digits, is zero."""
+DIGITS = 150
+ZERO = 1e-100
+"""What is smaller at random points, in so many digits, is zero."""
+
+
+def listed(name: str, value: Any) -> list:
+    """A list of expressions as a user gives it, or TypeError: text is none, which SymPy would evaluate."""
+    import sympy
+
+    try:
+        if isinstance(value, str | Mapping | sympy.Expr | sympy.logic.boolalg.Boolean):
+            raise TypeError("not a list")
+        return list(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a list, got {value!r}") from error
+
+
+def _expressions(name: str, value: Any) -> list:
+    """A list of expressions, equations as their difference, or TypeError."""
+    import sympy
+
+    made = []
+    for entry in listed(name, value):
+        entry = entry.lhs - entry.rhs if isinstance(entry, sympy.Equality) else entry
+        if not isinstance(entry, sympy.Expr | int | float) or isinstance(entry, bool):
+            raise TypeError(f"{name} must be expressions of SymPy, got {entry!r}")
+        made.append(sympy.sympify(entry))
+    return made
 
 
 class Symbols:
@@ -16,7 +42,7 @@ class Symbols:
         import sympy
         from sympy.physics.vector import dynamicsymbols
 
-        self.coordinates, self.time = list(coordinates), dynamicsymbols._t
+        self.coordinates, self.time = listed("coordinates", coordinates), dynamicsymbols._t
         for q in self.coordinates:
             if not isinstance(q, sympy.Expr) or q.args != (self.time,):
                 raise TypeError(f"coordinates must be dynamicsymbols such as q(t), got {q!r}")
@@ -62,10 +88,10 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
         if unknown:
             raise ValueError(f"forces: {', '.join(unknown)} are not among the coordinates {symbols.coordinates}")
         forces = [forces.get(q, 0) for q in symbols.coordinates]
-    loads = sympy.zeros(n, 1) if forces is None else sympy.Matrix(list(forces))
+    loads = sympy.zeros(n, 1) if forces is None else sympy.Matrix(_expressions("forces", forces))
     if loads.shape != (n, 1):
         raise ValueError(f"forces must be {n} expressions, one for each coordinate, got {len(loads)}")
-    rows = sympy.Matrix([sympy.sympify(c.lhs - c.rhs if isinstance(c, sympy.Equality) else c) for c in constraints])
+    rows = sympy.Matrix(_expressions("constraints", constraints))
     return _made(symbols, symbols.plain(lagrangian), symbols.plain(loads), _parted(symbols, symbols.plain(rows)))
 
 
@@ -174,20 +200,27 @@ def _rank(rows: Any) -> int:
 
 
 def vanishes(expression: Any) -> bool:
-    """Whether an expression or matrix is zero whatever its symbols are: at three points of no meaning, in 50 digits."""
+    """Whether an expression or matrix is zero whatever its symbols are: at points of no meaning, in many digits.
+
+    What is not analytic (a maximum, a sign) may be zero there and not elsewhere: it counts as a symbol of its own.
+    """
     import mpmath
     import sympy
     from sympy.core.function import AppliedUndef
 
     entries = [e for e in sympy.flatten([expression]) if not e.is_zero]
-    functions = set().union(*(e.atoms(AppliedUndef) for e in entries))
+    kinked: tuple = (sympy.Piecewise, sympy.Max, sympy.Min, sympy.Abs, sympy.sign, sympy.Heaviside, sympy.DiracDelta)
+    kinked += (sympy.floor, sympy.ceiling, sympy.frac, sympy.Mod, sympy.re, sympy.im, sympy.arg, sympy.conjugate)
+    functions = set().union(*(e.atoms(AppliedUndef, *kinked) for e in entries))
     dummies = {f: sympy.Dummy() for f in functions}
     entries = [e.xreplace(dummies) for e in entries]
     symbols = list(set().union(*(e.free_symbols for e in entries)))
     made = sympy.lambdify([symbols], entries, "mpmath", cse=True)
-    with mpmath.workdps(50):
-        for seed in range(3):
-            at = [mpmath.frac(mpmath.sqrt(2 + 3 * i + len(symbols) * seed)) + 0.2 for i in range(len(symbols))]
+    with mpmath.workdps(DIGITS):
+        for seed, scale in enumerate((1, -3, 8)):  # of variables; constants are positive
+            scales = [scale if isinstance(s, sympy.Dummy) else 1 for s in symbols]
+            roots = [mpmath.sqrt(2 + 3 * i + len(symbols) * seed) for i in range(len(symbols))]
+            at = [factor * (mpmath.frac(root) + 0.2) for factor, root in zip(scales, roots, strict=True)]
             if not all(abs(value) < ZERO for value in made(at)):
                 return False
     return True

@@ -21,7 +21,15 @@ import numpy as np
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import TimeDependent, time_dependent
 from geonh.groups import LieGroup, Product, Torus, Translations
-from geonh.interop.expressions import Equations, Symbols, from_kane, from_lagrange, from_lagrangian, kinematics
+from geonh.interop.expressions import (
+    Equations,
+    Symbols,
+    from_kane,
+    from_lagrange,
+    from_lagrangian,
+    kinematics,
+    listed,
+)
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_float64
 
@@ -89,12 +97,14 @@ def from_sympy(
             raise TypeError("coordinates= is needed with a Lagrangian: the dynamicsymbols q(t), in order")
         found = from_lagrangian(model, coordinates, constraints, forces)
     else:
-        if coordinates is not None or list(constraints) or forces is not None:
+        if coordinates is not None or listed("constraints", constraints) or forces is not None:
             raise TypeError(f"coordinates=, constraints= and forces= go with a Lagrangian; a {kind} has its own")
         found = from_kane(model, potential) if kind == "KanesMethod" else from_lagrange(model)
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(f"parameters must be a mapping of symbols to numbers, got {parameters!r}")
     if potential is not None and kind != "KanesMethod":
         raise TypeError("potential= goes with a KanesMethod; a Lagrangian contains its own")
-    return _system(found, parameters or {}, list(controls), angles, name)
+    return _system(found, parameters or {}, listed("controls", controls), listed("angles", angles), name)
 
 
 def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
@@ -164,6 +174,9 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
     for c in controls:
         if getattr(c, "args", ()) != (symbols.time,):
             raise TypeError(f"controls must be dynamicsymbols such as F(t), got {c!r}")
+    idle = [c for i, c in enumerate(controls) if c in controls[:i] or not found.forces.has(c)]
+    if idle:
+        raise ValueError(f"controls: {idle[0]} is named twice, or forces do not contain it")
     forces = found.forces.xreplace(dict(zip(controls, inputs, strict=True)))
     rows = sympy.Matrix([*found.holonomic, *found.forms, *found.right])
     for what, expression in (("Lagrangian", found.lagrangian), ("constraints", rows)):
@@ -178,15 +191,18 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
     labels = [str(c) for c in p]
 
     def function(expression: Any, *before: Any) -> Callable:
-        return sympy.lambdify([*before, x, p], expression, "jax", cse=True)
+        try:
+            return sympy.lambdify([*before, x, p], expression, "jax", cse=True)
+        except NotImplementedError as error:
+            raise ValueError(f"SymPy cannot write this for JAX: {expression}; {str(error).splitlines()[0]}") from error
 
     def field(expression: Any) -> Any:
         expression = sympy.Matrix(expression) if isinstance(expression, list) else expression
         if symbols.t not in expression.free_symbols:
             made = function(expression)
-            return lambda x, parameters: jnp.asarray(made(x, [parameters[n] for n in labels]), float)
+            return lambda x, parameters: jnp.asarray(made(x, [parameters[n] for n in labels]))
         timed = function(expression, symbols.t)
-        return time_dependent(lambda t, x, parameters: jnp.asarray(timed(t, x, [parameters[n] for n in labels]), float))
+        return time_dependent(lambda t, x, parameters: jnp.asarray(timed(t, x, [parameters[n] for n in labels])))
 
     options: dict[str, Any] = {}
     if found.metric is None:
@@ -244,6 +260,11 @@ def _refuse_functions(what: str, expression: Any, why: str) -> None:
 
 def _values(constants: set, parameters: Mapping) -> dict:
     """Constant of the model → its value, for all of them."""
+    for what, keys in (("the equations contain", constants), ("parameters has", parameters)):
+        names = list(map(str, keys))
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"{what} {twice[0]!r} twice: symbols of one name that SymPy tells apart; rename one")
     named = {str(c): c for c in sorted(constants, key=str)}
     given = {str(key): value for key, value in parameters.items()}
     missing, unknown = [n for n in named if n not in given], [n for n in given if n not in named]

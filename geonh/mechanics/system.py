@@ -106,6 +106,8 @@ class System(LagrangianSystem):
             ("draw", draw, "t, g, parameters"),
         )
         for argument, value, takes in given:
+            if isinstance(value, TimeDependent) and takes.startswith("t"):
+                raise TypeError(f"{argument} takes the time as it is, ({takes}): leave time_dependent(...) out")
             if value is not None and not (callable(value) or isinstance(value, TimeDependent)):
                 raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
@@ -236,8 +238,8 @@ class System(LagrangianSystem):
                 self.lagrangian_function = made(self.lagrangian_function, lambda function: function)
             elif name == "metric":
                 self.metric = made(self.metric, lambda metric: metric.field.function)
-            elif name == "potential":
-                self.potential = made(self.potential, lambda potential: potential.function)
+            elif name in ("potential", "holonomic"):
+                setattr(self, name, made(getattr(self, name), lambda field: field.function))
             else:
                 self.distribution = made(self.distribution, lambda D, name=name: getattr(D, name).function)
 

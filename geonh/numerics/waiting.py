@@ -7,6 +7,7 @@ import functools
 import gc
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -102,15 +103,18 @@ class Interrupts:
 
 
 def _is_lost(frame: Any) -> bool:
-    """Whether an exception would be lost there: in a callback of the garbage collector, or a ``__del__``."""
+    """Whether an exception would be lost there: in a callback of the garbage collector, or of a weak reference, or a
+    ``__del__``."""
     callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None:
-        if frame.f_code in callbacks or frame.f_code.co_name == "__del__":
+        if frame.f_code in callbacks or frame.f_code.co_name == "__del__" or frame.f_code in _OF_WEAK_REFERENCES:
             return True
         frame = frame.f_back
     return False
 
 
+_WEAK: tuple[Any, ...] = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+_OF_WEAK_REFERENCES = tuple(kind()._remove.__code__ for kind in _WEAK)
 _entered: list[Interrupts] = []
 
 

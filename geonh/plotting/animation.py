@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from geonh.drawing import scene
+from geonh.numerics.precision import as_float64
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, set_limits
 from geonh.plotting.invariants import catalogue_entry
@@ -62,8 +63,10 @@ def animate(
     if path.suffix.lower() not in WRITERS:
         raise ValueError(f"path must end in .gif or .mp4, got {str(path)!r}")
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
-        if not (np.isfinite(value) and value > 0):
+        if not as_float64(value, name, ()) > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
+    if not isinstance(progress, bool) and not callable(progress):
+        raise TypeError(f"progress must be True, False or a function of (pictures_done, all), got {progress!r}")
     if len(trajectory) < 2:
         raise ValueError("the run has one node: there is nothing to animate")
     from matplotlib.animation import writers
@@ -73,6 +76,10 @@ def animate(
         raise RuntimeError("MP4 needs ffmpeg, which is not installed; write a .gif, or install ffmpeg")
     writer = writers[kind](fps=fps)
     span = abs(float(trajectory.t[-1] - trajectory.t[0]))
+    if not span / speed * fps < MOST:
+        raise ValueError(
+            f"speed = {speed:g} and fps = {fps:g} would make {span / speed * fps:.2g} pictures of {span:g} s"
+        )
     times = np.linspace(0.0, span, max(2, round(span / speed * fps) + 1))
     nodes = np.searchsorted(np.abs(trajectory.t - trajectory.t[0]), times - 1e-9 * span)
     seen = scene(trajectory, nodes.clip(0, len(trajectory) - 1))
@@ -83,6 +90,10 @@ def animate(
             writer.grab_frame()
             tell(i + 1)
     return path
+
+
+MOST = 100_000
+"""Pictures of an animation."""
 
 
 class _Stage:

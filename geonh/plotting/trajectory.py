@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.drawing import Scene, momenta, scene
+from geonh.drawing import NoDrawingError, Scene, momenta, scene
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
@@ -80,7 +80,7 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     names = trajectory.attributes["point_names"]
     try:
         seen = scene(trajectory, nodes)
-    except ValueError:
+    except NoDrawingError:
         spatial = path_names(names)
         if spatial:
             _draw_path(figure, place, trajectory, spatial)
@@ -190,7 +190,7 @@ def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
         return []
     try:
         arrows = momenta(trajectory)
-    except ValueError:
+    except NoDrawingError:
         names = [f"$\\lambda_{{{i + 1}}}$" for i in range(trajectory.multipliers.shape[1])]
         return [("multiplier", names, trajectory.multipliers)]
     for label, values in (("constraint force (N)", arrows.force), ("constraint moment\n(N m)", arrows.moment)):

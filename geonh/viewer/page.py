@@ -14,7 +14,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from geonh.numerics.precision import as_flag
 from geonh.plotting.labels import method_in_words
+from geonh.trajectory import Trajectory
 from geonh.viewer.packing import packed
 
 MAX_FRAMES = 10_001
@@ -85,14 +87,19 @@ def view(
     """
     if not trajectories:
         raise ValueError("view takes at least one trajectory")
+    for trajectory in trajectories:
+        if not isinstance(trajectory, Trajectory):
+            raise TypeError(f"view takes trajectories, got {trajectory!r}")
     if names is None:
         names = _distinct([method_in_words(trajectory) for trajectory in trajectories])
-    if isinstance(names, str) or len(names) != len(trajectories):
+    if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != len(trajectories):
         raise ValueError(f"names must have one entry for each of the {len(trajectories)} runs, got {names!r}")
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"names must be texts, got {names!r}")
     if not isinstance(max_frames, int) or max_frames < 2:
         raise ValueError(f"max_frames must be an integer of at least 2, got {max_frames!r}")
     header, data = packed(trajectories, names, max_frames)
-    header["sideBySide"] = bool(side_by_side)
+    header["sideBySide"] = as_flag(side_by_side, "side_by_side")
     page = Page(_page(header, data))
     if path is not None:
         page.save(path)

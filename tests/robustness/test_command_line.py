@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -354,6 +355,33 @@ def test_a_ctrl_c_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch
         gc.callbacks.remove(callback)
     assert time.monotonic() - began < 2
     assert sent
+    assert not printed
+
+
+def test_a_ctrl_c_in_a_callback_of_a_weak_reference_is_not_lost(monkeypatch):
+    """Such callbacks run wherever an object dies."""
+
+    class Key:
+        pass
+
+    def interrupted(reference, of):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    printed, kept = [], weakref.WeakKeyDictionary()
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    kept._pending_removals, key = [], Key()
+    kept[key] = 1
+    kept._iterating = {1}  # so that the callback takes this way, through a list that interrupts
+    kept._pending_removals = type("Interrupting", (list,), {"append": interrupted})()
+
+    def dies():
+        nonlocal key
+        with Interrupts(at_once=True):
+            del key
+            time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt):
+        dies()
     assert not printed
 
 
