@@ -64,7 +64,7 @@ def solve_ensemble(
     method : Integrator or str, optional
         As for ``solve``.
     xi0 : array_like, shape=[n] or [members, n]
-        Initial velocities; ``jax.vmap(system.project)`` in ``geonh.float64()`` puts many on the constraints.
+        Initial velocities; ``system.projected_velocity`` under ``jax.vmap`` puts many on the constraints.
     g0 : point of the group, or points with a first axis of members, optional
         Initial group elements; the identity when left out.
     parameters : mapping of str to array_like, optional

@@ -75,8 +75,8 @@ def test_energy_under_gni():
     np.testing.assert_allclose(np.array(found[0]) / found[1], 4.0, atol=0.2)
     ball, n = veselova((1.5, 1.5, 1.5)), 4000
     run = gn.solve(ball, gn.GNI(), g0=R0, xi0=ball.project(R0, omega0), dt=0.05, n_steps=n)
-    for energy in (run.energy, run.energy_minus):
-        assert np.ptp(energy) <= 1e-15 * np.sqrt(n)
+    for energy in (run.energy, run.energy_minus):  # like a random walk: up to 5.4e-15 √n over eight starts
+        assert np.ptp(energy) <= 6e-15 * np.sqrt(n)
     spatial = np.einsum("nij,nj->ni", run.g, run.xi)
     np.testing.assert_allclose(spatial, np.tile(spatial[0], (n + 1, 1)), rtol=0, atol=3e-15 * np.sqrt(n))
 
