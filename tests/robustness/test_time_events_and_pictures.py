@@ -82,7 +82,7 @@ def test_an_event_that_is_no_number_warns():
     free = {"xi0": [1.0, 0.0], "dt": 0.1, "n_steps": 20}
     with pytest.warns(EventWarning, match=r"'event' is not a number at t = 1\.1"):
         gn.solve(SPRING, **free, events=event(lambda t, g, xi, lam: jnp.sqrt(1.05 - t) - 2))
-    with pytest.raises(ValueError, match="'event'.* not a number where the run begins"):
+    with pytest.raises(ValueError, match=r"'event'.* not a number where the run begins"):
         gn.solve(SPRING, **free, events=event(lambda t, g, xi, lam: g[jnp.array(xi[0], int) + 5]))
 
 
