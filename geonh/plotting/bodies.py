@@ -50,7 +50,7 @@ def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0,
 def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
     """Equal aspect, and everything that moves in view."""
     low, high = scene.extent
-    pad = 0.03 * np.max(high - low)
+    pad = 0.03 * np.max(high - low) or 0.5
     axes.set_xlim(low[0] - pad, high[0] + pad)
     axes.set_ylim(low[1] - pad, high[1] + pad)
     if not flat:

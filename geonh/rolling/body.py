@@ -219,8 +219,14 @@ def start(
 # --- the functions of the system -----------------------------------------------------------------------------
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     """The body by its support function, the path of its contact, and the plane where it rolls on one."""
+
+    def point(n: Array) -> Array:
+        """The point with an outer normal; of a flat side, which has a single normal, the middle of two of its rim."""
+        aside, at = jnp.array([3e-7, 5e-7, 7e-7]), p["support"].point
+        return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
+
     seen = [
-        Body("body", boundary(p["support"].point), at=Pose(g[:3, :3], g[:3, 3])),
+        Body("body", boundary(point), at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*_touch(t, jnp.asarray(g), p).place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.precision import as_float64
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
 from geonh.systems.entry import Entry, Start, positive
 
@@ -90,9 +91,10 @@ def rattleback(
     g : float
         Gravity, m/s².
     """
-    inertia = np.diag(np.asarray(moments, dtype=np.float64))
-    inertia[0, 1] = inertia[1, 0] = D
-    figure = ellipsoid(*axes).moved([0.0, 0.0, h])
+    positive(m=m, g=g)
+    inertia = np.diag(as_float64(moments, "moments", (3,)))
+    inertia[0, 1] = inertia[1, 0] = as_float64(D, "D", ())
+    figure = ellipsoid(*as_float64(axes, "axes", (3,))).moved([0.0, 0.0, as_float64(h, "h", ())])
     return rolling(figure, inertia, m, gravity=g, draw=draw, name="rattleback")
 
 
@@ -115,7 +117,7 @@ def routh_sphere(
     positive(m=m, r=r, I1=I1, I3=I3, g=g)
     integral = FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift")
     return rolling(
-        ball(r).moved([0.0, 0.0, a]),
+        ball(r).moved([0.0, 0.0, as_float64(a, "a", ())]),
         [I1, I1, I3],
         m,
         gravity=g,

@@ -17,6 +17,7 @@ import numpy as np
 
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.mechanics.system import System
+from geonh.numerics.precision import as_float64
 from geonh.rolling import knife_edge, planar_body, trailer, wheel
 from geonh.rolling import planar as standing
 from geonh.systems.entry import Entry, Start, positive
@@ -90,6 +91,7 @@ def two_wheeled_robot(
         With ξ = (ω, u, v, χ̇_left, χ̇_right); controls are the torques on the wheels, N m.
     """
     positive(m=m, I=I, r=r, w=w, Iw=Iw)
+    a = as_float64(a, "a", ())
     sides = (("left", w / 2), ("right", -w / 2))
     wheels = [wheel(r, Iw, y=y, name=name, grips=False) for name, y in sides]
     body = planar_body(m, I, [knife_edge(), *wheels], centre=(a, 0.0))
@@ -114,6 +116,7 @@ def robot_with_trailers(
         Distance from an axle forward to its body's centre of mass, m.
     """
     positive(lengths=lengths, m=m, I=I)
+    a = as_float64(a, "a", ())
     drawn: tuple = ()
     for i in reversed(range(len(np.atleast_1d(lengths)))):
         cart = planar_body(m, I, [knife_edge()], drawn, centre=(a, 0.0))

@@ -34,7 +34,7 @@ from geonh.drawing import Body, Pose, cylinder, ground, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE3, Product, Torus
 from geonh.mechanics.system import System
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import as_float64, float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -180,7 +180,9 @@ def whipple_bicycle(
         With ξ = (ω, v, δ̇, θ̇_R, θ̇_F).
     """
     numbers = positive(w=w, rR=rR, mR=mR, mB=mB, mH=mH, rF=rF, mF=mF, IR=IR, IF=IF)
-    rest = {"c": c, "tilt": tilt, "g": g, "rB": rB, "IB": IB, "rH": rH, "IH": IH}
+    shapes = {"c": (c, ()), "tilt": (tilt, ()), "g": (g, ()), "rB": (rB, (2,)), "rH": (rH, (2,))}
+    shapes |= {"IB": (IB, (4,)), "IH": (IH, (4,))}
+    rest = {name: as_float64(value, name, shape) for name, (value, shape) in shapes.items()}
     return System(
         Product((SE3(), Torus(3, ("delta", "theta_R", "theta_F")))),
         lagrangian=_lagrangian,
