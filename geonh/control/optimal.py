@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-import scipy.sparse as sparse
 
 from geonh.analysis.subspaces import kernel
 from geonh.control.transcription import Motion, Transcription
@@ -324,19 +323,19 @@ def _newton(
 
     made = parts(motion)
     if lam is None:
-        lam = sparse.linalg.lsmr(made[1].T, -made[3], atol=1e-12, btol=1e-12)[0]
+        lam = scipy.sparse.linalg.lsmr(made[1].T, -made[3], atol=1e-12, btol=1e-12)[0]
     rest, residual, optimality = left(made, lam)
     scale = 1.0 + float(np.abs(problem.xi_start).max()) + _speed(problem, motion)
     iteration = 0
     while iteration < max_iterations and not (residual < SETTLED * 1e-3 * scale and optimality < SETTLED):
         _, A, _, _, bend = made
         H = bend + problem.bending(motion, lam)[own][:, own]
-        kkt = sparse.bmat([[H, A.T], [A, None]], format="csc")
+        kkt = scipy.sparse.bmat([[H, A.T], [A, None]], format="csc")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", sparse.linalg.MatrixRankWarning)
-                step = sparse.linalg.spsolve(kkt, -rest)
-        except (RuntimeError, sparse.linalg.MatrixRankWarning):
+                warnings.simplefilter("error", scipy.sparse.linalg.MatrixRankWarning)
+                step = scipy.sparse.linalg.spsolve(kkt, -rest)
+        except (RuntimeError, scipy.sparse.linalg.MatrixRankWarning):
             break
         if not np.all(np.isfinite(step)):
             break
@@ -389,10 +388,10 @@ def _restored(problem: Transcription, motion: Motion) -> Motion:
     """A motion nearby that satisfies the discrete equations, by shortest steps."""
     for _ in range(30):
         c, A = problem.jacobian(motion)
-        kkt = sparse.bmat([[sparse.identity(problem.size), A.T], [A, None]], format="csc")
+        kkt = scipy.sparse.bmat([[scipy.sparse.identity(problem.size), A.T], [A, None]], format="csc")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sparse.linalg.MatrixRankWarning)
-            step = sparse.linalg.spsolve(kkt, np.concatenate([np.zeros(problem.size), -c]))[: problem.size]
+            warnings.simplefilter("ignore", scipy.sparse.linalg.MatrixRankWarning)
+            step = scipy.sparse.linalg.spsolve(kkt, np.concatenate([np.zeros(problem.size), -c]))[: problem.size]
         if not np.all(np.isfinite(step)):
             return motion
         for halved in range(HALVINGS):
@@ -449,7 +448,7 @@ def _slsqp(problem: Transcription, motion: Motion, limits: Any) -> tuple[Motion,
         rest = np.setdiff1d(np.arange(problem.size), eta)
         data = np.concatenate([blocks[kept], np.ones(len(rest))])
         at = (np.concatenate([rows[kept], rest]), np.concatenate([columns[kept], rest]))
-        return sparse.csr_matrix((data, at), (problem.size, problem.size))
+        return scipy.sparse.csr_matrix((data, at), (problem.size, problem.size))
 
     found = scipy.optimize.minimize(
         lambda z: problem.price(problem.moved(motion, z))[0] / scale,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sparse
+import scipy
 from jax import Array
 
 from geonh.geometry.field import evaluated
@@ -148,7 +148,7 @@ class Transcription:
         parts = [(entries, rows, columns), (last, more, at_end)]
         data, i, j = (np.concatenate([np.ravel(part[k]) for part in parts]) for k in range(3))
         kept = j >= 0
-        return value, sparse.csr_matrix((data[kept], (i[kept], j[kept])), (len(value), self.size))
+        return value, scipy.sparse.csr_matrix((data[kept], (i[kept], j[kept])), (len(value), self.size))
 
     def bending(self, motion: Motion, multipliers: np.ndarray) -> Any:
         """Second derivative of the equations, contracted with multipliers: sparse, shape=[size, size]."""
@@ -185,9 +185,9 @@ class Transcription:
 
     def _symmetric(self, data: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
         kept = (i >= 0) & (j >= 0)
-        upper = sparse.csr_matrix((data[kept], (i[kept], j[kept])), (self.size, self.size))
+        upper = scipy.sparse.csr_matrix((data[kept], (i[kept], j[kept])), (self.size, self.size))
         off = (np.broadcast_to(i, data.shape) != np.broadcast_to(j, data.shape)) & kept
-        return upper + sparse.csr_matrix((data[off], (j[off], i[off])), (self.size, self.size))
+        return upper + scipy.sparse.csr_matrix((data[off], (j[off], i[off])), (self.size, self.size))
 
 
 def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
