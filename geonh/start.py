@@ -102,7 +102,7 @@ def first_node(system: System, method: Integrator, start: Start) -> State:
     ValueError, TypeError
         For a start that is not, in words.
     """
-    state, found = _computed(_first, (system, method, start.clock), (start.g, start.xi))
+    state, found = _computed(node_and_facts, (system, method, start.clock), (start.g, start.xi))
     _refuse_fault(system, method, start, found)
     return state
 
@@ -159,7 +159,7 @@ def _computed(function: Any, tree: Any, node: Any) -> Any:
         ) from error
 
 
-def _first(tree: tuple, node: tuple) -> tuple[State, Facts]:
+def node_and_facts(tree: tuple, node: tuple) -> tuple[State, Facts]:
     """Node 0, and the facts of the start."""
     (system, method, clock), (g, xi) = tree, node
     inspect_forces(system, clock, g, xi)  # here, because it is traced once for many starts

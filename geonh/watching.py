@@ -20,7 +20,7 @@ from jax import Array
 from geonh.events import Crossings, Event, crossed, root
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.equations import multipliers
-from geonh.numerics.compiled import mapped, stepping
+from geonh.numerics.compiled import computed, mapped, stepping
 
 
 class EventWarning(UserWarning):
@@ -61,8 +61,7 @@ class Watching:
             yield watched.state, status, saved
 
     def _values(self, state: State) -> np.ndarray:
-        node = jax.tree.map(lambda a: np.asarray(a)[None], (state.k, state.g, state.p_plus, state.p_minus))
-        return mapped(_at_node, self._tree, node)[0]
+        return computed(_at_node, self._tree, (state.k, state.g, state.p_plus, state.p_minus))
 
     def _warn(self, state: State, values: np.ndarray) -> None:
         """Warn once of an event that is not a number at a node."""

@@ -19,13 +19,13 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result, State
 from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
-from geonh.mechanics.soundness import Facts, clearly_sound, facts, start_fault
+from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import Crowd, crowd, mapped
 from geonh.numerics.precision import as_count, float64, is_traced
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import next_node, reporting
-from geonh.start import inspect_forces, made_start
+from geonh.start import made_start, node_and_facts
 from geonh.watching import node_row
 
 SECONDS = 0.3
@@ -151,11 +151,7 @@ def _first_nodes(system: System, method: Integrator, controls: Any, batch: Batch
 def _first(tree: tuple, member: Member) -> tuple[State, Facts]:
     system, method, controls = tree
     system, clock = with_parameters(system, member.parameters), Clock(member.t0, member.dt, controls)
-    inspect_forces(system, clock, member.g, member.xi)
-    return (
-        method.first_node(system, clock, member.g, member.xi),
-        facts(system, clock.time(0), member.g, member.xi, clock.dt),
-    )
+    return node_and_facts((system, method, clock), (member.g, member.xi))
 
 
 def _run(

@@ -16,7 +16,7 @@ from jax import Array
 
 from geonh.geometry.distribution import DEPENDENT, rank_fault
 from geonh.groups.base import Point
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import computed, mapped
 from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import is_traced
@@ -60,7 +60,7 @@ def from_afar(system: Any, g: Point, t: Any) -> Point:
         return onto(system, g, t)[0]
     best, left = g, np.inf
     for _ in range(LONGEST_WAY):
-        ahead, size = jax.tree.map(lambda a: np.asarray(a)[0], mapped(_corrected, system, _many((g, t))))
+        ahead, size = computed(_corrected, system, (g, t))
         if left <= size < ON_HOLONOMIC or size == 0.0:
             return g if size == 0.0 else best
         best, left, g = g, size, ahead
@@ -99,7 +99,7 @@ def rows_fault(system: Any, g: Point, t: Any, rows: Any, where: str) -> str:
         np.linalg.svd(_units(there), compute_uv=False)[-1] <= DEPENDENT
         for there in mapped(_rows_near, system, (*around, 0.3 * steps))
     )
-    k = len(mapped(_residual, system, _many((g, t)))[0])
+    k = len(computed(_residual, system, (g, t)))
     said = f"the {k} row(s) of holonomic= and the {len(rows) - k} of the distribution of {system.name}"
     if everywhere:
         return (
@@ -124,7 +124,3 @@ def _residual(system: Any, node: tuple) -> Array:
 def _units(rows: np.ndarray) -> np.ndarray:
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(sizes > 0, sizes, 1.0)
-
-
-def _many(node: Any) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a, np.float64)[None], node)
