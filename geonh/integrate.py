@@ -100,7 +100,7 @@ def integrate(
         arrays, parts = Parts.of((system, method, clock))
         begin = Layout.of(jax.tree.map(jnp.asarray, (start.g, start.xi)))
         kinds = _layout(parts, begin)
-        first = Evaluation(_First(begin, kinds), parts)(arrays, begin.flat((start.g, start.xi)))
+        first = Evaluation(_First(begin, kinds), parts, kinds.size + 1)(arrays, begin.flat((start.g, start.xi)))
         stride = 1 if save_every <= SHORT else save_every
         nodes = first[None]
         if n_steps >= stride:
@@ -110,7 +110,7 @@ def integrate(
         found = {}
         if observables:
             seen = _observed(parts, kinds)
-            rows = jax.vmap(Evaluation(_Observe(kinds), parts), (None, 0))(arrays, nodes[:, :-1])
+            rows = jax.vmap(Evaluation(_Observe(kinds), parts, seen.size), (None, 0))(arrays, nodes[:, :-1])
             found = seen.tree(rows)
         return Nodes(
             clock.time(save_every * jnp.arange(len(nodes))), states.g, states.p_plus, states.p_minus, status, found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox.internal as eqxi
@@ -185,7 +186,8 @@ def example(types: Any) -> Any:
     return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in leaves])
 
 
-class Bound(NamedTuple):
+@dataclass(frozen=True)
+class Bound:
     """``function(tree, node)`` as one of the tree's arrays and the node; equal where the programs are."""
 
     function: Callable

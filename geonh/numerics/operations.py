@@ -32,6 +32,10 @@ class Operation:
         """y in JAX."""
         raise NotImplementedError
 
+    def shape(self, x: Any) -> tuple[int, ...]:
+        """Shape of y."""
+        raise NotImplementedError
+
     def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         """A function of NumPy arrays that calls machine code for a part of this, or None where there is no code.
 
@@ -64,27 +68,30 @@ class Part:
         arrays, x, rest = self.parted(operands)
 
         def function(moving: list, x: Array) -> Array:
-            return self.of.plain(self.joined(arrays, moving), x)
+            return self.of.plain(joined(arrays, moving, self.active), x)
 
+        at = chosen(arrays, self.active), x
         with differentiated():
             if self.kind == TANGENT:
-                return [jax.jvp(function, (self.moving(arrays), x), (list(rest[:-1]), rest[-1]))[1]]
-            moving, x = jax.vjp(function, self.moving(arrays), x)[1](rest[0])
+                return [jax.jvp(function, at, (list(rest[:-1]), rest[-1]))[1]]
+            moving, x = jax.vjp(function, *at)[1](rest[0])
             return [*moving, x]
 
     def parted(self, operands: Sequence[Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
-        """Arrays, x, and what comes after y, of a derivative."""
-        n = len(self.active)
+        """Arrays, x, and what comes after y."""
+        n = len(operands) - 1 if self.kind == VALUE else len(self.active)
         return list(operands[:n]), operands[n], tuple(operands[n + 2 :])
 
-    def moving(self, arrays: Sequence[Any]) -> list[Any]:
-        """The active arrays."""
-        return [array for array, active in zip(arrays, self.active, strict=True) if active]
 
-    def joined(self, arrays: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-        """All arrays, the active ones replaced."""
-        left = iter(moving)
-        return [next(left) if active else array for array, active in zip(arrays, self.active, strict=True)]
+def chosen(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
+    """Those of the active arrays."""
+    return [value for value, moves in zip(values, active, strict=True) if moves]
+
+
+def joined(arrays: Sequence[Any], moving: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
+    """All arrays, the active ones replaced."""
+    left = iter(moving)
+    return [next(left) if moves else array for array, moves in zip(arrays, active, strict=True)]
 
 
 def members(operands: Sequence[Any], batched: tuple[bool, ...]) -> int | None:
@@ -104,7 +111,9 @@ def _one(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[Any]:
 
 def _shapes(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[ShapedArray]:
     lead = (members(operands, batched),) if any(batched) else ()
-    return [ShapedArray((*lead, *x.shape), x.dtype) for x in jax.eval_shape(part, *_one(operands, batched))]
+    arrays, x, _ = part.parted(_one(operands, batched))
+    shapes = [a.shape for a in (*chosen(arrays, part.active), x)] if part.kind == COTANGENT else [part.of.shape(x)]
+    return [ShapedArray((*lead, *shape), np.dtype(np.float64)) for shape in shapes]
 
 
 def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
@@ -152,10 +161,9 @@ def _pushed(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool,
     active = tuple(not isinstance(t, ad.Zero) and t.dtype != jax.dtypes.float0 for t in arrays)
     if not any(active) and isinstance(x, ad.Zero):
         return [y], [ad.Zero(jax.typeof(y))]
-    derived = Part(TANGENT, part.of, active)
-    flags = batched and (*batched, any(batched), *derived.moving(batched[:-1]), batched[-1])
-    moving = (*derived.moving(arrays), ad.instantiate_zeros(x))
-    return [y], _primitives[TANGENT].bind(*primals, y, *moving, part=derived, batched=flags)
+    flags = batched and (*batched, any(batched), *chosen(batched[:-1], active), batched[-1])
+    moving = (*chosen(arrays, active), ad.instantiate_zeros(x))
+    return [y], _primitives[TANGENT].bind(*primals, y, *moving, part=Part(TANGENT, part.of, active), batched=flags)
 
 
 def _derived(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:

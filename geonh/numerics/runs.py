@@ -21,7 +21,7 @@ from jax import Array, lax
 from geonh.numerics import native
 from geonh.numerics.attempt import attempted
 from geonh.numerics.compiled import Crowd, Reached, is_array, lanes_of, loop_of, map_of, types
-from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, members
+from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, joined, members
 from geonh.numerics.tracing import differentiated
 
 BLOCK = 512
@@ -81,10 +81,14 @@ class Parts:
 # --- one evaluation ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Evaluation(Operation):
-    """y = function(tree, x); the function is hashable, and named by its program."""
+    """y = function(tree, x), shape=[size]; the function is hashable, and named by its program."""
 
     function: Callable[[Any, Array], Array]
     parts: Parts
+    size: int
+
+    def shape(self, x: Any) -> tuple[int, ...]:
+        return (self.size,)
 
     def plain(self, arrays: list[Any], x: Array) -> Array:
         return self.function(self.parts.tree(arrays), x)
@@ -132,6 +136,9 @@ class Steps(Operation):
     n_nodes: int
     stride: int
 
+    def shape(self, x: Any) -> tuple[int, ...]:
+        return self.n_nodes, *x.shape
+
     def plain(self, arrays: list[Any], x: Array) -> Array:
         tree = self.parts.tree(arrays)
 
@@ -159,12 +166,13 @@ class Steps(Operation):
 
 @dataclass(frozen=True)
 class _Advance:
-    """A step for the engine; its parameters are (arrays, ())."""
+    """A step for the engine; its parameters are (arrays, [])."""
 
-    of: Steps
+    step: Callable
+    parts: Parts
 
     def __call__(self, given: tuple, state: Array) -> tuple[Array, Array]:
-        new, status = self.of.step(self.of.parts.tree(given[0]), state)
+        new, status = self.step(self.parts.tree(given[0]), state)
         return new, status.astype(np.int32)
 
 
@@ -172,15 +180,15 @@ class _Advance:
 class _AdvanceTangent:
     """A step with its tangent; the parameters are (arrays, tangents of the active ones)."""
 
-    of: Steps
-    part: Part
+    advance: _Advance
+    active: tuple[bool, ...]
 
     def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
         arrays, tangents = given
         with differentiated():
             x, x_dot, status = jax.jvp(
-                lambda moving, x: _Advance(self.of)((self.part.joined(arrays, moving), ()), x),
-                (self.part.moving(arrays), state[0]),
+                lambda moving, x: self.advance((joined(arrays, moving, self.active), []), x),
+                (chosen(arrays, self.active), state[0]),
                 (tangents, state[1]),
                 has_aux=True,
             )
@@ -189,19 +197,23 @@ class _AdvanceTangent:
 
 @dataclass(frozen=True)
 class _Retreat:
-    """A step backwards with cotangents: the parameters are arrays and ``_Block``, the state (index of the step in the
-    block, cotangent of the node, cotangents of the active arrays so far)."""
+    """A step backwards with cotangents, in a block of steps.
 
-    of: Steps
-    part: Part
+    The parameters are arrays and, of each step of the block, the node before it, the cotangent that enters at the node
+    after it, and whether it happened (1 or 0); the state is the index of the step, the cotangent of the node, and the
+    cotangents of the active arrays so far.
+    """
+
+    advance: _Advance
+    active: tuple[bool, ...]
 
     def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, (nodes, cotangents, happened)), (i, x_bar, sums) = given, state
-        x_bar = x_bar + cotangents[i]
+        (arrays, (nodes, entering, happened)), (i, x_bar, sums) = given, state
+        x_bar = x_bar + entering[i]
         with differentiated():
             pull = jax.vjp(
-                lambda moving, x: _Advance(self.of)((self.part.joined(arrays, moving), ()), x),
-                self.part.moving(arrays),
+                lambda moving, x: self.advance((joined(arrays, moving, self.active), []), x),
+                chosen(arrays, self.active),
                 nodes[i],
                 has_aux=True,
             )[1]
@@ -243,17 +255,22 @@ class _Run:
         self.of, self.part, self.n = of, part, len(of.parts.types[1])
         self.flags, self.many = batched or (False,) * len(operands), any(batched)
         arrays, varies, node = operands[: self.n], list(self.flags[: self.n]), _numbers(operands[self.n].shape[0] - 1)
-        self.steps = _Program(_Advance(of), _whole, (arrays, []), varies, node, self.many)
+        advance = _Advance(of.step, of.parts)
+        self.steps = _Program(advance, _whole, (arrays, []), varies, node, self.many)
         self.derived = self.steps
         if part.kind == TANGENT:
             varies += self.flags[self.n + 2 : -1]
             given = arrays, operands[self.n + 2 : -1]
-            self.derived = _Program(_AdvanceTangent(of, part), _tangent, given, varies, (node, node), self.many)
+            self.derived = _Program(
+                _AdvanceTangent(advance, part.active), _tangent, given, varies, (node, node), self.many
+            )
         elif part.kind == COTANGENT:
             block = _numbers(BLOCK, *node.shape), _numbers(BLOCK, *node.shape), _numbers(BLOCK)
-            state = jax.ShapeDtypeStruct((), np.int64), node, part.moving(arrays)
+            state = jax.ShapeDtypeStruct((), np.int64), node, chosen(arrays, part.active)
             varies += [True] * 3
-            self.derived = _Program(_Retreat(of, part), _cotangents, (arrays, block), varies, state, self.many)
+            self.derived = _Program(
+                _Retreat(advance, part.active), _cotangents, (arrays, block), varies, state, self.many
+            )
 
     @property
     def is_native(self) -> bool:
@@ -303,7 +320,7 @@ class _Run:
     @property
     def _active(self) -> list[Any]:
         shapes = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in self.of.parts.types[1]]
-        return self.part.moving(shapes)
+        return chosen(shapes, self.part.active)
 
     def _backwards(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> Iterator[tuple]:
         """Blocks of at most ``BLOCK`` steps, from the last on, with the members along the first axis.
