@@ -230,7 +230,11 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         zeta, middle, N, w = step.zeta, step.middle, step.N, step.w
         tau, action, group = self.tau(system), system.action, system.group
         if self.gradient == "itoh-abe":
-            return self._quotients(system, lambda W: reduced_energy(system, action.act(x, W), step.start), energy, zeta), w
+
+            def H(W: Point) -> Array:
+                return reduced_energy(system, action.act(x, W), step.start)
+
+            return self._quotients(system, H, energy, zeta), w
         if self.gradient == "average":
 
             def weighted(at: tuple[Array, Array]) -> tuple[Array, Array]:

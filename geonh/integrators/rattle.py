@@ -12,8 +12,8 @@ RATTLE carries (g, p̃, λ). On a vector space, for a constant mass matrix M,
     q_{k+1} = 2q_k − q_{k−1} + h²M⁻¹(−∇V(q_k) + f + μᵀλ_k),   μ(q_k)(q_{k+1} − q_{k−1})/2h = b(q_k)
 
 (McLachlan, Perlmutter 2006, eqs. 4.4, 4.5); holonomic constraints have multipliers of position there, so that
-φ(q_{k+1}) = 0, and the rows μ are those across G. On M × G the half-step velocity ξ and the two half-step momenta are bound
-by the retraction,
+φ(q_{k+1}) = 0, and the rows μ are those across G. On M × G the half-step velocity ξ and the two half-step momenta are
+bound by the retraction,
 
     (dτ_{hξ}⁻¹)ᵀ Mξ = p̃_k + (h/2)(−ρ*∂V + f + μᵀλ_k),       g_{k+1} = g_k τ(hξ)
     p̃_{k+1} = (dτ_{−hξ}⁻¹)ᵀ Mξ + (h/2)(−ρ*∂V + f + μᵀλ_{k+1}),    μM⁻¹p̃_{k+1} = b
