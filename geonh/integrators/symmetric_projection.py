@@ -124,6 +124,8 @@ class SymmetricProjection(RuleFlow):
         # discrete flow swings across the constraint, and the node tells nothing of it.
         x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
-        v = system.split_forms(x)[1].rows @ (z * (1 / clock.dt) - xi)
+        mean = z * (1 / clock.dt)
+        v = system.split_forms(x)[1].rows @ (mean - xi)
+        motion = jnp.maximum(xi @ M @ xi, mean @ M @ mean - v @ v)  # from rest it is that of the step
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
-        return made._replace(status=jnp.where(4 * v @ v > xi @ M @ xi + reaction, Result.ACROSS.value, 0))
+        return made._replace(status=jnp.where(4 * v @ v > motion + reaction, Result.ACROSS.value, 0))
