@@ -66,7 +66,7 @@ for ax, title in zip(axes[0], titles, strict=True):
     ax.set_title(title, fontsize=10)
 for ax in axes[-1]:
     ax.set_xlabel("work (s)")
-axes[0, 1].legend(fontsize=8)
+figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
 for name in SYSTEMS:
     projected, rk4, gradient, sixth = (measured[name, m] for m in ("projected", "rk4", "discrete-gradient", "gauss6"))
     assert abs(np.log(projected[0, 1] / projected[-1, 1]) / np.log(30) - 2) < 0.1  # order 2

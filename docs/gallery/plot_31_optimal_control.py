@@ -37,15 +37,15 @@ assert np.abs(weak.u).max() < 1.6 + 1e-9
 
 figure, parts = plt.subplot_mosaic([["way", "thrust"], ["way", "torque"]], figsize=(9, 5.5), layout="constrained")
 for way, name, colour, dashes in ((free, "free", "#0072B2", "-"), (weak, "weak motors", "#D55E00", "--")):
-    parts["way"].plot(*way.g[:, 1:].T, color=colour, ls=dashes, label=f"{name}, cost {way.cost:.2f}")
+    parts["way"].plot(*way.g[:, 1:].T, color=colour, ls=dashes)
     for part, u in zip(("thrust", "torque"), way.u.T, strict=True):
-        parts[part].plot(way.t, u, color=colour, ls=dashes)
+        parts[part].plot(way.t, u, color=colour, ls=dashes, label=f"{name}, cost {way.cost:.2f}")
 for theta, x, y in free.g[::4]:
     c, s = 0.06 * np.cos(theta), 0.06 * np.sin(theta)
     parts["way"].annotate("", (x + c, y + s), (x - c, y - s), arrowprops={"arrowstyle": "->", "color": "0.4"})
 parts["way"].set(
     xlabel="x (m)", ylabel="y (m)", aspect="equal", title="the way;\narrows: where the sleigh looks", xlim=(-0.45, 0.45)
 )
-parts["way"].legend(loc="upper left", bbox_to_anchor=(0, 0.93))
 parts["thrust"].set(xlabel="time (s)", ylabel="thrust (N)")
 parts["torque"].set(xlabel="time (s)", ylabel="torque (N m)")
+parts["torque"].legend(loc="lower center")
