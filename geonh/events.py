@@ -256,14 +256,14 @@ class Section:
 
         Raises
         ------
-        KeyError
+        ValueError
             For a name that is none.
         """
         if name in self.point_names:
             return self.g_vector[:, self.point_names.index(name)]
         if name in self.velocity_names:
             return self.xi[:, self.velocity_names.index(name)]
-        raise KeyError(f"{name!r} is none of {[*self.point_names, *self.velocity_names]}")
+        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
 
     def plot(self, horizontal: str, vertical: str) -> Figure:
         """The section in two of its coordinates."""

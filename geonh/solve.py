@@ -24,6 +24,7 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.netcdf import check_destination
 from geonh.numerics.attempt import attempted
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_flag, float64, is_traced, require_float64
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import IntegrationError, advance
@@ -47,6 +48,7 @@ class Nodes(NamedTuple):
     status: Array
 
 
+@judged
 def integrate(
     system: System,
     method: Integrator,

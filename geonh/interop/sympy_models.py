@@ -31,9 +31,11 @@ from geonh.interop.expressions import (
     listed,
 )
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 
 
+@judged
 def from_sympy(
     model: Any,
     coordinates: Sequence | None = None,
@@ -107,6 +109,7 @@ def from_sympy(
     return _system(found, parameters or {}, listed("controls", controls), listed("angles", angles), name)
 
 
+@judged
 def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
     """ξ = q̇ of the speeds of a KanesMethod, shape=[..., n].
 
@@ -123,6 +126,7 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
     return np.einsum("...ij,...j->...i", K, as_float64(u, "u")) + k
 
 
+@judged
 def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
     """The speeds of a KanesMethod from ξ = q̇, shape=[..., n]; the inverse of ``velocity_of``."""
     K, k = _kinematics(model, system, q)
