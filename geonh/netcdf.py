@@ -58,7 +58,7 @@ def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
     return Path(text)
 
 
-def check_destination(path: str | os.PathLike) -> Path:
+def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """A path that a file can be written to, as far as this can be known without writing it.
 
     Raises
@@ -68,7 +68,7 @@ def check_destination(path: str | os.PathLike) -> Path:
     OSError
         If the folder is missing or closed, or something that must not be replaced has that name.
     """
-    path = checked_path(path)
+    path = checked_path(path, name)
     if path.suffix not in SUFFIXES:
         way = _OTHERWISE.get(path.suffix.lower(), "run.to_pandas().to_csv(...)")
         raise FileError(

@@ -85,7 +85,8 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
         Time and value of the controls, for forces.
     """
     _refuse(system)
-    point, velocity = system.point(g, name="g"), np.asarray(system.project(g, xi))
+    point = system.point(g, name="g")
+    velocity = np.asarray(system.project(point, as_float64(xi, "xi", (system.group.dim,))))
     nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
     u = value_of_controls(system, controls, t, point, velocity)
     return float(_divergences(system, nodes, as_float64(t, "t", ()), u)[0])
@@ -136,7 +137,7 @@ def invariant_measure(
     fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
     _inspect(system, fields)
     n, rng = system.group.dim, np.random.default_rng(as_count(seed, "seed", 0))
-    point = system.point(g)
+    point = system.point(g, name="g")
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
     draws = rng.normal(size=(2, n_states, n))
     states = mapped(_state, system, (near, 3 * REACH * draws[0], draws[1]))

@@ -310,8 +310,8 @@ def _shooting(
     if as_count(n_steps, "n_steps") % parts:
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
     t0 = as_float64(t0, "t0", ())
-    place = system.project_position(g, t0)
-    found = system.project(place, xi, t0)
+    place = system.project_position(system.point(g, on_group=False, name="g"), t0)
+    found = system.project(place, as_float64(xi, "xi", (system.group.dim,)), t0)
     start = place, np.asarray(found if system.holonomic is None else found[1])
     controls = made_drive(system, controls, *start)
     count = np.int64(n_steps // parts)

@@ -132,6 +132,9 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     -------
     array, shape=[..., 4]
     """
+    R = R if isinstance(R, jax.Array) else as_float64(R, "R")
+    if R.shape[-2:] != (3, 3):
+        raise ValueError(f"R must have shape [..., 3, 3], got {list(R.shape)}")
     q = _unit_quaternion(R)
     return q if scalar_first else jnp.concatenate([q[..., 1:], q[..., :1]], axis=-1)
 

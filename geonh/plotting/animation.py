@@ -71,6 +71,8 @@ def animate(
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
         if not as_float64(value, name, ()) > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
+    if not 10 <= dpi <= 1000:
+        raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"progress must be True, False or a function of (pictures_done, all), got {progress!r}")
     if len(trajectory) < 2:

@@ -221,14 +221,17 @@ def start(
     return g, xi
 
 
-def _refuse_another(parameters: Mapping, system: Any) -> None:
-    if not {"on", "support"} <= set(parameters):
+def _refuse_another(parameters: Any, system: Any) -> None:
+    if not isinstance(parameters, Mapping) or not {"on", "support"} <= set(parameters):
         raise TypeError(f"system must be one that geonh.rolling made, or its parameters; got {shortly(system)}")
 
 
 # --- the functions of the system -----------------------------------------------------------------------------
+@in_float64
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     """The body by its support function, the path of its contact, and the plane where it rolls on one."""
+    _refuse_another(p, p)
+    g = as_float64(g, "g", (4, 4))
 
     def point(n: Array) -> Array:
         """The point with an outer normal; of a flat side, which has a single normal, the middle of two of its rim."""
@@ -237,7 +240,7 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
 
     seen = [
         Body("body", boundary(point), at=Pose(g[:3, :3], g[:3, 3])),
-        Body("contact", at=shifted(*_touch(t, jnp.asarray(g), p).place), trace=[0, 0, 0]),
+        Body("contact", at=shifted(*_touch(as_float64(t, "t", ()), jnp.asarray(g), p).place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
         up, level = flat

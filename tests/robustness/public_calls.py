@@ -1,7 +1,12 @@
 """A call of every public name that is right: what the attack on all of them starts from."""
 
+import inspect
+
 import jax.numpy as jnp
 import numpy as np
+import sympy
+from geomstats.geometry.special_orthogonal import SpecialOrthogonal
+from sympy.physics import mechanics
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Translations
@@ -26,6 +31,13 @@ MANY = gn.solve_ensemble(SLEIGH, "gni", xi0=[XI, XI], dt=0.02, n_steps=3)
 RHO = Translations(3)
 
 
+class Made:
+    """What is made when it is needed."""
+
+    def __init__(self, make):
+        self.make = make
+
+
 def orbit():
     return gn.analysis.periodic_orbit(FREE, [1.0, 0.0], [0.0, 0.5], 6.28, method=gn.Gauss(2), n_steps=40)
 
@@ -33,6 +45,32 @@ def orbit():
 def observe(g, xi):
     return g
 
+
+q, u, k = *mechanics.dynamicsymbols("q u"), sympy.Symbol("k")
+
+
+def kane():
+    frame, point = mechanics.ReferenceFrame("N"), mechanics.Point("P")
+    point.set_vel(frame, u * frame.x)
+    mass, load = mechanics.Particle("mass", point, 1), (point, -k * q * frame.x)
+    model = mechanics.KanesMethod(frame, [q], [u], kd_eqs=[q.diff() - u], bodies=[mass], forcelist=[load])
+    model.kanes_equations()
+    return model
+
+
+KANE = kane()
+OSCILLATOR = gn.interop.from_sympy(KANE, parameters={k: 1.0})
+THINGS = {
+    "run": RUN,
+    "system": SLEIGH,
+    "section": SECTION,
+    "many": MANY,
+    "part": PART,
+    "support": gn.rolling.ball(1.0),
+    "connection": gn.analysis.nonholonomic_connection(gn.systems.elroys_beanie()),
+    "event": gn.Event(lambda t, g, xi, lam: g[0]),
+}
+"""What methods are called of."""
 
 CALLS = {
     "GNI": {"rule": "trapezoid", "retraction": "auto", "newton": None, "start": "multiplier"},
@@ -101,7 +139,32 @@ CALLS = {
         "progress": False,
     },
     "time_dependent": {"function": lambda t, x: x},
-    "Trajectory.load": None,
+    "Trajectory.load": {"path": Made(lambda: RUN.save("run.nc")), "system": None},
+    "run.animate": {"path": "run.gif"},
+    "run.interpolate": {"times": [0.01, 0.02]},
+    "run.plot": {"show": False},
+    "run.save": {"path": "run.nc"},
+    "run.view": {"path": None, "names": None},
+    "many.message": {"member": 0},
+    "system.check": {"at": None, "controls": None, "n_samples": 2, "seed": 0, "scale": 1.0},
+    "system.point": {"g": G},
+    "system.project": {"g0": G, "xi0": XI, "t0": None},
+    "system.project_position": {"g0": G, "t0": None},
+    "section.values": {"name": "x"},
+    "section.plot": {"horizontal": "x", "vertical": "y"},
+    "part.moved": {"x": 0.0, "y": 0.0, "z": 0.0},
+    "part.painted": {"colour": "#000000"},
+    "support.moved": {"offset": [0.0, 0.0, 0.1]},
+    "support.rounded": {"radius": 0.1},
+    "connection.form": {"r": [0.1]},
+    "connection.curvature": {"r": [0.1]},
+    "connection.displacement": {
+        "gait": lambda t: jnp.stack([jnp.sin(t)]),
+        "span": 1.0,
+        "n_steps": 3,
+        "momentum": None,
+        "t0": 0.0,
+    },
     # --- analysis
     "analysis.linearise": {
         "system": SLEIGH,
@@ -170,7 +233,7 @@ CALLS = {
     },
     "analysis.continue_orbit": {
         "system": FREE,
-        "orbit": orbit,
+        "orbit": Made(orbit),
         "parameter": "k",
         "step": 0.01,
         "n_orbits": 1,
@@ -281,7 +344,7 @@ CALLS = {
     "groups.Cayley": {},
     "groups.Exponential": {},
     "groups.Heisenberg": {},
-    "groups.MatrixGroup": None,
+    "groups.MatrixGroup": {"space": SpecialOrthogonal(2, equip=False), "names": None, "name": None},
     "groups.Opposite": {"group": SO3()},
     "groups.Product": {"factors": [SO3(), Translations(2)], "names": None, "point_ndim": 1},
     "groups.Torus": {"dim": 1, "names": None},
@@ -314,9 +377,19 @@ CALLS = {
     "integrators.method_of": {"word": "gni"},
     "integrators.no_inverse": {"n": 2, "cheap": False},
     # --- interop
-    "interop.from_sympy": None,
-    "interop.speeds_of": None,
-    "interop.velocity_of": None,
+    "interop.from_sympy": {
+        "model": (q.diff() ** 2 - k * q**2) / 2,
+        "coordinates": [q],
+        "parameters": {k: 1.0},
+        "constraints": (),
+        "forces": None,
+        "potential": None,
+        "controls": (),
+        "angles": (),
+        "name": "sympy",
+    },
+    "interop.speeds_of": {"model": KANE, "system": OSCILLATOR, "q": [0.1], "xi": [0.2]},
+    "interop.velocity_of": {"model": KANE, "system": OSCILLATOR, "q": [0.1], "u": [0.2]},
     # --- mechanics
     "mechanics.FirstIntegral": {"function": lambda g, xi, p, q: xi[0], "note": "", "momentum": "average"},
     "mechanics.accelerations": {"system": SLEIGH, "t": 0.0, "g": G, "xi": XI, "u": None},
@@ -365,7 +438,15 @@ CALLS = {
     },
     "mechanics.spatial_momentum": {"group": SE2(), "g": G, "p": P},
     # --- plotting
-    "plotting.animate": None,
+    "plotting.animate": {
+        "trajectory": RUN,
+        "path": "run.gif",
+        "fps": 25.0,
+        "speed": 1.0,
+        "dpi": 20.0,
+        "trail": None,
+        "progress": False,
+    },
     "plotting.invariants": {"trajectory": RUN},
     "plotting.plot_convergence": {"results": [FINE], "show": False},
     "plotting.plot_invariants": {"trajectory": RUN, "show": False},
@@ -378,7 +459,7 @@ CALLS = {
     "rolling.contact": {"system": BALL, "g": np.eye(4), "t": 0.0},
     "rolling.cylinder": {"radius": 1.0, "axis": "z", "side": "inside"},
     "rolling.disc": {"radius": 1.0, "axis": (0.0, 0.0, 1.0), "thickness": 0.0},
-    "rolling.drawing": None,
+    "rolling.drawing": {"t": 0.0, "g": np.eye(4), "p": BALL.parameters},
     "rolling.ellipsoid": {"a": 1.0, "b": 1.0, "c": 2.0},
     "rolling.implicit": {"function": lambda X: X @ X - 1.0, "size": 1.0},
     "rolling.knife_edge": {"x": 0.0, "y": 0.0, "angle": 0.0, "steered": "", "inertia": 0.0},
@@ -428,3 +509,20 @@ CALLS = {
     "testing.check_group": {"group": SE2(), "n_samples": 2, "seed": 0, "tol": 1e-9, "half_turn": True},
     "viewer.view": {"*": RUN, "path": None, "names": None, "side_by_side": False, "max_frames": 10},
 }
+CALLS |= {
+    f"systems.{name}": {p.name: p.default for p in inspect.signature(getattr(gn.systems, name)).parameters.values()}
+    for name in gn.systems.__all__
+    if inspect.isfunction(getattr(gn.systems, name))
+}
+ROOMS = (
+    *("analysis", "control", "diagnostics", "drawing", "ensembles", "geometry", "groups", "integrators", "interop"),
+    *("mechanics", "plotting", "rolling", "systems", "testing", "viewer"),
+)
+RESULTS = """
+Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
+LyapunovSpectrum PeriodicOrbit RootLocus SteadyMotion Estimate OptimalControl Convergence Drift Section Momenta Moving
+NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition DiscreteLagrangian Equations
+Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator State Warm Quantity Contact
+PlanarBody Support Surface Wheel Entry Start Page
+"""
+"""What geonh gives, and what a user's own classes begin from: nobody calls them."""
