@@ -17,7 +17,7 @@ from geonh.integrators.node import Clock
 from geonh.integrators.registry import method_of
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
-from geonh.netcdf import check_destination
+from geonh.netcdf import check_destination, checked_path
 from geonh.numerics.precision import as_count, as_flag, float64, is_traced
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import IntegrationError, advance
@@ -95,7 +95,7 @@ def solve(
     as_count(save_every, "save_every")
     _check_options(throw, progress)
     if checkpoint is not None:
-        check_destination(checkpoint)
+        check_destination(checkpoint, "checkpoint")
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
     found = _made_events(events, system, start.clock)
     node = first_node(system, method, start)
@@ -136,8 +136,8 @@ def resume(
     allow_changes : bool, str or sequence of str
         Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
         "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
-        "first_integrals". What was read from the nodes so far stays as it is, and ``attributes["changes"]`` tells of
-        the change, in the file too.
+        "first_integrals", "events" (others of the same names). What was read from the nodes so far stays as it is, and
+        ``attributes["changes"]`` tells of the change, in the file too.
     throw, progress, checkpoint
         As in ``solve``.
 
@@ -152,9 +152,10 @@ def resume(
         If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
     """
     if checkpoint is not None:
-        check_destination(checkpoint)
+        check_destination(checkpoint, "checkpoint")
     if not isinstance(trajectory, Trajectory):
-        trajectory = Trajectory.load(trajectory)
+        trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
+    before = trajectory
     as_count(n_steps, "n_steps")
     _check_options(throw, progress)
     own = trajectory.system if system is None else system
@@ -172,7 +173,7 @@ def resume(
         assert trajectory.system is not None
         assert trajectory.clock is not None
         found = trajectory.watched if events is None else _made_events(events, trajectory.system, trajectory.clock)
-        trajectory = trajectory.looking_for(found)
+        trajectory = trajectory.looking_for(found, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
