@@ -4,25 +4,53 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
-from geonh.ensembles.batch import Batch, Member, with_parameters
+from geonh.ensembles.batch import Batch, placed
+from geonh.ensembles.reading import NODES, Nodes, read_all
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, Result
+from geonh.integrators.node import Result
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
-from geonh.observables import Observed, observe
+from geonh.observables import Observed
 from geonh.trajectory import Trajectory, describe
 from geonh.units import known_units
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_AXES = {"xi": "component", "p": "component", "holonomic_residual": "holonomic constraint"}
+    from geonh.ensembles.solving import Solved
+    from geonh.ensembles.sweep import Sweep
+
+AXES = {
+    **dict.fromkeys(("xi", "p", "p_plus", "p_minus"), "component"),
+    **dict.fromkeys(("g", "g_vector"), "coordinate"),
+    **dict.fromkeys(("multipliers", "impulse_multipliers", "constraint_residual"), "constraint"),
+    "holonomic_residual": "holonomic constraint",
+}
+"""Name of the last axis."""
+
+
+class Passed(NamedTuple):
+    """An event of members: the first of each, in the order of time, nan where there were fewer.
+
+    Attributes
+    ----------
+    count : ndarray of int, shape=[members]
+        How many there were.
+    t : ndarray, shape=[members, most]
+    g_vector, xi, multipliers : ndarray, shape=[members, most, …]
+    """
+
+    count: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +61,18 @@ class Ensemble(Observed):
     ----------
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
+    kept : dict of str to ndarray, shape=[members, N, …]
+        What was asked for; the nodes "g", "p_plus", "p_minus" when nothing was.
     g : point, leading axes of lengths members and N
         Group elements; ``g_vector`` has them flattened, shape=[members, N, size].
     p_plus, p_minus : ndarray, shape=[members, N, n]
         Incoming and outgoing momenta.
     xi, p, energy, multipliers, constraint_residual, alternation, integrals
-        As of ``Trajectory``, computed when asked for.
+        As of ``Trajectory``; of kept nodes computed when asked for.
+    events : dict of str to Passed
+        Of each event, the first ones of each member.
+    statistics : dict of str to dict of str to ndarray
+        By the label of a statistic ("mean of energy over members"), what it tells.
     status : ndarray of int, shape=[members]
         ``Result`` of each member; from a failure on all its entries are nan.
     n_steps : ndarray of int, shape=[members]
@@ -52,33 +86,32 @@ class Ensemble(Observed):
     controls: Any
     batch: Batch
     k: np.ndarray
-    g_vector: np.ndarray
-    p_plus: np.ndarray
-    p_minus: np.ndarray
+    kept: dict[str, np.ndarray]
+    events: dict[str, Passed]
+    statistics: dict[str, dict[str, np.ndarray]]
     status: np.ndarray
     n_steps: np.ndarray
     faults: dict[int, str]
     engine: str
 
     @classmethod
-    def made(
-        cls,
-        system: System,
-        method: Integrator,
-        controls: Any,
-        batch: Batch,
-        rows: np.ndarray,
-        status: np.ndarray,
-        counts: np.ndarray,
-        stride: int,
-        faults: dict[int, str],
-        engine: str,
-    ) -> Ensemble:
-        """From rows (k, g, p⁺, p⁻), shape=[members, N, width]."""
-        n = system.group.dim
-        k = np.arange(rows.shape[1]) * stride
-        _, g, p_plus, p_minus = np.split(rows, [1, rows.shape[2] - 2 * n, rows.shape[2] - n], axis=2)
-        return cls(system, method, controls, batch, k, g, p_plus, p_minus, status, counts, faults, engine)
+    def of(cls, sweep: Sweep, found: Solved) -> Ensemble:
+        """What was found of a sweep's members."""
+        names = ("count", "t", "g", "xi", "multipliers")
+        return cls(
+            sweep.system,
+            sweep.method,
+            sweep.controls,
+            found.batch,
+            np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
+            found.kept,
+            {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in names)) for e in sweep.events},
+            {s.label: s.told(known) for s, known in zip(sweep.statistics, found.statistics, strict=True)},
+            found.status,
+            found.n_steps,
+            found.faults,
+            found.engine,
+        )
 
     def __len__(self) -> int:
         return self.batch.size
@@ -107,6 +140,30 @@ class Ensemble(Observed):
         known = {**members.parameters, "t0": members.t0, "dt": members.dt}
         return {name: known[name] for name in self.batch.varied if name in known}
 
+    @property
+    def has_nodes(self) -> bool:
+        return all(name in self.kept for name in NODES)
+
+    def _node(self, name: str) -> np.ndarray:
+        if name not in self.kept:
+            raise AttributeError(
+                f"this ensemble kept {', '.join(self.kept) or 'nothing of its nodes'}: to keep the nodes name "
+                f"{', '.join(NODES)} in observables= too, or leave it out"
+            )
+        return self.kept[name]
+
+    @property
+    def g_vector(self) -> np.ndarray:
+        return self._node("g")
+
+    @property
+    def p_plus(self) -> np.ndarray:
+        return self._node("p_plus")
+
+    @property
+    def p_minus(self) -> np.ndarray:
+        return self._node("p_minus")
+
     @cached_property
     def g(self) -> Any:
         group = self.system.group
@@ -115,19 +172,14 @@ class Ensemble(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """What ``Trajectory`` reads from its nodes, for all members; nan where there is no node."""
-        size, nodes = self.g_vector.shape[:2]
-
-        def many(a: Any) -> np.ndarray:
-            return np.repeat(np.asarray(a), nodes, axis=0)
-
-        flat = [a.reshape(size * nodes, -1) for a in (self.g_vector, self.p_plus, self.p_minus)]
-        tree = (self.system, self.method, self.controls)
-        found = mapped(_observed, tree, (jax.tree.map(many, self.batch.members), np.tile(self.k, size), *flat))
-        empty = np.isnan(flat[0][:, 0])
-        for value in found.values():
-            value[empty] = np.nan
-        return {name: value.reshape(size, nodes, *value.shape[1:]) for name, value in found.items()}
+        """What was kept besides the nodes, and where these were, what ``Trajectory`` reads from them."""
+        own = {name: values for name, values in self.kept.items() if name not in NODES}
+        if not self.has_nodes:
+            return own
+        size = len(self)
+        k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
+        nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
+        return read_all((self.system, self.method, self.controls), self.batch.members, nodes) | own
 
     def __getitem__(self, member: int) -> Trajectory:
         """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
@@ -136,8 +188,8 @@ class Ensemble(Observed):
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
             raise ValueError(self.message(i))
-        system = with_parameters(self.system, member_of.parameters)
-        clock = Clock(np.float64(member_of.t0), np.float64(member_of.dt), self.controls)
+        system, clock = placed(self.system, self.controls, member_of)
+        clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
         with float64():
             first = self.method.first_node(system, clock, member_of.g, member_of.xi)
             begun = Trajectory.begin(system, self.method, clock, first, max(int(self.k[-1]) // (len(self.k) - 1), 1))
@@ -168,17 +220,20 @@ class Ensemble(Observed):
         same = not {"dt", "t0"} & set(self.batch.varied)
         nodes = "time" if same else "step"
         data: dict[str, Any] = {
-            "g": (("member", nodes, "coordinate"), self.g_vector, {"long_name": "group element, flattened"}),
-            "p_plus": (("member", nodes, "component"), self.p_plus, {"long_name": "incoming momentum"}),
-            "p_minus": (("member", nodes, "component"), self.p_minus, {"long_name": "outgoing momentum"}),
+            **{name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()},
             "status": (("member",), self.status, {"long_name": "0, or why the member stopped"}),
             "n_steps": (("member",), self.n_steps, {"long_name": "good steps"}),
         }
         for key, value in self.observables.items():
-            axes = [_AXES.get(key, "constraint")] if value.ndim == 3 and not key.startswith("integral:") else []
-            axes = axes or [f"{key.removeprefix('integral:')} axis {i}" for i in range(value.ndim - 2)]
             unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
-            data[key] = (("member", nodes, *axes), value, {"long_name": key.replace("_", " "), **unit})
+            data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
+        for name, passed in self.events.items():
+            for what, value in passed._asdict().items():
+                data[f"{name}:{what}"] = (_dims(f"{name}:{what}", value, f"event of {name}")[: value.ndim], value)
+        for label, told in self.statistics.items():
+            first = "member" if label.endswith("time") else nodes
+            for what, value in told.items():
+                data[f"{what} {label}"] = ((first, *(f"{what} {label} axis {i}" for i in range(1, value.ndim))), value)
         coordinates: dict[str, Any] = {
             "member": np.arange(len(self)),
             "coordinate": list(group.point_names),
@@ -205,14 +260,19 @@ def _unit_facts(system: System) -> dict[str, Any]:
     }
 
 
+def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
+    """Names of the axes of what is kept."""
+    name = name.removeprefix("integral:").split(":")[-1]
+    if name in AXES and values.ndim == 3:
+        return "member", nodes, AXES[name]
+    return "member", nodes, *(f"{name} axis {i}" for i in range(values.ndim - 2))
+
+
+def told_of(name: str) -> dict[str, str]:
+    """Attributes of what is kept."""
+    words = {"g": "group element, flattened", "p_plus": "incoming momentum", "p_minus": "outgoing momentum"}
+    return {"long_name": words.get(name, name.replace("_", " "))}
+
+
 def _from_vector(group: Any, vector: Any) -> Any:
     return group.from_vector(vector)
-
-
-def _observed(tree: tuple, node: tuple) -> dict[str, Any]:
-    (system, method, controls), (member, k, vector, p_plus, p_minus) = tree, node
-    system, clock = with_parameters(system, member.parameters), Clock(member.t0, member.dt, controls)
-    return observe(system, method, clock, k, system.group.from_vector(vector), p_plus, p_minus)
-
-
-__all__ = ["Ensemble", "Member"]

@@ -123,8 +123,8 @@ class Crowd:
 
     def run(
         self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, shape=[members, n_nodes, width], status and number of good steps of those members.
+    ) -> tuple[np.ndarray, Any, np.ndarray, np.ndarray]:
+        """Rows, shape=[members, n_nodes, width], last good states, status and number of good steps of those members.
 
         The rows of a member after its last good step mean nothing.
         """
@@ -139,16 +139,17 @@ class Crowd:
         buffer = self._loop.buffer(len(members), n_nodes)
         done = self._loop.run(self._of(members), states, n_nodes, stride, buffer, threads=threads)
         rows = np.moveaxis(buffer, -1, 1).reshape(-1, n_nodes, self.width)[: len(members)]
-        return rows, done.status, done.n_steps
+        return rows, done.state, done.status, done.n_steps
 
     def _in_turn(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
-        rows, status, counts = np.empty((len(members), n_nodes, self.width)), [], []
+        rows, lasts, status, counts = np.empty((len(members), n_nodes, self.width)), [], [], []
         for i, member in enumerate(members):
             state = jax.tree.map(lambda a, i=i: a[i], states)
             last, code, _ = list(self._loop.pieces(self._of(member), state, n_nodes, stride, rows[i]))[-1]
+            lasts.append(last)
             status.append(code)
             counts.append(int(last.k) - int(state.k))
-        return rows, np.array(status), np.array(counts)
+        return rows, jax.tree.map(lambda *a: np.stack(a), *lasts), np.array(status), np.array(counts)
 
 
 def _types(tree: Any) -> Any:
