@@ -1,4 +1,4 @@
-"""What is read from the nodes of members: nodes themselves, observables of a name, functions of (t, g, ξ, λ), events."""
+"""What is read from the nodes of members: the nodes themselves, observables, functions of (t, g, ξ, λ), events."""
 
 from __future__ import annotations
 

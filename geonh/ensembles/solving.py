@@ -145,12 +145,11 @@ class _Work:
         while done < sweep.n_steps and going.any():
             n = min((sweep.n_steps - done) // leap, most)
             piece = np.full((len(these), n, self.runner.width), np.nan)
-            some = jax.tree.map(lambda a: a[going], states)
-            rows, after, ended, good = self.runner.run(these[going], some, n, leap, self.threads)
+            rows, after, ended, good = self.runner.run(these[going], _taken(states, going), n, leap, self.threads)
             rows[np.arange(1, n + 1) * leap > good[:, None]] = np.nan
             piece[going], status[going] = rows, ended
             counts[going] += good
-            states = jax.tree.map(lambda a, b: _put(a, going, b), states, after)
+            states = _put(states, going, after)
             new = Nodes.of_rows(piece, sweep.system.group.dim)
             if passages:
                 stops = passages.see(new.after(nodes.last()))
@@ -169,10 +168,21 @@ class _Work:
             keeping.events.append((these, passages.told()))
 
 
-def _put(a: np.ndarray, where: np.ndarray, b: np.ndarray) -> np.ndarray:
-    a = np.array(a)
-    a[where] = b
-    return a
+def _taken(tree: Any, where: np.ndarray) -> Any:
+    return jax.tree.map(lambda a: a[where], tree)
+
+
+def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
+    """The arrays of a tree with other values at some places."""
+    if where.all():
+        return values
+
+    def put(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        a = np.array(a)
+        a[where] = b
+        return a
+
+    return jax.tree.map(put, tree, values)
 
 
 class _Keeping:
