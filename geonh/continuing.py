@@ -89,28 +89,28 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
     with float64():
         for name in values:
             made = jax.make_jaxpr(lambda node, name=name: _vector(_functions((system, clock), node)[name]()))(node)
-            traces[name] = _digest(re.sub(r"0x[0-9a-f]+", "", str(made)), _constants(made))
+            traces[name] = digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
     if rows is not None:
-        traces["controls"] = ROWS + _digest("", [rows])
+        traces["controls"] = ROWS + digest("", [rows])
     return Known(nodes, values, traces)
 
 
-def _constants(tree: Any) -> Iterator[np.ndarray]:
+def constants(tree: Any) -> Iterator[np.ndarray]:
     """The tables that a trace holds, whose values its text leaves out."""
     if isinstance(tree, ClosedJaxpr):
-        yield from _constants([*tree.consts, tree.jaxpr])
+        yield from constants([*tree.consts, tree.jaxpr])
     elif isinstance(tree, Jaxpr):
         for equation in tree.eqns:
-            yield from _constants([v.val for v in equation.invars if isinstance(v, Literal)])
-            yield from _constants(list(equation.params.values()))
+            yield from constants([v.val for v in equation.invars if isinstance(v, Literal)])
+            yield from constants(list(equation.params.values()))
     elif isinstance(tree, list | tuple):
         for part in tree:
-            yield from _constants(part)
+            yield from constants(part)
     elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
         yield np.asarray(tree)
 
 
-def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
+def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
     """Digest of a text and of tables, in which what is the same to rounding is the same."""
     made = hashlib.sha256(text.encode())
     for array in arrays:

@@ -2,6 +2,7 @@
 
 from geonh.ensembles.draws import Near
 from geonh.ensembles.ensemble import Ensemble, Passed
+from geonh.ensembles.opening import merge, open_store
 from geonh.ensembles.statistics import Extrema, Histogram, Mean, Quantiles, Statistic
 from geonh.ensembles.sweep import Sweep, solve_ensemble
 
@@ -15,5 +16,7 @@ __all__ = [
     "Quantiles",
     "Statistic",
     "Sweep",
+    "merge",
+    "open_store",
     "solve_ensemble",
 ]

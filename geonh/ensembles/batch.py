@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from geonh.continuing import digest
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
@@ -83,6 +84,12 @@ class Members:
     @property
     def varied(self) -> tuple[str, ...]:
         return tuple(name for names, _ in self.axes for name in names)
+
+    def digest(self) -> str:
+        """Of what is given, and of what the first members and the last begin with."""
+        given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
+        ends = [self.part(0, min(64, self.size)).members, self.part(max(self.size - 64, 0), self.size).members]
+        return digest(str(self.axes), [np.asarray(a) for a in jax.tree.leaves((given, ends))])
 
     def part(self, start: int, stop: int) -> Batch:
         """Members from one number up to another."""

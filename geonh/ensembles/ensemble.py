@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 from geonh.ensembles.batch import Batch, placed
 from geonh.ensembles.reading import NODES, Nodes, read_all
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result
+from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from geonh.ensembles.solving import Solved
+    from geonh.ensembles.statistics import Statistic
     from geonh.ensembles.sweep import Sweep
 
 AXES = {
@@ -40,13 +42,13 @@ class Passed(NamedTuple):
 
     Attributes
     ----------
-    count : ndarray of int, shape=[members]
+    number : ndarray of int, shape=[members]
         How many there were.
     t : ndarray, shape=[members, most]
     g_vector, xi, multipliers : ndarray, shape=[members, most, …]
     """
 
-    count: np.ndarray
+    number: np.ndarray
     t: np.ndarray
     g_vector: np.ndarray
     xi: np.ndarray
@@ -71,8 +73,8 @@ class Ensemble(Observed):
         As of ``Trajectory``; of kept nodes computed when asked for.
     events : dict of str to Passed
         Of each event, the first ones of each member.
-    statistics : dict of str to dict of str to ndarray
-        By the label of a statistic ("mean of energy over members"), what it tells.
+    statistics : dict of str to ndarray
+        What the statistics tell: "energy:mean" at each saved node, "energy:mean over time" of each member.
     status : ndarray of int, shape=[members]
         ``Result`` of each member; from a failure on all its entries are nan.
     n_steps : ndarray of int, shape=[members]
@@ -88,7 +90,7 @@ class Ensemble(Observed):
     k: np.ndarray
     kept: dict[str, np.ndarray]
     events: dict[str, Passed]
-    statistics: dict[str, dict[str, np.ndarray]]
+    statistics: dict[str, np.ndarray]
     status: np.ndarray
     n_steps: np.ndarray
     faults: dict[int, str]
@@ -97,7 +99,7 @@ class Ensemble(Observed):
     @classmethod
     def of(cls, sweep: Sweep, found: Solved) -> Ensemble:
         """What was found of a sweep's members."""
-        names = ("count", "t", "g", "xi", "multipliers")
+        names = ("number", "t", "g", "xi", "multipliers")
         return cls(
             sweep.system,
             sweep.method,
@@ -106,7 +108,7 @@ class Ensemble(Observed):
             np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
             found.kept,
             {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in names)) for e in sweep.events},
-            {s.label: s.told(known) for s, known in zip(sweep.statistics, found.statistics, strict=True)},
+            told(sweep.statistics, found.statistics),
             found.status,
             found.n_steps,
             found.faults,
@@ -184,17 +186,21 @@ class Ensemble(Observed):
     def __getitem__(self, member: int) -> Trajectory:
         """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
         i = range(len(self))[member]
-        member_of = jax.tree.map(lambda a: a[i], self.batch.members)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
             raise ValueError(self.message(i))
-        system, clock = placed(self.system, self.controls, member_of)
-        clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
-        with float64():
-            first = self.method.first_node(system, clock, member_of.g, member_of.xi)
-            begun = Trajectory.begin(system, self.method, clock, first, max(int(self.k[-1]) // (len(self.k) - 1), 1))
+        begun, first = self.begun(i)
         rows = [np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)]
         return replace(begun.on_grid(self.engine).extended(rows, first, Result(int(self.status[i]))), state=None)
+
+    def begun(self, member: int) -> tuple[Trajectory, State]:
+        """The first node of a member, as a ``Trajectory`` of its system, and its state."""
+        one = jax.tree.map(lambda a: a[member], self.batch.members)
+        system, clock = placed(self.system, self.controls, one)
+        clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
+        with float64():
+            first = self.method.first_node(system, clock, one.g, one.xi)
+            return Trajectory.begin(system, self.method, clock, first, int(self.k[1])), first
 
     @property
     def _k_column(self) -> np.ndarray:
@@ -209,6 +215,30 @@ class Ensemble(Observed):
             f"differing in {varied}; {ended}"
         )
 
+    def variables(self) -> dict[str, tuple]:
+        """What was kept, how the members ended and in what they differ: by name, (axes, values, attributes)."""
+        units = known_units(_unit_facts(self.system))
+        nodes = "time" if self.same_times else "step"
+        found: dict[str, tuple] = {
+            name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()
+        }
+        found["status"] = (("member",), self.status, {"long_name": "0, or why the member stopped"})
+        found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        for name, passed in self.events.items():
+            for what, value in passed._asdict().items():
+                label = f"{name}:{what}"
+                found[label] = (_dims(label, value, f"event of {name}")[: value.ndim], value, told_of(label))
+        if not self.same_times:
+            found["t"] = (("member", "step"), self.t, {"units": units["time"]})
+        for name, values in self.parameters.items():
+            label = f"parameter {name}" if name in found else name
+            found[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
+        return found
+
+    @property
+    def same_times(self) -> bool:
+        return not {"dt", "t0"} & set(self.batch.varied)
+
     def to_xarray(self) -> xr.Dataset:
         """All arrays, labelled by member, time and component names; parameters that differ are coordinates of members.
 
@@ -217,38 +247,33 @@ class Ensemble(Observed):
         import xarray as xr
 
         group, units = self.system.group, known_units(_unit_facts(self.system))
-        same = not {"dt", "t0"} & set(self.batch.varied)
-        nodes = "time" if same else "step"
-        data: dict[str, Any] = {
-            **{name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()},
-            "status": (("member",), self.status, {"long_name": "0, or why the member stopped"}),
-            "n_steps": (("member",), self.n_steps, {"long_name": "good steps"}),
-        }
+        nodes = "time" if self.same_times else "step"
+        data = self.variables()
         for key, value in self.observables.items():
             unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
             data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
-        for name, passed in self.events.items():
-            for what, value in passed._asdict().items():
-                data[f"{name}:{what}"] = (_dims(f"{name}:{what}", value, f"event of {name}")[: value.ndim], value)
-        for label, told in self.statistics.items():
-            first = "member" if label.endswith("time") else nodes
-            for what, value in told.items():
-                data[f"{what} {label}"] = ((first, *(f"{what} {label} axis {i}" for i in range(1, value.ndim))), value)
+        data |= labelled(self.statistics, nodes)
         coordinates: dict[str, Any] = {
             "member": np.arange(len(self)),
-            "coordinate": list(group.point_names),
-            "component": list(group.velocity_names),
             "reason": ("member", [self.message(i) if self.status[i] else "" for i in range(len(self))]),
+            nodes: (nodes, self.t[0], {"units": units["time"]}) if self.same_times else self.k,
         }
-        if same:
-            coordinates["time"] = ("time", self.t[0], {"units": units["time"]})
-        else:
-            coordinates["step"] = self.k
-            data["t"] = (("member", "step"), self.t, {"units": units["time"]})
-        for name, values in self.parameters.items():
-            coordinates[name] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values)
-        told = {"system": self.system.name, "method": describe(self.method), "group": str(group), "engine": self.engine}
-        return xr.Dataset(data, coordinates, told)
+        dims = {dim for variable in data.values() for dim in variable[0]}
+        for dim, names in (("coordinate", group.point_names), ("component", group.velocity_names)):
+            if dim in dims:
+                coordinates[dim] = list(names)
+        made = xr.Dataset(data, coordinates, self.attributes)
+        return made.set_coords([name for name in (*self.parameters, "parameter g") if name in data and name != "g"])
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What made it, in words."""
+        return {
+            "system": self.system.name,
+            "method": describe(self.method),
+            "group": str(self.system.group),
+            "engine": self.engine,
+        }
 
 
 def _unit_facts(system: System) -> dict[str, Any]:
@@ -266,6 +291,27 @@ def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
     if name in AXES and values.ndim == 3:
         return "member", nodes, AXES[name]
     return "member", nodes, *(f"{name} axis {i}" for i in range(values.ndim - 2))
+
+
+def told(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What statistics tell of what they know, by label."""
+    found: dict[str, np.ndarray] = {}
+    for statistic, one in zip(statistics, known, strict=True):
+        found |= statistic.labelled(one)
+    return found
+
+
+def labelled(statistics: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
+    """What statistics tell, with names of the axes."""
+    found = {}
+    for label, values in statistics.items():
+        name, _, what = label.partition(":")
+        first = "member" if what.endswith("over time") else nodes
+        own = [f"{what.split()[0]} of {name}"] if what.split()[0] in ("quantile", "counts") else []
+        rest = values.ndim - 1 - len(own)
+        last = [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
+        found[label] = ((first, *own, *last), values, told_of(label))
+    return found
 
 
 def told_of(name: str) -> dict[str, str]:

@@ -217,7 +217,7 @@ class Passages:
         for event, count in zip(self._events, self._count.T, strict=True):
             for name, shape in zip(("t", "g", "xi", "multipliers"), shapes, strict=True):
                 self._array(event.name, name, shape[1:])
-            self._found[f"{event.name}:count"] = count
+            self._found[f"{event.name}:number"] = count
         return self._found
 
 

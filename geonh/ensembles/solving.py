@@ -64,9 +64,15 @@ class Solved:
 
 
 def solved(
-    sweep: Sweep, start: int, stop: int, threads: int, report: Callable[[int, int], None] = lambda done, total: None
+    sweep: Sweep,
+    start: int,
+    stop: int,
+    threads: int,
+    report: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    empty: bool = False,
 ) -> Solved:
-    """Members of a sweep from one number up to another.
+    """Members of a sweep from one number up to another; ``empty`` without a step, to see what there will be.
 
     Raises
     ------
@@ -87,7 +93,11 @@ def solved(
     keeping = _Keeping(sweep, start, found, first)
     work = _Work(sweep, runner, states, threads, keeping, found)
     with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
-        work.all_members(first, report)
+        if empty:
+            nothing = Passages(tree, sweep.events, batch.members, sweep.most_events)
+            keeping.events.append((np.arange(batch.size), nothing.told()))
+        else:
+            work.all_members(first, report)
     found.events = _joined(keeping.events, batch.size)
     return found
 

@@ -7,8 +7,8 @@ parts that are joined agree to rounding, and counts, extrema and quantiles exact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class Statistic:
     """
 
     of: str | Callable
-    over: str = "members"
+    over: str = field(default="members", kw_only=True)
 
     def __post_init__(self) -> None:
         one_of(self.over, "over", ("members", "time"))
@@ -44,9 +44,14 @@ class Statistic:
         name = self.of if isinstance(self.of, str) else self.of.__name__
         return made_wanted({name: self.of}, "statistics")[0]
 
-    @property
-    def label(self) -> str:
-        return f"{type(self).__name__.lower()} of {self.wanted.name} over {self.over}"
+    def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What it tells of what is known, by names such as "energy:mean" and "energy:mean over time"."""
+        end = " over time" if self.over == "time" else ""
+        return {f"{self.wanted.name}:{what}{end}": values for what, values in self.told(known).items()}
+
+    def as_data(self) -> dict[str, Any]:
+        """What ``made_statistic`` makes it of again, as JSON can hold it."""
+        return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         """What is known before any value: of so many members, the first of number ``start``."""
@@ -107,7 +112,7 @@ class Mean(Statistic):
     def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         n = np.where(known["n"] > 0, known["n"], 1)
         spread = np.maximum(known["q"] - known["s"] ** 2 / n, 0.0) / n
-        empty = known["n"] == 0
+        empty = known["n"] <= 0
         return {
             "mean": np.where(empty, np.nan, known["c"] + known["s"] / n),
             "std": np.where(empty, np.nan, np.sqrt(spread)),
@@ -222,6 +227,12 @@ class Histogram(Statistic):
 
     def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"counts": known["n"][:, 1:-1], "below": known["n"][:, 0], "above": known["n"][:, -1]}
+
+
+def made_statistic(data: Mapping[str, Any]) -> Statistic:
+    """A statistic from ``as_data``; it joins and tells, but sees no more."""
+    kinds = {kind.__name__: kind for kind in (Mean, Extrema, Quantiles, Histogram)}
+    return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
 
 
 def _hash(numbers: np.ndarray) -> np.ndarray:
