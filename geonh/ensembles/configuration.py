@@ -40,7 +40,7 @@ START = "start.nc"
 """File in a store: the first node of member 0, and what is known of the system's functions there."""
 
 
-def store_of(sweep: Sweep, path: str | os.PathLike, shard: int | None) -> Store:
+def store_of(sweep: Sweep, path: str | os.PathLike, shard: int | None, note: str = "") -> Store:
     """The store of a sweep, made if it is not there.
 
     Raises
@@ -54,6 +54,7 @@ def store_of(sweep: Sweep, path: str | os.PathLike, shard: int | None) -> Store:
         shards = -(-sweep.members.size // size)
         about = {
             "what": "ensemble",
+            "note": note,
             "shard": size,
             "configuration": _configuration(sweep),
             "statistics": [s.as_data() for s in sweep.statistics],

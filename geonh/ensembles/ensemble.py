@@ -99,7 +99,6 @@ class Ensemble(Observed):
     @classmethod
     def of(cls, sweep: Sweep, found: Solved) -> Ensemble:
         """What was found of a sweep's members."""
-        names = ("number", "t", "g", "xi", "multipliers")
         return cls(
             sweep.system,
             sweep.method,
@@ -107,8 +106,8 @@ class Ensemble(Observed):
             found.batch,
             np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
             found.kept,
-            {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in names)) for e in sweep.events},
-            told(sweep.statistics, found.statistics),
+            {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events},
+            told(sweep.statistics, found.statistics) if found.statistics else {},
             found.status,
             found.n_steps,
             found.faults,
@@ -125,8 +124,8 @@ class Ensemble(Observed):
 
     @property
     def success(self) -> np.ndarray:
-        """Which members reached the end, shape=[members]."""
-        return self.status == Result.SUCCESS
+        """Which members reached the end, or an event that stops them, shape=[members]."""
+        return np.isin(self.status, (Result.SUCCESS, Result.EVENT))
 
     def message(self, member: int) -> str:
         """How a member ended, in words."""

@@ -190,7 +190,7 @@ class Passages:
         for i in np.lexsort((t * sense, m)).tolist():
             if t[i] * sense[i] > stopped[m[i]]:
                 continue
-            self._keep(m[i], e[i], {"t": t[i], "g": g[i], "xi": xi[i], "multipliers": lam[i]})
+            self._keep(m[i], e[i], {"t": t[i], "g_vector": g[i], "xi": xi[i], "multipliers": lam[i]})
             if self._events[e[i]].stop:
                 stopped[m[i]], end[m[i]] = t[i] * sense[i], n[i]
         return end
@@ -215,7 +215,7 @@ class Passages:
         nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
         shapes = jax.tree.map(np.shape, mapped(_located, tree, (*_flat(first, nodes), np.zeros(1, np.int64))))
         for event, count in zip(self._events, self._count.T, strict=True):
-            for name, shape in zip(("t", "g", "xi", "multipliers"), shapes, strict=True):
+            for name, shape in zip(("t", "g_vector", "xi", "multipliers"), shapes, strict=True):
                 self._array(event.name, name, shape[1:])
             self._found[f"{event.name}:number"] = count
         return self._found

@@ -93,11 +93,11 @@ def solved(
     keeping = _Keeping(sweep, start, found, first)
     work = _Work(sweep, runner, states, threads, keeping, found)
     with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
-        if empty:
+        if not empty:
+            work.all_members(first, report)
+        elif sweep.events:
             nothing = Passages(tree, sweep.events, batch.members, sweep.most_events)
             keeping.events.append((np.arange(batch.size), nothing.told()))
-        else:
-            work.all_members(first, report)
     found.events = _joined(keeping.events, batch.size)
     return found
 
@@ -214,7 +214,7 @@ class _Keeping:
         return jax.tree.map(lambda a: a[these], self._found.batch.members)
 
     def _read(self, nodes: Nodes, these: np.ndarray) -> dict[str, np.ndarray]:
-        return read(self.tree, self.of(these), nodes, self._sweep.read)
+        return read(self.tree, self.of(these), nodes, self._sweep.reading)
 
     def take(self, nodes: Nodes, these: np.ndarray, node: int) -> None:
         """Keep what is read from nodes that begin at one of the saved."""

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geonh.ensembles.configuration import parts_of, store_of
-from geonh.ensembles.opening import open_store
-from geonh.ensembles.solving import solved
+from geonh.ensembles.ensemble import Ensemble, Passed
+from geonh.ensembles.opening import open_store, statistics_of
+from geonh.ensembles.solving import Solved, solved
 from geonh.integrators.node import Result
 from geonh.numerics.precision import as_count
 from geonh.running import check_progress, reporting
@@ -40,10 +42,11 @@ def run(
     executor: Any,
     threads: int | None,
     progress: bool | Callable[[int, int], None],
+    note: str,
 ) -> xr.Dataset:
     """``Sweep.run``."""
     check_progress(progress, "members_done, members")
-    store = store_of(sweep, path, shard)
+    store = store_of(sweep, path, shard, note)
     mine = _mine(store.shards, only)
     for damaged, fault in store.faults(mine, deep=True).items():
         warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=3)
@@ -62,6 +65,36 @@ def run(
             left = len(store.missing())
             raise StoreError(f"{path}: a worker died; {left} shards are missing: run again to finish them") from error
     return open_store(path)
+
+
+def load(sweep: Sweep, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
+    """``Sweep.load``."""
+    size = sweep.members.size
+    if not 0 <= start < stop <= size:
+        raise ValueError(f"start and stop must be of 0 ≤ start < stop ≤ {size}, got {start} and {stop}")
+    if not os.path.lexists(path):
+        raise FileNotFoundError(f"{path} is not there: Sweep.run makes it")
+    store = store_of(sweep, path, None)
+    first, last = start // store.about["shard"], -(-stop // store.about["shard"])
+    for shard, fault in store.faults(range(first, last), deep=True).items():
+        raise StoreError(f"{path}: shard {shard} is damaged, {fault}: run the sweep again, it mends that")
+    records = [store.record(shard) or {} for shard in range(first, last)]
+    faults = {int(i): words for record in records for i, words in record.get("faults", {}).items()}
+
+    def of(name: str) -> np.ndarray:
+        return store.array(name)[start:stop]
+
+    events = {f"{e.name}:{what}": of(f"{e.name}:{what}") for e in sweep.events for what in Passed._fields}
+    found = Solved(
+        sweep.members.part(start, stop),
+        records[0].get("engine", ""),
+        of("status"),
+        of("n_steps"),
+        {i - start: words for i, words in faults.items() if start <= i < stop},
+        {one.name: of(one.name) for one in sweep.observables},
+        events,
+    )
+    return replace(Ensemble.of(sweep, found), statistics=statistics_of(store))
 
 
 def _computed(

@@ -117,7 +117,7 @@ class Sweep:
         )
 
     @property
-    def read(self) -> tuple[Wanted, ...]:
+    def reading(self) -> tuple[Wanted, ...]:
         """What is read from the nodes: what is kept, and what the statistics are of."""
         return tuple({one.name: one for one in (*(s.wanted for s in self.statistics), *self.observables)}.values())
 
@@ -150,6 +150,7 @@ class Sweep:
         executor: Executor | str | None = None,
         threads: int | None = None,
         progress: bool | Callable[[int, int], None] = False,
+        note: str = "",
     ) -> xr.Dataset:
         """Compute what is missing of a store, shard by shard, and open it.
 
@@ -168,6 +169,8 @@ class Sweep:
             For each shard; as many as there are CPUs without an executor, else one.
         progress : bool or callable
             Show a progress bar, or call ``progress(members_done, members)`` after each shard.
+        note : str
+            What a new store shall keep besides.
 
         Returns
         -------
@@ -181,7 +184,19 @@ class Sweep:
         """
         from geonh.ensembles.storing import run
 
-        return run(self, store, shard, only, executor, threads, progress)
+        return run(self, store, shard, only, executor, threads, progress, note)
+
+    def load(self, store: str | os.PathLike, start: int = 0, stop: int | None = None) -> Ensemble:
+        """Members of a store of this sweep, from one number up to another; all of them when left out.
+
+        Raises
+        ------
+        StoreError
+            If the store is of another configuration, or damaged.
+        """
+        from geonh.ensembles.storing import load
+
+        return load(self, store, start, self.members.size if stop is None else stop)
 
 
 def solve_ensemble(
