@@ -25,7 +25,7 @@ from geonh import (
     testing,
     trajectory,
 )
-from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble
+from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
@@ -76,6 +76,7 @@ __all__ = [
     "rolling",
     "solve",
     "solve_ensemble",
+    "stream",
     "systems",
     "testing",
     "time_dependent",

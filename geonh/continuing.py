@@ -118,7 +118,9 @@ def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
         if array.dtype.kind in "fc":
             parts = np.stack([array.real, array.imag]).astype(np.float64)
             largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
-            unit = np.ldexp(SAME, np.frexp(1.1 * largest)[1] if 0 < largest < 1e300 else 0)
+            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
+            made.update(str(exponent).encode())
+            unit = np.ldexp(SAME, exponent)
             array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # no -0.0
         made.update(array.tobytes())
     return made.hexdigest()[:16]

@@ -4,6 +4,7 @@ from geonh.ensembles.draws import Near
 from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import merge, open_store
 from geonh.ensembles.statistics import Extrema, Histogram, Mean, Quantiles, Statistic
+from geonh.ensembles.streaming import stream
 from geonh.ensembles.sweep import Sweep, solve_ensemble
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "merge",
     "open_store",
     "solve_ensemble",
+    "stream",
 ]

@@ -14,12 +14,12 @@ import jax
 import numpy as np
 
 from geonh.continuing import constants, differences, digest
-from geonh.ensembles.ensemble import Ensemble
+from geonh.ensembles.ensemble import Ensemble, begun
 from geonh.ensembles.reading import ARGUMENTS
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.statistics import Quantiles
 from geonh.geometry.field import takes_parameters
-from geonh.integrators.node import Result
+from geonh.integrators.node import Result, State
 from geonh.numerics.precision import as_count, float64
 from geonh.stores import Field, Store, StoreError
 from geonh.trajectory import Trajectory, describe
@@ -40,8 +40,24 @@ START = "start.nc"
 """File in a store: the first node of member 0, and what is known of the system's functions there."""
 
 
-def store_of(sweep: Sweep, path: str | os.PathLike, shard: int | None, note: str = "") -> Store:
+def store_of(
+    sweep: Sweep,
+    path: str | os.PathLike,
+    what: str,
+    shard: int | None,
+    layout: Callable[[], tuple[dict[str, Field], int]],
+    note: str = "",
+) -> Store:
     """The store of a sweep, made if it is not there.
+
+    Parameters
+    ----------
+    what : {"ensemble", "run"}
+        Whether it is cut into members, or one run into nodes.
+    shard : int, optional
+        Entries of a shard; those that are there when left out.
+    layout : callable
+        Gives the arrays, and the number of shards, of a new store.
 
     Raises
     ------
@@ -49,40 +65,53 @@ def store_of(sweep: Sweep, path: str | os.PathLike, shard: int | None, note: str
         If one of another configuration is there.
     """
     if not os.path.lexists(path):
-        empty = solved(sweep, 0, 1, 1, empty=True)
-        size = _size(sweep, empty) if shard is None else as_count(shard, "shard")
-        shards = -(-sweep.members.size // size)
+        fields, shards = layout()
         about = {
-            "what": "ensemble",
+            "what": what,
             "note": note,
-            "shard": size,
-            "configuration": _configuration(sweep),
+            "shard": max(field.per for field in fields.values()),
+            "configuration": configuration_of(sweep, what),
             "statistics": [s.as_data() for s in sweep.statistics],
-            "nodes": "time" if Ensemble.of(sweep, empty).same_times else "step",
+            "nodes": "step" if {"dt", "t0"} & set(sweep.members.varied) else "time",
             "coordinate": list(sweep.system.group.point_names),
             "component": list(sweep.system.group.velocity_names),
         }
-        fields = _fields(parts_of(sweep, empty, size), sweep.members.size, size, shards)
-        Store.create(path, fields, shards, about, {START: _first(sweep).save})
+        Store.create(path, fields, shards, about, {START: first_of(sweep)[0].save})
     store = Store(path)
-    _refuse_another(sweep, store, shard)
+    _refuse_another(sweep, store, what, shard)
     return store
 
 
-def _first(sweep: Sweep) -> Trajectory:
-    """The first node of member 0."""
-    return Ensemble.of(sweep, solved(sweep, 0, 1, 1, empty=True)).begun(0)[0]
+def ensemble_store(sweep: Sweep, path: str | os.PathLike, shard: int | None = None, note: str = "") -> Store:
+    """The store of a sweep that is cut into members."""
+
+    def layout() -> tuple[dict[str, Field], int]:
+        empty = solved(sweep, 0, 1, 1, empty=True)
+        size = _size(sweep, empty) if shard is None else as_count(shard, "shard")
+        shards = -(-sweep.members.size // size)
+        return _fields(parts_of(sweep, empty, size), sweep.members.size, size, shards), shards
+
+    return store_of(sweep, path, "ensemble", shard, layout, note)
 
 
-def _configuration(sweep: Sweep) -> dict[str, Any]:
+def first_of(sweep: Sweep) -> tuple[Trajectory, State]:
+    """The first node of member 0, and its state."""
+    member = jax.tree.map(lambda a: a[0], sweep.members.part(0, 1).members)
+    return begun(sweep.system, sweep.method, sweep.controls, member, sweep.save_every)
+
+
+def configuration_of(sweep: Sweep, what: str) -> dict[str, Any]:
     """What a sweep is, but for functions of the system, as JSON holds it."""
+    shared = None if callable(sweep.controls) else sweep.controls
+    length = {"n_steps": sweep.n_steps} if what == "ensemble" else {}  # one run may go on
     return {
         "method": describe(sweep.method),
         "members": sweep.members.size,
-        "n_steps": sweep.n_steps,
+        **length,
         "save_every": sweep.save_every,
         "what differs": list(sweep.members.varied),
         "starts and parameters": sweep.members.digest(),
+        "controls": "" if shared is None else digest("", [np.asarray(shared)]),
         "observables": [[one.name, _trace(sweep, one.function)] for one in sweep.observables],
         "statistics": [[s.as_data(), _trace(sweep, s.wanted.function)] for s in sweep.statistics],
         "events": [[e.name, e.direction, e.stop, _trace(sweep, e.function)] for e in sweep.events],
@@ -105,22 +134,23 @@ def _trace(sweep: Sweep, function: Callable | None) -> str:
     return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
 
 
-def _refuse_another(sweep: Sweep, store: Store, shard: int | None) -> None:
-    if store.about.get("what") != "ensemble":
-        raise StoreError(f"{store.path} is a store of one run, not of an ensemble")
-    there, here = store.about["configuration"], json.loads(json.dumps(_configuration(sweep)))
+def _refuse_another(sweep: Sweep, store: Store, what: str, shard: int | None) -> None:
+    if store.about["what"] != what:
+        kinds = {"ensemble": "an ensemble", "run": "one run"}
+        raise StoreError(f"{store.path} is a store of {kinds[store.about['what']]}, not of {kinds[what]}")
+    there, here = store.about["configuration"], json.loads(json.dumps(configuration_of(sweep, what)))
     told = [f"{name}: {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]]
     if shard is not None and shard != store.about["shard"]:
-        told.append(f"members of a shard: {store.about['shard']} there, {shard} here")
+        told.append(f"entries of a shard: {store.about['shard']} there, {shard} here")
     if not told:
         before = Trajectory.load(store.file(START))
-        first = _first(sweep)
+        first, _ = first_of(sweep)
         assert first.system is not None
         found = differences(before, before.known, first.system, first.clock)
         told = [f"{name}: {words}" for name, words in found.items()]
     if told:
         words = "\n".join(f"  {line}" for line in told)
-        raise StoreError(f"{store.path} is of another sweep:\n{words}\nname another store, or delete this one")
+        raise StoreError(f"{store.path} is of another configuration:\n{words}\nname another store, or delete this one")
 
 
 def _size(sweep: Sweep, one: Solved) -> int:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from geonh.ensembles.batch import Batch, placed
+from geonh.ensembles.batch import Batch, Member, placed
 from geonh.ensembles.reading import NODES, Nodes, read_all
+from geonh.ensembles.solving import first_node
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import computed, mapped
 from geonh.numerics.precision import float64
 from geonh.observables import Observed
 from geonh.trajectory import Trajectory, describe
@@ -195,11 +196,7 @@ class Ensemble(Observed):
     def begun(self, member: int) -> tuple[Trajectory, State]:
         """The first node of a member, as a ``Trajectory`` of its system, and its state."""
         one = jax.tree.map(lambda a: a[member], self.batch.members)
-        system, clock = placed(self.system, self.controls, one)
-        clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
-        with float64():
-            first = self.method.first_node(system, clock, one.g, one.xi)
-            return Trajectory.begin(system, self.method, clock, first, int(self.k[1])), first
+        return begun(self.system, self.method, self.controls, one, int(self.k[1]))
 
     @property
     def _k_column(self) -> np.ndarray:
@@ -282,6 +279,15 @@ def _unit_facts(system: System) -> dict[str, Any]:
         "point_names": list(group.point_names),
         "velocity_names": list(group.velocity_names),
     }
+
+
+def begun(system: System, method: Integrator, controls: Any, member: Member, save_every: int) -> tuple:
+    """The first node of a member, as a ``Trajectory`` of its system, and its state."""
+    state, _ = computed(first_node, (system, method, controls), member)
+    system, clock = placed(system, controls, member)
+    clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
+    with float64():
+        return Trajectory.begin(system, method, clock, state, save_every), state
 
 
 def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     Parameters
     ----------
     path : path
-        Of ``Sweep.run`` or ``geonh sweep``.
+        Of ``Sweep.run``, ``geonh sweep`` or ``stream``.
 
     Returns
     -------
@@ -49,10 +49,10 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     faults, missing = store.faults(), store.missing()
     if faults:
         told = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
-        raise StoreError(f"{path}: {len(faults)} shards are damaged ({told}): run the sweep again, it mends them")
+        raise StoreError(f"{path}: {len(faults)} shards are damaged ({told}): run it again, that mends them")
     if missing:
         warnings.warn(
-            f"{path}: {len(missing)} of {store.shards} shards are missing: run the sweep again to finish them",
+            f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
             StoreWarning,
             stacklevel=2,
         )
@@ -61,19 +61,29 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     before = Trajectory.load(store.file(START))
     sizes = data.sizes
     coordinates: dict[str, Any] = {name: about[name] for name in ("coordinate", "component") if name in sizes}
-    coordinates["member"] = np.arange(sizes["member"])
-    if about["nodes"] in sizes:
-        k = np.arange(sizes[about["nodes"]]) * about["configuration"]["save_every"]
-        coordinates[about["nodes"]] = before.t0 + k * before.dt if about["nodes"] == "time" else k
+    if about["what"] == "ensemble":
+        coordinates["member"] = np.arange(sizes["member"])
+    step, nodes = about["configuration"]["save_every"], about["nodes"]
+    if about["what"] == "run":
+        data = data.assign_coords(_times(before.t0, step * before.dt, sizes["time"]))
+    elif nodes in sizes:
+        k = np.arange(sizes[nodes]) * step
+        coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
     data = data.assign_coords(coordinates)
-    varied = [
-        n for n in data.data_vars if n in about["configuration"]["what differs"] or str(n).startswith("parameter ")
-    ]
-    data = data.set_coords(varied)
+    differ = {before + name for name in about["configuration"]["what differs"] for before in ("", "parameter ")}
+    data = data.set_coords([name for name in data.data_vars if name in differ])
     for label, (dims, values, attributes) in labelled(statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
     return data.assign_attrs({**facts, "missing": len(missing)})
+
+
+def _times(t0: float, step: float, n: int) -> Any:
+    """Times as a coordinate that takes no memory."""
+    import xarray as xr
+    from xarray.indexes import RangeIndex
+
+    return xr.Coordinates.from_xindex(RangeIndex.arange(t0, t0 + n * step, step, dim="time"))
 
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:

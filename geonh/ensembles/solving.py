@@ -85,16 +85,15 @@ def solved(
         states, faults = _first_nodes(*tree, batch)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     status[list(faults)] = Result.START
-    runner = _runner(sweep, batch, states)
-    found = Solved(batch, runner.engine, status, counts, faults)
+    runner = None if empty else _runner(sweep, batch, states)
+    found = Solved(batch, runner.engine if runner else "", status, counts, faults)
     rows = mapped(node_row, tree[:1], states)[:, None]
     rows[list(faults)] = np.nan
     first = Nodes.of_rows(rows, sweep.system.group.dim)
     keeping = _Keeping(sweep, start, found, first)
-    work = _Work(sweep, runner, states, threads, keeping, found)
     with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
-        if not empty:
-            work.all_members(first, report)
+        if runner is not None:
+            _Work(sweep, runner, states, threads, keeping, found).all_members(first, report)
         elif sweep.events:
             nothing = Passages(tree, sweep.events, batch.members, sweep.most_events)
             keeping.events.append((np.arange(batch.size), nothing.told()))
@@ -238,7 +237,7 @@ def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) ->
 
 def _first_nodes(system: System, method: Integrator, controls: Any, batch: Batch) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and what is wrong with those starts that are none, by member."""
-    states, found = mapped(_first, (system, method, controls), batch.members)
+    states, found = mapped(first_node, (system, method, controls), batch.members)
     faults, sound = {}, clearly_sound(batch.members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
         member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (batch.members, Facts(*found)))
@@ -250,7 +249,8 @@ def _first_nodes(system: System, method: Integrator, controls: Any, batch: Batch
     return states, faults
 
 
-def _first(tree: tuple, member: Member) -> tuple[State, Facts]:
+def first_node(tree: tuple, member: Member) -> tuple[State, Facts]:
+    """Node 0 of a member, and the facts of its start."""
     system, method, controls = tree
     system, clock = placed(system, controls, member)
     return node_and_facts((system, method, clock), (member.g, member.xi))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.ensembles.configuration import parts_of, store_of
+from geonh.ensembles.configuration import ensemble_store, parts_of
 from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
@@ -46,7 +46,7 @@ def run(
 ) -> xr.Dataset:
     """``Sweep.run``."""
     check_progress(progress, "members_done, members")
-    store = store_of(sweep, path, shard, note)
+    store = ensemble_store(sweep, path, shard, note)
     mine = _mine(store.shards, only)
     for damaged, fault in store.faults(mine, deep=True).items():
         warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=3)
@@ -74,7 +74,7 @@ def load(sweep: Sweep, path: str | os.PathLike, start: int, stop: int) -> Ensemb
         raise ValueError(f"start and stop must be of 0 ≤ start < stop ≤ {size}, got {start} and {stop}")
     if not os.path.lexists(path):
         raise FileNotFoundError(f"{path} is not there: Sweep.run makes it")
-    store = store_of(sweep, path, None)
+    store = ensemble_store(sweep, path)
     first, last = start // store.about["shard"], -(-stop // store.about["shard"])
     for shard, fault in store.faults(range(first, last), deep=True).items():
         raise StoreError(f"{path}: shard {shard} is damaged, {fault}: run the sweep again, it mends that")

@@ -9,6 +9,7 @@ lock that the system releases when the writer dies, however. Nothing here knows 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -82,9 +83,10 @@ class Store:
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
+        self.about: dict[str, Any] = {}
         self._arrays: dict[str, Any] = {}
         try:
-            self.about = unsealed((self._own / "store.json").read_bytes())
+            self._settle()
         except FileNotFoundError:
             raise StoreError(f"{path} is not a store of geonh") from None
         except ValueError:
@@ -169,6 +171,32 @@ class Store:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return Store(path)
+
+    def lengthen(self, total: int, shards: int) -> None:
+        """Make room along the first axis of all arrays, of one length; a last shard that is not full is dropped.
+
+        The new metadata is in the journal before it is in place, so that one who dies on the way leaves no damage.
+        """
+        if self.array(self.about["arrays"][0]).shape[0] % self.about["shard"]:
+            self.forget(self.shards - 1)
+        texts = {name: json.loads((self.path / name).read_text()) for name in self.about["metadata"]}
+        for name in self.about["arrays"]:
+            for about in (texts[f"{name}/zarr.json"], texts["zarr.json"]["consolidated_metadata"]["metadata"][name]):
+                about["shape"][0] = total
+        journal = {name: json.dumps(text) for name, text in texts.items()}
+        put_file(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Put metadata in place that the journal has."""
+        about = unsealed((self._own / "store.json").read_bytes())
+        journal = about.pop("journal", {})
+        for name, text in journal.items():
+            put_file(self.path / name, text.encode())
+            about["metadata"][name] = digest_of(self.path / name)
+        if journal:
+            put_file(self._own / "store.json", sealed(about))
+        self.about, self._arrays = about, {}
 
     @property
     def _own(self) -> Path:
