@@ -98,7 +98,7 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
     events = events_of(trajectory, system, trajectory.watched, nodes)
     values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
-        traces["controls"] = ROWS + _digest("", [rows])
+        traces["controls"] = ROWS + digest("", [rows])
     return Known(nodes, values, traces)
 
 
@@ -126,25 +126,25 @@ def _event_values(tree: tuple, node: tuple) -> jax.Array:
 def _trace(function: Callable, node: tuple) -> str:
     """Digest of what a function of a node computes."""
     made = jax.make_jaxpr(function)(node)
-    return _digest(re.sub(r"0x[0-9a-f]+", "", str(made)), _constants(made))
+    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
 
 
-def _constants(tree: Any) -> Iterator[np.ndarray]:
+def constants(tree: Any) -> Iterator[np.ndarray]:
     """The tables that a trace holds, whose values its text leaves out."""
     if isinstance(tree, ClosedJaxpr):
-        yield from _constants([*tree.consts, tree.jaxpr])
+        yield from constants([*tree.consts, tree.jaxpr])
     elif isinstance(tree, Jaxpr):
         for equation in tree.eqns:
-            yield from _constants([v.val for v in equation.invars if isinstance(v, Literal)])
-            yield from _constants(list(equation.params.values()))
+            yield from constants([v.val for v in equation.invars if isinstance(v, Literal)])
+            yield from constants(list(equation.params.values()))
     elif isinstance(tree, list | tuple):
         for part in tree:
-            yield from _constants(part)
+            yield from constants(part)
     elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
         yield np.asarray(tree)
 
 
-def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
+def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
     """Digest of a text and of tables, in which what is the same to rounding is the same."""
     made = hashlib.sha256(text.encode())
     for array in arrays:
@@ -152,7 +152,9 @@ def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
         if array.dtype.kind in "fc":
             parts = np.stack([array.real, array.imag]).astype(np.float64)
             largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
-            unit = np.ldexp(SAME, np.frexp(1.1 * largest)[1] if 0 < largest < 1e300 else 0)
+            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
+            made.update(str(exponent).encode())
+            unit = np.ldexp(SAME, exponent)
             array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # no -0.0
         made.update(array.tobytes())
     return made.hexdigest()[:16]

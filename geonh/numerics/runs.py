@@ -245,7 +245,7 @@ class _Program:
 
     def run(self, given: Any, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
         every = np.arange(len(jax.tree.leaves(states)[0]))
-        return Crowd(given, self.varies, self.loop).advance(every, states, n_nodes, stride, os.cpu_count() or 1)
+        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, os.cpu_count() or 1)
 
 
 class _Run:
