@@ -172,7 +172,11 @@ def _euler_start(system: System) -> Start:
 
 
 def _rattleback_start(system: System) -> Start:
-    return Start(*start(system, _leaning(np.deg2rad(0.5)), [0.0, 0.0, -5.0]))
+    """That of Kane and Levinson's figures: half a degree about either axis, 5 rad/s against the preferred direction."""
+    tilt = np.deg2rad(0.5)
+    c, s = np.cos(tilt), np.sin(tilt)
+    pitched = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
+    return Start(*start(system, _leaning(tilt) @ pitched, [0.0, 0.0, -5.0]))
 
 
 def _routh_start(system: System) -> Start:
