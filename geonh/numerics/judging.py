@@ -120,7 +120,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "LagrangianSystem": _instance("System", "a geonh System"),
     "Trajectory": _instance("Trajectory", "a geonh Trajectory"),
     "Integrator": _instance("integrators.Integrator", "an integrator such as geonh.GNI()"),
-    "LieGroup": _instance("groups.LieGroup", "a group of geonh.groups"),
+    "LieGroup": _instance("groups.LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("rolling.Support", "a support such as geonh.rolling.ball(1.0)"),
     "PlanarBody": _instance("rolling.PlanarBody", "a PlanarBody, made by planar_body or trailer"),
     "PeriodicOrbit": _instance("analysis.PeriodicOrbit", "one that periodic_orbit found"),

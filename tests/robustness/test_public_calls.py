@@ -107,7 +107,7 @@ SAID = {
     "word": "method",
     "horizontal": "name",
     "constraints": "holonomic",
-    "space": "MatrixGroup",
+    "space": "MatrixGroup|basis",
     "motion": "xi",
     "p": "system",
 }
