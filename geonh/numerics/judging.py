@@ -9,7 +9,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -111,7 +111,8 @@ def _mapping(value: Any, name: str) -> None:
 
 
 def _sequence(value: Any, name: str) -> None:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+    listed = hasattr(value, "__len__") and hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0
+    if isinstance(value, str | bytes | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 
 
