@@ -111,7 +111,7 @@ def _mapping(value: Any, name: str) -> None:
 
 
 def _sequence(value: Any, name: str) -> None:
-    listed = hasattr(value, "__len__") and hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0
+    listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) != 0
     if isinstance(value, str | bytes | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 
