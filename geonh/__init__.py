@@ -25,7 +25,7 @@ from geonh import (
     testing,
     trajectory,
 )
-from geonh.ensembles import Ensemble, solve_ensemble
+from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
@@ -52,6 +52,7 @@ __all__ = [
     "FileError",
     "Gauss",
     "IntegrationError",
+    "Sweep",
     "SymmetricProjection",
     "System",
     "Trajectory",
@@ -70,11 +71,13 @@ __all__ = [
     "interop",
     "mechanics",
     "methods",
+    "open_store",
     "plotting",
     "resume",
     "rolling",
     "solve",
     "solve_ensemble",
+    "stream",
     "systems",
     "testing",
     "time_dependent",

@@ -14,13 +14,12 @@ from typing import Any
 from geonh.events import Event, made_events
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
-from geonh.integrators.registry import method_of
-from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.integrators.registry import made_method, method_of
 from geonh.mechanics.system import System
-from geonh.netcdf import check_destination
+from geonh.netcdf import check_destination, checked_path
 from geonh.numerics.precision import as_count, as_flag, float64, is_traced
 from geonh.numerics.waiting import interrupted_at_once
-from geonh.running import IntegrationError, advance
+from geonh.running import IntegrationError, advance, check_progress
 from geonh.start import first_node, made_controls, made_start
 from geonh.trajectory import Trajectory
 
@@ -88,16 +87,15 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    if method is None or isinstance(method, str):
-        method = SymmetricProjection() if method is None else method_of(method)
+    method = made_method(method)
     if is_traced(xi0, g0, dt, t0, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     as_count(save_every, "save_every")
     _check_options(throw, progress)
     if checkpoint is not None:
-        check_destination(checkpoint)
+        check_destination(checkpoint, "checkpoint")
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-    found = _made_events(events, system, start.clock)
+    found = events_of(events, system, start.clock)
     node = first_node(system, method, start)
     with float64():
         trajectory = Trajectory.begin(system, method, start.clock, node, save_every).looking_for(found)
@@ -136,8 +134,8 @@ def resume(
     allow_changes : bool, str or sequence of str
         Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
         "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
-        "first_integrals". What was read from the nodes so far stays as it is, and ``attributes["changes"]`` tells of
-        the change, in the file too.
+        "first_integrals", "events" (others of the same names). What was read from the nodes so far stays as it is, and
+        ``attributes["changes"]`` tells of the change, in the file too.
     throw, progress, checkpoint
         As in ``solve``.
 
@@ -152,9 +150,10 @@ def resume(
         If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
     """
     if checkpoint is not None:
-        check_destination(checkpoint)
+        check_destination(checkpoint, "checkpoint")
     if not isinstance(trajectory, Trajectory):
-        trajectory = Trajectory.load(trajectory)
+        trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
+    before = trajectory
     as_count(n_steps, "n_steps")
     _check_options(throw, progress)
     own = trajectory.system if system is None else system
@@ -171,12 +170,12 @@ def resume(
             raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
         assert trajectory.system is not None
         assert trajectory.clock is not None
-        found = trajectory.watched if events is None else _made_events(events, trajectory.system, trajectory.clock)
-        trajectory = trajectory.looking_for(found)
+        found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        trajectory = trajectory.looking_for(found, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
-def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
+def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     """The events of a run, tested where it begins; their program is traced with the value of the controls there."""
     if events is None or (isinstance(events, tuple | list) and not events):
         return ()
@@ -186,5 +185,4 @@ def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]
 
 def _check_options(throw: bool, progress: Any) -> None:
     as_flag(throw, "throw")
-    if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of (steps_done, n_steps), got {progress!r}")
+    check_progress(progress, "steps_done, n_steps")

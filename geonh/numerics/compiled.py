@@ -131,18 +131,11 @@ class Crowd:
 
     def run(
         self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, shape=[members, n_nodes, width], status and number of good steps of those members.
+    ) -> tuple[np.ndarray, Reached]:
+        """Rows of those members, shape=[members, n_nodes, width], and where they ended.
 
         The rows of a member after its last good step mean nothing.
         """
-        rows, reached = self.advance(members, states, n_nodes, stride, threads)
-        return rows, reached.status, np.asarray(reached.state.k - states.k)
-
-    def advance(
-        self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
-    ) -> tuple[np.ndarray, Reached]:
-        """Rows, as ``run``, and where each member ended."""
         found = self._together if isinstance(self._loop, native.Lanes) else self._in_turn
         return found(members, states, n_nodes, stride, threads)
 

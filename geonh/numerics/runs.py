@@ -245,7 +245,7 @@ class _Program:
 
     def run(self, given: Any, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
         every = np.arange(len(jax.tree.leaves(states)[0]))
-        return Crowd(given, self.varies, self.loop).advance(every, states, n_nodes, stride, os.cpu_count() or 1)
+        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, os.cpu_count() or 1)
 
 
 class _Run:
@@ -342,7 +342,7 @@ class _Run:
             y_bar[:, -1] = last
             yield np.concatenate([x[:, None], y[:, :-1]], axis=1)[..., :-1], y_bar, 1.0 * (y[..., -1] == 0)
             return
-        stride = -(-n_steps // BLOCK)
+        stride = BLOCK * -(-n_steps // BLOCK**2)
         n_nodes = (n_steps - 1) // stride
         path = np.concatenate([x[:, None], self._nodes(arrays, x, n_nodes, stride)], axis=1)
         yield from self._within(arrays, path[:, -1], n_steps - n_nodes * stride, last)
