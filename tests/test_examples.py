@@ -1,5 +1,7 @@
-"""Every example runs as a script, and every Python block of the docs and the README runs in order."""
+"""Every example runs as a script, every Python block of the docs and the README in order, and every doctest."""
 
+import doctest
+import importlib
 import os
 import re
 import subprocess
@@ -10,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+WITH_DOCTESTS = sorted(p for p in (ROOT / "geonh").rglob("*.py") if ">>> " in p.read_text(encoding="utf-8"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -32,3 +35,11 @@ def test_code_of_a_page(page, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
     if blocks:
         run(["-c", "\n".join(blocks)], tmp_path)
+
+
+@pytest.mark.parametrize("file", WITH_DOCTESTS, ids=lambda p: p.stem)
+def test_doctests(file):
+    module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0
