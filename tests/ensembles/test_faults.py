@@ -231,6 +231,7 @@ def _die_soon(pid):
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_dask_worker_that_dies(whole, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     place = os.pathsep.join(filter(None, [str(PROGRAM.parent), os.environ.get("PYTHONPATH", "")]))
