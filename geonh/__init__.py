@@ -29,6 +29,7 @@ from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
+from geonh.integrate import integrate
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
 from geonh.integrators.registry import methods
@@ -37,7 +38,7 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.netcdf import FileError
 from geonh.numerics.precision import float64
-from geonh.solve import IntegrationError, integrate, resume, solve
+from geonh.solve import IntegrationError, resume, solve
 from geonh.trajectory import Trajectory
 from geonh.version import __version__
 

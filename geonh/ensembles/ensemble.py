@@ -17,7 +17,7 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed, mapped
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import float64, shortly
 from geonh.observables import Observed
 from geonh.trajectory import Trajectory, describe
 from geonh.units import known_units
@@ -130,6 +130,9 @@ class Ensemble(Observed):
 
     def message(self, member: int) -> str:
         """How a member ended, in words."""
+        whole = isinstance(member, int | np.integer) and not isinstance(member, bool)
+        if not whole or not -len(self) <= member < len(self):
+            raise ValueError(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
         i = range(len(self))[member]
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"

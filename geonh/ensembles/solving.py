@@ -154,11 +154,12 @@ class _Work:
         while done < sweep.n_steps and going.any():
             n = min((sweep.n_steps - done) // leap, most)
             piece = np.full((len(these), n, self.runner.width), np.nan)
-            rows, after, ended, good = self.runner.run(these[going], _taken(states, going), n, leap, self.threads)
-            rows[np.arange(1, n + 1) * leap > good[:, None]] = np.nan
-            piece[going], status[going] = rows, ended
-            counts[going] += good
-            states = _put(states, going, after)
+            before = _taken(states, going)
+            rows, reached = self.runner.run(these[going], before, n, leap, self.threads)
+            rows[np.arange(n) >= reached.n_rows[:, None]] = np.nan
+            piece[going], status[going] = rows, reached.status
+            counts[going] += reached.state.k - before.k
+            states = _put(states, going, reached.state)
             new = Nodes.of_rows(piece, sweep.system.group.dim)
             if passages:
                 stops = passages.see(new.after(nodes.last()))

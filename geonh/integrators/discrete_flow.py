@@ -77,6 +77,14 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
     return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found, xi)
 
 
+def arrived(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> tuple[Array, Average]:
+    """p⁺ without its part along the rows of φ, which a multiplier of velocity takes, and the average at node k."""
+    middle = average(system, clock, k, x, p_plus, newton)
+    if system.holonomic is not None:
+        p_plus = p_plus + middle.reaction - system.nonholonomic_part(x, middle.reaction)
+    return p_plus, middle
+
+
 def reflected(p: Array, average: Array) -> Array:
     """The momentum on the other side of the average: p⁻ = 2p̃ − p⁺, and back."""
     return 2 * average - p
@@ -123,10 +131,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         tau, h, x = self.tau(system), clock.dt, system.at(state.g, clock.time(state.k))
         g = system.group.compose(state.g, tau(system.group, zeta))
         y = system.at(g, clock.time(state.k + 1))
-        p_plus = self.legendre_plus(system, h, x, zeta, y)
-        middle = average(system, clock, state.k + 1, y, p_plus, self.newton)
-        if system.holonomic is not None:
-            p_plus = p_plus + middle.reaction - system.nonholonomic_part(y, middle.reaction)
+        p_plus, middle = arrived(system, clock, state.k + 1, y, self.legendre_plus(system, h, x, zeta, y), self.newton)
         turn = tau.turn(system.group, zeta)
         warm = Warm(jnp.concatenate([state.warm.guess[1:], zeta[None]]))
         return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn, xi=middle.xi), middle

@@ -19,16 +19,23 @@ with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from
 x̄ = x_k, π̄ = π_k, and moves by coordinates of the second kind, g_{k+1} = g_k τ(ζ₁e₁)…τ(ζ_ne_n); its
 ``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
 
+Holonomic constraints φ = 0 are kept by the same device: in μ at x̄, from which P and the normals are made, the rows G of
+φ are replaced by a discrete gradient of φ, G̃ζ = φ(y) − φ(x), Gonzalez's or Itoh–Abe's. Then w in the kernel of these
+rows says φ_{k+1} = φ_k, and nothing changes in the balance of the energy, in which only ⟨Sw, w⟩ = 0 and Pᵀw = w are
+used. Energy, φ and the constraint at the nodes are kept at once.
+
 The unknown is ζ. Where w is the velocity of one momentum it gives that momentum, and with it π_{k+1}; the average has
 the change of π as another unknown.
 
-Sources: Gonzalez, *Time integration and discrete Hamiltonian systems*, J. Nonlinear Sci. 6 (1996); Itoh, Abe 1988;
+Sources: Gonzalez, *Time integration and discrete Hamiltonian systems*, J. Nonlinear Sci. 6 (1996); for φ: Gonzalez,
+*Mechanical systems subject to holonomic constraints*, Physica D 132 (1999); Itoh, Abe 1988;
 Quispel, McLaren 2008; on Lie groups: Celledoni, Eidnes, Owren, Ringholm, *Energy-preserving methods on Riemannian
 manifolds*, Math. Comp. 89 (2020).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -57,6 +64,7 @@ from geonh.mechanics.quasi_velocities import (
     energy_slope,
     gyroscopic_force,
     normals,
+    normals_of,
     parted,
     reduced_energy,
     reduced_momentum,
@@ -135,11 +143,6 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             raise ValueError(f"the energy of {system.name} is not kept: its constraints are affine; use Gauss or GNI")
         if system.is_timed:
             raise ValueError(f"the energy of {system.name} is not kept: it depends on the time; use Gauss")
-        if system.holonomic is not None:
-            raise ValueError(
-                f"DiscreteGradient keeps the energy, and then not φ: {system.name} has holonomic constraints; use "
-                "SymmetricProjection() or Gauss()"
-            )
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         n, wide = xi.size, self.gradient == "average"
@@ -148,7 +151,10 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.action.at(state.g)
         p, t, xi = state.p_minus, clock.time(state.k + 0.5), system.velocity(x, state.p_minus)
-        energy = system.energy(x, p)
+        energy, before = system.energy(x, p), jnp.zeros(len(system.annihilator(x)))
+        if system.holonomic is not None:  # φ at the node, a rounding, which goes so that none adds to it
+            phi = system.holonomic_residual(x)
+            before = before.at[: len(phi)].set(phi)
 
         def mismatch(z: Array) -> Array:
             step = self._step(system, h, x, p, z)
@@ -158,9 +164,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             force = force + system.force(t, middle, w, clock.between(t)) - slope
             missing = parted(N, step.change - h * force)[0]
             if self.gradient == "average":
-                return jnp.concatenate([step.zeta - h * w, missing + N.forms.T @ (N.lifts @ step.change)])
-            mu = system.annihilator(middle)
-            return h * saddle(system.mass_matrix(middle), mu, missing / 2, mu @ w)[0]
+                off = step.zeta - h * w + N.lifts.T @ before
+                return jnp.concatenate([off, missing + N.forms.T @ (N.lifts @ step.change)])
+            return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + before / h)[0]
 
         change = interpolated(PAST, state.warm.guess[:2], np.array([0.5]))[0]
         guess = jnp.concatenate([h * (xi + change / 2), state.warm.guess[2:].ravel()])
@@ -179,13 +185,13 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         n, action = system.group.dim, system.action
         zeta, w = z[:n], z[:n] / h
         if self.gradient == "itoh-abe":
-            N = normals(system, x)
+            N = self._normals(system, h, x, x, zeta)
             start, kappa = reduced_momentum(system, x, p, N)
             ahead = action.act(x, self._increment(system, zeta))
             after = reduced_momentum(system, ahead, system.momentum(ahead, restored(system, ahead, w, N)), N)[0]
             return _Step(zeta, x, N, w, p, kappa, start, 2 * (after - start))
         middle = action.act(x, self.tau(system)(system.group, zeta / 2))
-        N = normals(system, middle)
+        N = self._normals(system, h, x, middle, zeta)
         start = reduced_momentum(system, x, p, N)[0]
         if self.gradient == "average":
             change = z[n:]
@@ -194,6 +200,19 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         momentum = system.momentum(middle, w)
         pi, kappa = parted(N, momentum)
         return _Step(zeta, middle, N, w, momentum, kappa, start, 2 * (pi - start))
+
+    def _normals(self, system: System, h: Array, x: Any, middle: Any, zeta: Array) -> Normals:
+        """The normals at x̄, with a discrete gradient of φ from x over ζ in place of its derivative."""
+        if system.holonomic is None:
+            return normals(system, middle)
+        phi, mu = system.holonomic_residual, system.annihilator(middle)
+        if self.gradient == "itoh-abe":
+            G = self._quotients(system, lambda W: phi(system.action.act(x, W)), phi(x), zeta).T
+        else:
+            ahead = system.action.act(x, self._increment(system, zeta))
+            G = system.holonomic_rows(middle)
+            G = G + jnp.outer(phi(ahead) - phi(x) - G @ zeta, _unit_change(system, middle, zeta / h, zeta))
+        return normals_of(jnp.concatenate([G, mu[len(G) :]]))
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""
@@ -211,7 +230,11 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         zeta, middle, N, w = step.zeta, step.middle, step.N, step.w
         tau, action, group = self.tau(system), system.action, system.group
         if self.gradient == "itoh-abe":
-            return self._quotients(system, x, energy, zeta, step.start), w
+
+            def H(W: Point) -> Array:
+                return reduced_energy(system, action.act(x, W), step.start)
+
+            return self._quotients(system, H, energy, zeta), w
         if self.gradient == "average":
 
             def weighted(at: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -227,17 +250,14 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         slope = energy_slope(system, middle, w, step.kappa)
         ahead = action.act(x, self._increment(system, zeta))
         missing = reduced_energy(system, ahead, step.start + step.change) - energy - slope @ zeta - step.change @ w
-        kinetic = system.mass_matrix(middle) @ w
-        size = kinetic @ zeta
-        resting = jnp.abs(size) < RESTING
-        return slope + jnp.where(resting, 0.0, missing / jnp.where(resting, 1.0, size)) * kinetic, w
+        return slope + missing * _unit_change(system, middle, w, zeta), w
 
-    def _quotients(self, system: System, x: Any, energy: Array, zeta: Array, pi: Array) -> Array:
-        """Itoh–Abe's difference quotients in ζ, shape=[n]; over a short increment as Gauss's mean of the derivative."""
-        tau, action, group = self.tau(system), system.action, system.group
+    def _quotients(self, system: System, H: Callable[[Point], Array], begin: Array, zeta: Array) -> Array:
+        """Itoh–Abe's difference quotients in ζ of H(W), which is ``begin`` at W = 1: shape=[n, ...].
 
-        def H(W: Point) -> Array:
-            return reduced_energy(system, action.act(x, W), pi)
+        Over a short increment as Gauss's mean of the derivative.
+        """
+        tau, group = self.tau(system), system.group
 
         def quotient(before: tuple[Point, Array], at: tuple[Array, Array]) -> tuple[tuple[Point, Array], Array]:
             (W, value), (direction, length) = before, at
@@ -249,11 +269,19 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
                 return jax.jvp(lambda s: H(moved(s)), (length,), (jnp.ones(()),))[1]
 
             def mean() -> Array:
-                return jnp.mean(lax.map(slope, length * (0.5 + jnp.array([-0.5, 0.5]) / 3**0.5)))
+                return jnp.mean(lax.map(slope, length * (0.5 + jnp.array([-0.5, 0.5]) / 3**0.5)), axis=0)
 
             after = moved(length)
             new = H(after)
             return (after, new), lax.cond(jnp.abs(length) < _SMALL, mean, lambda: (new - value) / length)
 
         start = jax.tree.map(jnp.asarray, group.identity())
-        return lax.scan(quotient, (start, energy), (jnp.eye(group.dim), zeta))[1]
+        return lax.scan(quotient, (start, begin), (jnp.eye(group.dim), zeta))[1]
+
+
+def _unit_change(system: System, x: Any, w: Array, zeta: Array) -> Array:
+    """Mw/⟨Mw, ζ⟩, shape=[n]: of the covectors whose value on ζ is 1 the shortest; 0 at rest."""
+    kinetic = system.mass_matrix(x) @ w
+    size = kinetic @ zeta
+    resting = jnp.abs(size) < RESTING
+    return jnp.where(resting, 0.0, 1 / jnp.where(resting, 1.0, size)) * kinetic

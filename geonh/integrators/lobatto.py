@@ -13,13 +13,18 @@ the step is its own adjoint, and no multiplier alternates. (With Λ₁ taken fro
 does, and spoils long runs of systems that contract the phase space.) The forms μ̂ = (μN_cᵀ)⁻¹μ are those of the
 distribution, in the basis of its normals N_c at the centre: so the result does not depend on how they are written.
 
-Order 2s − 2. The unknowns are hV and hΛ; Newton's iteration begins from the polynomials of the last step, corrected by
-their defect in the steps before.
+Holonomic constraints φ = 0 join as rows of μ, of which the multipliers are those of velocities, and are kept by a
+symmetric projection: the step leads from g_kτ(σ) to g_{k+1}τ(σ)⁻¹ with the same shift σ, normal to φ = 0 in the centre,
+so that φ(g_{k+1}) = 0; the last constraint is that of the node itself.
+
+Order 2s − 2. The unknowns are hV and hΛ, and σ/h; Newton's iteration begins from the polynomials of the last step,
+corrected by their defect in the steps before.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
 nonholonomic mechanical systems*, arXiv:1810.10926 (2018); Jay, *Symplectic partitioned Runge–Kutta methods for
-constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996); centred charts: Zanna, Engø, Munthe-Kaas 2001.
+constrained Hamiltonian systems*, SIAM J. Numer. Anal. 33 (1996); centred charts: Zanna, Engø, Munthe-Kaas 2001;
+symmetric projection: Hairer, Lubich, Wanner 2006, §V.4.1.
 """
 
 from __future__ import annotations
@@ -47,6 +52,7 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.tableaux import interpolated, interpolation
 from geonh.mechanics.equations import accelerations
+from geonh.mechanics.holonomic import shift_left
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
 from geonh.numerics.linear import Saddle, saddle_inverses
@@ -84,10 +90,11 @@ _POLYNOMIAL = {s: interpolation(nodes[1:], nodes) for s, nodes in ((s, np.sum(a,
 
 
 class _Stages(NamedTuple):
-    """Stages of a step: δ, the normals at the centre and its base point; π₀; positions Q in the chart, momenta π and
-    slopes Ṗ, each of shape=[s, n]."""
+    """Stages of a step: δ and the shift, the normals at the centre and its base point; π₀; positions Q in the chart,
+    momenta π and slopes Ṗ, each of shape=[s, n]."""
 
     delta: Array
+    shift: Array | None
     centre: Any
     N: Normals
     start: Array
@@ -125,18 +132,11 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             reference="Martín de Diego, Sato Martín de Almagro 2018; Sato Martín de Almagro 2022; Jay 1996",
         )
 
-    def refuse(self, system: System) -> None:
-        super().refuse(system)
-        if system.holonomic is not None:
-            raise ValueError(
-                f"Lobatto is for nonholonomic constraints; {system.name} has holonomic ones: use Gauss() or "
-                "compose(SymmetricProjection(), 'suzuki4')"
-            )
-
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         t = clock.time(k)
         lam = accelerations(system, t, g, xi, clock.between(t))[1]
-        z = clock.dt * jnp.concatenate([jnp.tile(xi, self.stages), jnp.tile(lam, self.stages - 1)])
+        shift = jnp.zeros(0 if system.holonomic is None else xi.size)
+        z = clock.dt * jnp.concatenate([jnp.tile(xi, self.stages), jnp.tile(lam, self.stages - 1), shift])
         return Warm(jnp.stack([z, 0 * z, 0 * z]), no_inverse(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
@@ -151,8 +151,10 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         tau, group, h = self.tau(system), system.group, clock.dt
         stages = self._stages(system, clock, state, z)
-        half = tau(group, stages.delta)
-        g = group.compose(group.compose(state.g, half), half)
+        half, g, shift = tau(group, stages.delta), state.g, stages.shift
+        g = g if shift is None else group.compose(g, tau(group, shift))
+        g = group.compose(group.compose(g, half), half)
+        g = g if shift is None else group.compose(g, tau(group, shift))
         p = tau.pull(group, -stages.delta, stages.start + h * (IIIA[self.stages][-1] @ stages.slopes))
         past = jnp.stack([z, z - self._expected(system, clock, state), state.warm.guess[1]])
         return Outcome(g, p, p, warm=Warm(past), turn=2 * tau.turn(group, stages.delta))
@@ -160,9 +162,12 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     # --- the equations -------------------------------------------------------------------------------------
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
         tau, group, h, a = self.tau(system), system.group, clock.dt, IIIA[self.stages]
-        steps, free = self._parts(system, z)
+        steps, free, shift = self._parts(system, z)
         delta, Q = jnp.asarray(a[-1] / 2) @ steps, jnp.asarray(_centred(a)) @ steps
-        centre = system.act(system.at(state.g, clock.time(state.k)), tau(group, delta), h / 2)
+        begin = system.at(state.g, clock.time(state.k))
+        shift = None if shift is None else h * shift
+        begin = begin if shift is None else self._at(system, begin, shift, 0.0)
+        centre = self._at(system, begin, delta, h / 2)
         N = normals(system, centre)
 
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
@@ -178,7 +183,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         lam = jnp.asarray(_POLYNOMIAL[self.stages]) @ free
         momenta, slopes = lax.map(stage, (Q, steps * (1 / h), lam * (1 / h), jnp.asarray(np.sum(a, axis=1))))
         start = tau.dtau(group, delta).T @ state.p_minus
-        return _Stages(delta, centre, N, start, Q, momenta, slopes)
+        return _Stages(delta, shift, centre, N, start, Q, momenta, slopes)
 
     def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
         """What the unknowns z = (hV, hΛ) leave of the equations.
@@ -193,25 +198,35 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         positions = made.Q - jnp.asarray(_centred(a)) @ off
         nodes = made.start + h * jnp.asarray(a) @ made.slopes
 
-        def constraint(at: tuple[Array, Array, Array]) -> Array:
-            """μ̂ξ − b̂ at a stage, from its position and momentum in the chart."""
+        def constraint(at: tuple[Array, ...]) -> Array:
+            """μ̂ξ − b̂ at a stage, from its position and momentum in the chart; the last, with the shift, is the node."""
             x = self._at(system, made.centre, at[0], (at[2] - 0.5) * h)
+            x = x if made.shift is None else self._at(system, x, at[3], 0.0)
             mine = self.tau(system).pull(system.group, -at[0], at[1])
             mu, b = aligned_constraint(system, x, made.N)
             return mu @ system.velocity(x, mine) - b
 
-        constraints = lax.map(constraint, (positions[1:], nodes[1:], jnp.asarray(np.sum(a, axis=1)[1:])))
+        where: tuple = (positions[1:], nodes[1:], jnp.asarray(np.sum(a, axis=1)[1:]))
+        if made.shift is not None:
+            where = (*where, jnp.outer(np.eye(len(a))[-1, 1:], made.shift))
+        constraints = lax.map(constraint, where)
         missing = np.linalg.inv(a[1:] @ poly) @ constraints @ leading.schur
         off = off + h * (_conjugate(a) @ poly @ missing) @ leading.raised.T
-        return jnp.concatenate([off.ravel(), missing.ravel()])
+        left = jnp.concatenate([off.ravel(), missing.ravel()])
+        if made.shift is None:
+            return left
+        end = self._at(system, self._at(system, made.centre, made.delta, h / 2), made.shift, 0.0)
+        off = shift_left(system, made.centre, made.shift, system.holonomic_residual(end))
+        return jnp.concatenate([left, off * (1 / h)])  # so that φ is known better than p
 
-    def _at(self, system: System, centre: Any, q: Array, dt: Array) -> Any:
+    def _at(self, system: System, centre: Any, q: Array, dt: Any) -> Any:
         return system.act(centre, self.tau(system)(system.group, q), dt)
 
-    def _parts(self, system: System, z: Array) -> tuple[Array, Array]:
-        """hV, shape=[s, n], and hΛ at the stages but the first, shape=[s − 1, m]."""
+    def _parts(self, system: System, z: Array) -> tuple[Array, Array, Array | None]:
+        """hV, shape=[s, n], hΛ at the stages but the first, shape=[s − 1, m], and the shift/h, None without φ."""
         s, n = self.stages, system.group.dim
-        return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1)
+        z, shift = (z, None) if system.holonomic is None else (z[:-n], z[-n:])
+        return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1), shift
 
     # --- the guess -----------------------------------------------------------------------------------------
     def _expected(self, system: System, clock: Clock, state: State) -> Array:
@@ -220,10 +235,11 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         nodes, centred = np.sum(a, axis=1), jnp.asarray(_centred(a))
 
         def continued(z: Array) -> Array:
-            steps, free = self._parts(system, z)
+            steps, free, shift = self._parts(system, z)
             turned = lax.map(lambda at: tau.dtau(group, -at[0]) @ at[1], (centred @ steps, steps))
             turned = interpolated(nodes, turned, 1 + nodes)
             steps = lax.map(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (centred @ turned, turned))
-            return jnp.concatenate([steps.ravel(), interpolated(nodes[1:], free, 1 + nodes[1:]).ravel()])
+            free = interpolated(nodes[1:], free, 1 + nodes[1:])
+            return jnp.concatenate([steps.ravel(), free.ravel(), *([] if shift is None else [0 * shift])])
 
         return continued(state.warm.guess[0])

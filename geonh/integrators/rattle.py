@@ -11,8 +11,9 @@ RATTLE carries (g, p̃, λ). On a vector space, for a constant mass matrix M,
 
     q_{k+1} = 2q_k − q_{k−1} + h²M⁻¹(−∇V(q_k) + f + μᵀλ_k),   μ(q_k)(q_{k+1} − q_{k−1})/2h = b(q_k)
 
-(McLachlan, Perlmutter 2006, eqs. 4.4, 4.5). On M × G the half-step velocity ξ and the two half-step momenta are bound
-by the retraction,
+(McLachlan, Perlmutter 2006, eqs. 4.4, 4.5); holonomic constraints have multipliers of position there, so that
+φ(q_{k+1}) = 0, and the rows μ are those across G. On M × G the half-step velocity ξ and the two half-step momenta are
+bound by the retraction,
 
     (dτ_{hξ}⁻¹)ᵀ Mξ = p̃_k + (h/2)(−ρ*∂V + f + μᵀλ_k),       g_{k+1} = g_k τ(hξ)
     p̃_{k+1} = (dτ_{−hξ}⁻¹)ᵀ Mξ + (h/2)(−ρ*∂V + f + μᵀλ_{k+1}),    μM⁻¹p̃_{k+1} = b
@@ -33,10 +34,10 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, Integrator, NextStep, Outcome, State
-from geonh.integrators.discrete_flow import ReflectingFlow, check_start, started
+from geonh.integrators.discrete_flow import ReflectingFlow, arrived, check_start, reflected, started
+from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
 from geonh.numerics.dependence import depends
-from geonh.numerics.linear import saddle, solve_spd
 from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import float64
 
@@ -93,7 +94,7 @@ class SHAKE(Integrator):
     Parameters
     ----------
     newton : Newton, optional
-        For forces that depend on the velocity; otherwise the method is explicit.
+        For forces that depend on the velocity and for holonomic constraints; otherwise the method is explicit.
     start : str
         λ at node 0, as in ``RATTLE``.
     """
@@ -122,36 +123,36 @@ class SHAKE(Integrator):
     def refuse(self, system: System) -> None:
         if np.any(system.group.structure_constants):
             raise ValueError(f"SHAKE is for vector spaces, not {system.group}: use RATTLE")
-        if system.holonomic is not None:
-            raise ValueError(f"SHAKE takes nonholonomic constraints only; {system.name} has holonomic ones: use RATTLE")
         refuse_changing_mass(self, system)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made, h = started(self.start, system, clock, g0, xi0), clock.dt
         x = system.at(g0, clock.time(0))
-        half_step = made.p_minus + h / 2 * potential_force(system, x)
-        return made._replace(memory=NextStep(h * system.velocity(x, half_step)))
+        ahead, found = self._ahead(system, h, x, made.p_minus + h / 2 * potential_force(system, x))
+        return made._replace(memory=NextStep(ahead), found=found)
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         h, before = clock.dt, state.memory.zeta
         g = system.group.compose(state.g, system.group.exp(before))
-        t, u = clock.time(state.k + 1), clock.control(state.k + 1)
-        x = system.at(g, t)
-        M, mu, b = system.mass_matrix(x), system.annihilator(x), system.right_hand_side(x)
-        slope = potential_force(system, x)
+        x = system.at(g, clock.time(state.k + 1))
+        slope = h / 2 * potential_force(system, x)
+        p_plus, middle = arrived(system, clock, state.k + 1, x, system.momentum(x, before / h) + slope, self.newton)
+        p_minus = reflected(p_plus, middle.momentum)
+        ahead, found = self._ahead(system, h, x, p_minus + slope)
+        return Outcome(g, p_plus, p_minus, NextStep(ahead), found=found & middle.found)
 
-        def velocity(xi: Array) -> tuple[Array, Array]:
-            """(q_{k+1} − q_{k−1})/2h on the constraint, and the increment q_{k+1} − q_k."""
-            ahead = before + h**2 * solve_spd(M, slope + system.force(t, x, xi, u))
-            ahead = ahead + 2 * h * saddle(M, mu, jnp.zeros_like(xi), b - mu @ (ahead + before) / (2 * h))[0]
-            return (ahead + before) / (2 * h), ahead
+    def _ahead(self, system: System, h: Array, x: Any, half_step: Array) -> tuple[Array, Array]:
+        """q_{k+1} − q_k = hM⁻¹(p_{k+½} + Gᵀν) with φ(q_{k+1}) = 0, and whether it was found."""
+        ahead = h * system.velocity(x, half_step)
+        if system.holonomic is None:
+            return ahead, jnp.asarray(True)
+        directions = normal_directions(system, x)
 
-        xi, found = before / h, jnp.asarray(True)
-        if system.forces is not None:
-            xi, found = self.newton.solve(lambda xi: velocity(xi)[0] - xi, xi)
-        ahead = velocity(xi)[1]
-        p_plus = system.momentum(x, before / h) + h / 2 * slope
-        return Outcome(g, p_plus, system.momentum(x, ahead / h) - h / 2 * slope, NextStep(ahead), found=found)
+        def phi(nu: Array) -> Array:
+            return system.holonomic_residual(system.act(x, system.group.exp(ahead + directions @ nu), h))
+
+        nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]))
+        return ahead + directions @ nu, found
 
 
 def refuse_changing_mass(method: Integrator, system: System) -> None:

@@ -20,6 +20,7 @@ from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
+from geonh.numerics.judging import judged
 
 
 class Method(NamedTuple):
@@ -100,6 +101,7 @@ def made_method(method: Integrator | str | None) -> Integrator:
     return method_of(method) if isinstance(method, str) else method
 
 
+@judged
 def method_of(word: str, **options: Any) -> Integrator:
     """The method of a name in ``methods``, with options of its maker such as ``rule`` and ``retraction``.
 

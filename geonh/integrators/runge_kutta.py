@@ -56,10 +56,9 @@ from geonh.integrators.base import (
 from geonh.integrators.hamel import velocity_node
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, interpolated, weighted
 from geonh.mechanics.equations import accelerations_at
-from geonh.mechanics.holonomic import onto
+from geonh.mechanics.holonomic import onto, shift_left
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
-from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
@@ -201,8 +200,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             if shift is None:
                 return missing
             phi = system.holonomic_residual(system.act(system.act(centre, half, h / 2), tau(group, shift), 0.0))
-            M, G = system.mass_matrix(centre), system.holonomic_rows(centre)
-            return jnp.concatenate([shift + saddle(M, G, 0 * shift, phi / 2 - G @ shift)[0], missing])
+            return jnp.concatenate([shift_left(system, centre, shift, phi), missing])
 
         xis = xi + a @ interpolated(self.past, state.warm.guess, c)
         guess = self._each(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)

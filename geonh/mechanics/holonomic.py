@@ -34,6 +34,12 @@ def normal_directions(system: Any, x: Any) -> Array:
     return jax.vmap(lambda right: saddle(system.mass_matrix(x), G, zero, right)[0])(jnp.eye(len(G))).T
 
 
+def shift_left(system: Any, centre: Any, shift: Array, phi: Array) -> Array:
+    """What a shift, given twice in a step about a centre, leaves of φ = 0 and of being normal there, shape=[n]."""
+    M, G = system.mass_matrix(centre), system.holonomic_rows(centre)
+    return shift + saddle(M, G, jnp.zeros_like(shift), phi / 2 - G @ shift)[0]
+
+
 def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
     """The point on φ = 0 along the normals at a point near it, and whether it was found; g itself without φ."""
     if system.holonomic is None:

@@ -45,7 +45,11 @@ class Normals(NamedTuple):
 
 def normals(system: System, x: Any) -> Normals:
     """The normals of D at x."""
-    mu = system.annihilator(x)
+    return normals_of(system.annihilator(x))
+
+
+def normals_of(mu: Array) -> Normals:
+    """The normals of rows μ, shape=[m, n]."""
     return Normals(mu, solve_spd(mu @ mu.T, mu))
 
 

@@ -31,7 +31,9 @@ from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64, float64, in_float64
+from geonh.numerics.compiled import computed
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64, in_float64, shortly
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 
@@ -46,6 +48,7 @@ class Contact(NamedTuple):
     arm: Array
 
 
+@judged
 def rolling(
     support: Support,
     inertia: Any,
@@ -77,7 +80,8 @@ def rolling(
         out.
     surface_velocity : callable, optional
         u(X) → shape=[3], the velocity in m/s of the surface's material at the place X, or u(X, parameters); of (t, X)
-        with ``geonh.time_dependent``. At rest when left out.
+        with ``geonh.time_dependent``. At rest when left out. Only its part along the surface counts: how fast the
+        surface moves across itself, ψ(t, X) says.
     spin : bool
         Whether it may spin about the surface's normal; False for rubber.
     gravity : float
@@ -106,8 +110,6 @@ def rolling(
     >>> import geonh as gn
     >>> coin = gn.rolling(gn.rolling.disc(0.01), [2.5e-7, 2.5e-7, 5e-7], 0.01)
     """
-    if not isinstance(support, Support):
-        raise TypeError(f"support must be a Support, such as rolling.ball(0.1), got {support!r}")
     J = as_float64(inertia, "inertia")
     if J.shape not in ((3,), (3, 3)):
         raise ValueError(f"inertia must be three moments or a matrix [3, 3], got shape {list(J.shape)}")
@@ -153,6 +155,7 @@ def rolling(
     )
 
 
+@judged
 @in_float64
 def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     """Where a body made by ``rolling`` touches, or would touch, its surface; traceable, for forces and pictures.
@@ -166,9 +169,12 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     t : float
         Time, s.
     """
-    return _touch(t, g, system if isinstance(system, Mapping) else system.parameters)
+    parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
+    _refuse_another(parameters, system)
+    return _touch(t, as_float64(g, "g", (4, 4)), parameters)
 
 
+@judged
 def start(
     system: System, rotation: Any = None, omega: Any = (0.0, 0.0, 0.0), *, place: Any = (0.0, 0.0, 0.0), t0: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -197,28 +203,42 @@ def start(
     ValueError
         If the place is not on the surface, or the body would spin where it must not.
     """
+    _refuse_another(system.parameters, system)
     R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))
-    turning, X, p = as_float64(omega, "omega", (3,)), as_float64(place, "place", (3,)), system.parameters
-    with float64():
-        here = Moment(jnp.asarray(float(t0)), jnp.asarray(X))
-        level = float(p["on"].value(here, p))
-        if abs(level) > 1e-9:
-            raise ValueError(f"place {X} does not lie on the surface of {system.name}: ψ = {level:.3g} there")
-        arm = np.asarray(p["support"].point(-(p["on"].normal(here, p) @ R)))
-        if not np.all(np.isfinite(arm)):
-            raise ValueError(f"{system.name} does not touch in a single point with that attitude")
-        u = np.asarray(_material(here, p))
-        g, xi = np.eye(4), np.concatenate([turning, R.T @ u - np.cross(turning, arm)])
-        g[:3, :3], g[:3, 3] = R, X - R @ arm
-        off = np.asarray(system.constraint_residual(system.at(system.point(g, name="rotation"), t0), xi))
+    turning, X = as_float64(omega, "omega", (3,)), as_float64(place, "place", (3,))
+    t0 = as_float64(t0, "t0", ())
+    level, arm, g, xi, off = computed(_started, system, (np.float64(t0), X, R, turning))
+    if abs(level) > 1e-9:
+        raise ValueError(f"place {X} does not lie on the surface of {system.name}: ψ = {level:.3g} there")
+    if not np.all(np.isfinite(arm)):
+        raise ValueError(f"{system.name} does not touch in a single point with that attitude")
+    system.point(g, name="rotation")
     if np.abs(off).max() > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"omega = {turning} is not allowed to {system.name}: residual {off}")
     return g, xi
 
 
+def _refuse_another(parameters: Any, system: Any) -> None:
+    if not isinstance(parameters, Mapping) or not {"on", "support"} <= set(parameters):
+        raise TypeError(f"system must be one that geonh.rolling made, or its parameters; got {shortly(system)}")
+
+
+def _started(system: System, node: tuple) -> tuple[Array, ...]:
+    """ψ at the place, the arm of the contact, the start, and how far it is off the constraints."""
+    (t, X, R, turning), p = node, system.parameters
+    here = Moment(t, X)
+    arm = p["support"].point(-(p["on"].normal(here, p) @ R))
+    xi = jnp.concatenate([turning, R.T @ _carried(here, p) - jnp.cross(turning, arm)])
+    g = jnp.concatenate([jnp.concatenate([R, (X - R @ arm)[:, None]], axis=1), jnp.eye(4)[3:]])
+    return p["on"].value(here, p), arm, g, xi, system.constraint_residual(system.at(g, t), xi)
+
+
 # --- the functions of the system -----------------------------------------------------------------------------
+@in_float64
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     """The body by its support function, the path of its contact, and the plane where it rolls on one."""
+    _refuse_another(p, p)
+    g = as_float64(g, "g", (4, 4))
 
     def point(n: Array) -> Array:
         """The point with an outer normal; of a flat side, which has a single normal, the middle of two of its rim."""
@@ -227,7 +247,7 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
 
     seen = [
         Body("body", boundary(point), at=Pose(g[:3, :3], g[:3, 3])),
-        Body("contact", at=shifted(*_touch(t, jnp.asarray(g), p).place), trace=[0, 0, 0]),
+        Body("contact", at=shifted(*_touch(as_float64(t, "t", ()), jnp.asarray(g), p).place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
         up, level = flat
@@ -283,6 +303,14 @@ def _rubber_rhs_in_time(t: Any, x: Any, p: Any) -> Array:
 def _material(X: Moment, p: Any) -> Array:
     """u(t, X), zero where the surface is at rest."""
     return p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+
+
+def _carried(X: Moment, p: Any) -> Array:
+    """The velocity, shape=[3], of what touches at X without sliding: u along the surface, across it −∂_tψ/|∇ψ|."""
+    nu, u = p["on"].normal(X, p), _material(X, p)
+    rising = jax.grad(lambda t: p["on"].value(Moment(t, X.x), p))(X.t)
+    slope = jax.grad(lambda y: p["on"].value(Moment(X.t, y), p))(X.x)
+    return u - (nu @ u + rising / jnp.sqrt(slope @ slope)) * nu
 
 
 def _tangents(nu: Array) -> Array:

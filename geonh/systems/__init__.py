@@ -31,6 +31,8 @@ from geonh.systems.rolling_bodies import ENTRIES as _rolling_bodies
 from geonh.systems.rolling_bodies import eulers_disc, rattleback, rolling_disc, routh_sphere, sphere_in_cylinder
 from geonh.systems.snakeboard import ENTRIES as _snakeboard
 from geonh.systems.snakeboard import controlled_snakeboard, snakeboard, snakeboard_absolute
+from geonh.systems.spherical_robot import ENTRY as _spherical_robot
+from geonh.systems.spherical_robot import spherical_robot
 from geonh.systems.suslov import ENTRY as _suslov
 from geonh.systems.suslov import suslov
 from geonh.systems.vertical_disk import ENTRY as _vertical_disk
@@ -63,6 +65,7 @@ catalogue: dict[str, Entry] = {
         _double_pendulum,
         *_rolling_bodies,
         *_wheeled_robots,
+        _spherical_robot,
         _whipple_bicycle,
     )
 }
@@ -95,6 +98,7 @@ __all__ = [
     "snakeboard",
     "snakeboard_absolute",
     "sphere_in_cylinder",
+    "spherical_robot",
     "suslov",
     "two_wheeled_robot",
     "vertical_disk",

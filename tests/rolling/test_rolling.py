@@ -204,3 +204,75 @@ def test_the_default_method_on_a_curved_surface():
         errors.append(np.abs(run.g[-1] - g[-1]).max())
     slopes = np.log2(np.divide(errors[:-1], errors[1:]))
     assert np.all(np.abs(slopes - 2) < 0.1), slopes
+
+
+# --- surfaces that move ---------------------------------------------------------------------------------------
+A = np.array([0.7, -0.4, 1.3])
+"""An acceleration, m/s²."""
+
+
+def still_and_moving(psi):
+    """A body on a surface at rest with the inertial force of a frame of acceleration A, and on one that has it."""
+
+    def inertial(t, x, xi, u):
+        return jnp.concatenate([jnp.zeros(3), -1.0 * x[:3, :3].T @ A])
+
+    still = rolling(EGG, J, 1.0, on=psi, forces=inertial)
+    moving = rolling(
+        EGG,
+        J,
+        1.0,
+        on=gn.time_dependent(lambda t, X: psi(X - A * t**2 / 2)),
+        surface_velocity=gn.time_dependent(lambda t, X: A * t),
+    )
+    return still, moving
+
+
+def floor(X):
+    return jnp.exp(X[2]) - 1.0
+
+
+def bowl(X):
+    return (1.0 - X @ X) / 2
+
+
+@pytest.mark.parametrize(("psi", "place"), [(floor, [0.3, 0.1, 0.0]), (bowl, [0.6, 0.0, -0.8])], ids=["floor", "bowl"])
+@pytest.mark.slow
+def test_a_surface_that_accelerates_is_one_at_rest_with_an_inertial_force(psi, place):
+    """The accelerations in both frames, at a time when the surface is elsewhere and moves."""
+    still, moving = still_and_moving(psi)
+    t, R = 0.9, rotation(7)
+    g, xi = start(still, R, [1.0, -2.0, 0.5], place=place)
+    h, eta = start(moving, R, [1.0, -2.0, 0.5], place=place + A * t**2 / 2, t0=t)
+    carried = R.T @ A * t
+    np.testing.assert_allclose(h[:3, 3], g[:3, 3] + A * t**2 / 2, atol=1e-13)
+    np.testing.assert_allclose(eta[3:], xi[3:] + carried, atol=1e-13)
+    expected = rates(still, g[None], xi[None])[0] + np.append(np.zeros(3), R.T @ A - np.cross(xi[:3], carried))
+    found = np.asarray(jax.jit(lambda t, g, xi: accelerations(moving, t, g, xi)[0])(t, h, eta))
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_methods_on_a_surface_that_accelerates():
+    """The run in the frame that moves, against the reference in the other; φ and rolling at the nodes to rounding."""
+    still, moving = still_and_moving(floor)
+    R = rotation(7)
+    g0, xi0 = start(still, R, [1.0, -2.0, 0.5], place=[0.3, 0.1, 0.0])
+    end = reference_trajectory(still, [0.0, 0.8], xi0, g0)[0][-1]
+    end = end + np.pad((A * 0.8**2 / 2)[:, None], ((0, 1), (3, 0)))
+    for method, order in (("projected", 2), ("gauss4", 4)):
+        errors = []
+        for n in (40, 80, 160):
+            run = gn.solve(moving, method, g0=g0, xi0=xi0, dt=0.8 / n, n_steps=n)
+            assert np.abs(run.holonomic_residual).max() < 2e-15
+            assert np.abs(run.constraint_residual).max() < 1e-13
+            errors.append(np.abs(run.g[-1] - end).max())
+        slopes = np.log2(np.divide(errors[:-1], errors[1:]))
+        assert np.all(np.abs(slopes - order) < 0.15), slopes
+
+
+def test_a_surface_may_rise_without_a_velocity_of_its_own():
+    """A plane that rises carries what stands on it, though ``surface_velocity`` says nothing."""
+    lift = rolling(ball(0.1), np.ones(3) * 0.004, 1.0, on=gn.time_dependent(lambda t, X: X[2] - jnp.sin(t)))
+    _, xi = start(lift, np.eye(3), [0.0, 0.0, 2.0], place=[0.0, 0.0, np.sin(0.3)], t0=0.3)
+    np.testing.assert_allclose(xi, [0.0, 0.0, 2.0, 0.0, 0.0, np.cos(0.3)], atol=1e-14)

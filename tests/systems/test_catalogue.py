@@ -22,7 +22,7 @@ DEPENDS_ON_BASE = {  # ℓ depends on the base point, so that the two rectangle 
 }
 ROLLING = {"rolling-disc", "eulers-disc", "rattleback", "routh-sphere", "sphere-in-cylinder"}
 """On SE(3), with a contact: compiled in some ten seconds each, and too fast for the steps below."""
-NEW = {"double-pendulum", "robot-with-trailers", "two-wheeled-robot", "whipple-bicycle"}
+NEW = {"double-pendulum", "robot-with-trailers", "spherical-robot", "two-wheeled-robot", "whipple-bicycle"}
 ALTERNATE = {"whipple-bicycle"}  # GNI alternates within a second
 SPAN = 1.6
 STEPS = np.array([40, 80, 160, 320])
