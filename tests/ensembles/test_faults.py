@@ -223,15 +223,15 @@ def test_a_worker_process_that_dies(tmp_path):
         victim = next(iter(pool._processes))
         pool.submit(_die_soon, victim)
         with pytest.raises(StoreError, match="run again to finish them"):
-            sweep(12_000, 4000).run(path, shard=SIZE, executor=pool)
+            sweep(6000, 1000).run(path, shard=SIZE, executor=pool)
     before = finished(path)
-    same(sweep(12_000, 4000).run(path), sweep(12_000, 4000).solve())
+    same(sweep(6000, 1000).run(path), sweep(6000, 1000).solve())
     after = finished(path)
     assert {i: after[i] for i in before} == before
 
 
 def _die_soon(pid):
-    time.sleep(6)
+    time.sleep(4)
     os.kill(pid, signal.SIGKILL)
 
 
