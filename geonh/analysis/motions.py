@@ -9,7 +9,7 @@ import numpy as np
 
 from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
 from geonh.groups.base import Point
-from geonh.mechanics.soundness import OFF_GROUP, group_fault
+from geonh.mechanics.soundness import OFF_GROUP, group_fault, place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_float64, float64
 
@@ -68,8 +68,11 @@ def steady(
     Raises
     ------
     ValueError
-        If a motion is off the constraint or not steady, its equations depend on time, or are not finite.
+        If constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not
+        finite.
     """
+    if fault := place_fault(with_parameters(system, parameters[0]), t, single(g), "at this motion"):
+        raise ValueError(f"{labels[0]}{fault}")
     found, sigmas, many = derivatives(system, parameters, t, g, xi, u), [], range(len(xi))
     for i, said in enumerate(labels):
         one = found.at(i)
