@@ -25,10 +25,11 @@ from geonh import (
     testing,
     trajectory,
 )
-from geonh.ensembles import Ensemble, solve_ensemble
+from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
+from geonh.integrate import integrate
 from geonh.integrators.composition import compose
 from geonh.integrators.gni import GNI
 from geonh.integrators.registry import methods
@@ -37,7 +38,7 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.netcdf import FileError
 from geonh.numerics.precision import float64
-from geonh.solve import IntegrationError, integrate, resume, solve
+from geonh.solve import IntegrationError, resume, solve
 from geonh.trajectory import Trajectory
 from geonh.version import __version__
 
@@ -51,6 +52,7 @@ __all__ = [
     "FileError",
     "Gauss",
     "IntegrationError",
+    "Sweep",
     "SymmetricProjection",
     "System",
     "Trajectory",
@@ -69,11 +71,13 @@ __all__ = [
     "interop",
     "mechanics",
     "methods",
+    "open_store",
     "plotting",
     "resume",
     "rolling",
     "solve",
     "solve_ensemble",
+    "stream",
     "systems",
     "testing",
     "time_dependent",

@@ -5,15 +5,14 @@ Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jax import Array
 
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import computed
-from geonh.numerics.dependence import depends
-from geonh.numerics.precision import float64
+from geonh.numerics.compiled import computed, uses
 
 if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
@@ -41,18 +40,29 @@ def may_alternate(trajectory: Trajectory) -> bool:
     if system is None or method is None or method.guarantees.node != "impulse":
         return False
     origin = system.group.identity()
-    with float64():
-        if depends(system.mass_matrix, system.at(origin, 0.0)):
-            return True
+    if uses(_mass_matrix, system, origin):
+        return True
     inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
-    half = (trajectory.p_minus - trajectory.p_plus) / 2
-    if trajectory.save_every == 1 and len(trajectory) > 2:
-        half = (half[2:] - 2 * half[1:-1] + half[:-2]) / 4  # what alternates stays, what is smooth goes
-    scale = np.sqrt(np.diag(inverse))  # the kinetic norm lies between multiples of that of its diagonal
-    low, high = np.linalg.eigvalsh(inverse / np.outer(scale, scale))[[0, -1]]
-    momenta = trajectory.p_plus + trajectory.p_minus
-    sizes = [np.square(v * scale).sum(axis=1).max() for v in (half, momenta)]
-    return bool(high * sizes[0] > (0.1 * ALTERNATING) ** 2 * low * sizes[1] / 4)
+    diagonal = np.diag(inverse)  # the kinetic norm lies between multiples of that of its diagonal
+    low, high = np.linalg.eigvalsh(inverse / np.sqrt(np.outer(diagonal, diagonal)))[[0, -1]]
+    smooth = trajectory.save_every == 1 and len(trajectory) > 2
+    jump, whole = np.max([_sizes(*block, diagonal, smooth) for block in _blocks(trajectory)], axis=0)
+    return bool(high * jump > (0.1 * ALTERNATING) ** 2 * low * whole)
+
+
+def _blocks(trajectory: Trajectory, length: int = 2048) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """p⁻ and p⁺ in pieces small enough for the cache, which overlap by two nodes."""
+    for begin in range(0, max(len(trajectory) - 2, 1), length):
+        nodes = slice(begin, begin + length + 2)
+        yield trajectory.p_minus[nodes], trajectory.p_plus[nodes]
+
+
+def _sizes(p_minus: np.ndarray, p_plus: np.ndarray, weights: np.ndarray, smooth: bool) -> tuple[float, float]:
+    """Largest squares of the jump p⁻ − p⁺ and of p⁻ + p⁺; of a smooth run, of what is not smooth in the jump."""
+    jump = p_minus - p_plus
+    if smooth:
+        jump = (jump[2:] - 2 * jump[1:-1] + jump[:-2]) / 4  # what alternates stays, what is smooth goes
+    return (np.square(jump) @ weights).max(), (np.square(p_minus + p_plus) @ weights).max()
 
 
 def _mass_matrix(system: System, g: Any) -> Array:

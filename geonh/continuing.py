@@ -26,16 +26,21 @@ from geonh.numerics.precision import float64
 from geonh.version import __version__
 
 if TYPE_CHECKING:
+    from geonh.events import Event
     from geonh.trajectory import Trajectory
 
 INTEGRAL = "integral:"
 """Before the name of a first integral."""
+EVENT = "event:"
+"""Before the name of an event."""
 NODES = 5
 """So many nodes of a run are compared."""
 SAME = 1e-10
 """Values that differ by less, relative to the largest, are the same: other machines round differently."""
 ROWS = "rows "
 """Before the digest of controls in an array: of its rows up to the last node."""
+DIRECTION = "direction "
+"""Before the digest of an event, with its direction."""
 CHANGES = (
     "name",
     "parameters",
@@ -49,12 +54,13 @@ CHANGES = (
     "forces",
     "controls",
     "first_integrals",
+    "events",
 )
 """What may be let change in ``resume``."""
 
 
 class Known(NamedTuple):
-    """What is known of a system's functions.
+    """What is known of a system's functions, and of events.
 
     Attributes
     ----------
@@ -88,29 +94,57 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
         clock = clock._replace(controls=np.zeros_like(rows[:1]))  # how many more there are says nothing
     with float64():
         for name in values:
-            made = jax.make_jaxpr(lambda node, name=name: _vector(_functions((system, clock), node)[name]()))(node)
-            traces[name] = _digest(re.sub(r"0x[0-9a-f]+", "", str(made)), _constants(made))
+            traces[name] = _trace(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
+    events = events_of(trajectory, system, trajectory.watched, nodes)
+    values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
-        traces["controls"] = ROWS + _digest("", [rows])
+        traces["controls"] = ROWS + digest("", [rows])
     return Known(nodes, values, traces)
 
 
-def _constants(tree: Any) -> Iterator[np.ndarray]:
+def events_of(trajectory: Trajectory, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
+    """What is known of the functions of events, with multipliers of one."""
+    if not events:
+        return Known(nodes, {}, {})
+    at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
+    found = mapped(_event_values, (system, events), at)
+    node = jax.tree.map(lambda a: a[0], at)
+    with float64():
+        made = [_trace(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
+    traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, made, strict=True)]
+    names = [EVENT + event.name for event in events]
+    values = {name: np.asarray(found)[:, i : i + 1] for i, name in enumerate(names)}
+    return Known(nodes, values, dict(zip(names, traces, strict=True)))
+
+
+def _event_values(tree: tuple, node: tuple) -> jax.Array:
+    (system, events), (t, g, xi) = tree, node
+    lam = jnp.ones(len(system.annihilator(system.at(g, t))))
+    return jnp.stack([event.value_with(system, t, g, xi, lam) for event in events])
+
+
+def _trace(function: Callable, node: tuple) -> str:
+    """Digest of what a function of a node computes."""
+    made = jax.make_jaxpr(function)(node)
+    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
+
+
+def constants(tree: Any) -> Iterator[np.ndarray]:
     """The tables that a trace holds, whose values its text leaves out."""
     if isinstance(tree, ClosedJaxpr):
-        yield from _constants([*tree.consts, tree.jaxpr])
+        yield from constants([*tree.consts, tree.jaxpr])
     elif isinstance(tree, Jaxpr):
         for equation in tree.eqns:
-            yield from _constants([v.val for v in equation.invars if isinstance(v, Literal)])
-            yield from _constants(list(equation.params.values()))
+            yield from constants([v.val for v in equation.invars if isinstance(v, Literal)])
+            yield from constants(list(equation.params.values()))
     elif isinstance(tree, list | tuple):
         for part in tree:
-            yield from _constants(part)
+            yield from constants(part)
     elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
         yield np.asarray(tree)
 
 
-def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
+def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
     """Digest of a text and of tables, in which what is the same to rounding is the same."""
     made = hashlib.sha256(text.encode())
     for array in arrays:
@@ -118,7 +152,9 @@ def _digest(text: str, arrays: Iterable[np.ndarray]) -> str:
         if array.dtype.kind in "fc":
             parts = np.stack([array.real, array.imag]).astype(np.float64)
             largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
-            unit = np.ldexp(SAME, np.frexp(1.1 * largest)[1] if 0 < largest < 1e300 else 0)
+            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
+            made.update(str(exponent).encode())
+            unit = np.ldexp(SAME, exponent)
             array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # no -0.0
         made.update(array.tobytes())
     return made.hexdigest()[:16]
@@ -206,9 +242,9 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
             f"the run has {m_there} constraint(s), {system.name} has {m_here}: begin a new run from its last node, "
             "solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), ...)"
         )
-    same_tools = all(known.traces.get(tool) == here.traces[tool] for tool in ("geonh", "jax"))
+    same_tools = _same_tools(known)
     for name in dict.fromkeys((*known.values, *here.values)):
-        if clock is None and name in ("forces", "controls"):
+        if name.startswith(EVENT) or (clock is None and name in ("forces", "controls")):
             continue
         words = _differ(known, here, name, same_tools)
         if words and name.startswith(INTEGRAL):
@@ -217,6 +253,27 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
         elif words:
             found["base" if name == "group" else name] = words
     return found
+
+
+def different_events(trajectory: Trajectory, system: System, events: tuple[Event, ...]) -> dict[str, str]:
+    """How events differ from those of the same names that a trajectory was made with; as ``differences``."""
+    known = trajectory.known
+    if known is None and trajectory.system is not None:
+        known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
+    if known is None or not events:
+        return {}
+    system = _with_parameters(system, trajectory.attributes["parameters"])
+    here, same_tools = events_of(trajectory, system, events, known.nodes), _same_tools(known)
+    both = [name for name in here.values if name in known.values]
+    told = {name: words for name in both if (words := _differ(known, here, name, same_tools))}
+    said = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in told.items())
+    return {"events": said} if said else {}
+
+
+def _same_tools(known: Known) -> bool:
+    """Whether traces were made as they are made here, or just now."""
+    ours = {"geonh": __version__, "jax": jax.__version__}
+    return all(known.traces.get(tool, version) == version for tool, version in ours.items())
 
 
 def _count(values: dict[str, np.ndarray], n: int) -> int:
@@ -238,6 +295,10 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
     traces = there.traces.get(name, ""), here.traces[name]
     if traces[0] != traces[1] and all(trace.startswith(ROWS) for trace in traces):
         return "other values in rows that the run went by, though the same at the nodes that were compared"
+    if all(trace.startswith(DIRECTION) for trace in traces):
+        ways = [trace.split()[1] for trace in traces]
+        if ways[0] != ways[1]:
+            return f"{DIRECTION}{ways[0]} there, {ways[1]} here"
     if same_tools and traces[0] != traces[1]:
         return "written otherwise, though with the same values at the nodes that were compared"
     return ""

@@ -23,6 +23,7 @@ from geonh.groups.base import LieGroup, Point
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import careful, inspected
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import float64, one_of
 
 if TYPE_CHECKING:
@@ -71,7 +72,11 @@ class Event(eqx.Module):
 
     def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
         """s at one place of the motion, scalar."""
-        lam, what = multipliers(system, t, g, xi, u), f"event {self.name!r}"
+        return self.value_with(system, t, g, xi, multipliers(system, t, g, xi, u))
+
+    def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
+        """s with given multipliers, scalar."""
+        what = f"event {self.name!r}"
         more = (system.parameters,) if takes_parameters(self.function, "t, g, xi, lam", what) else ()
         value = evaluated(what, self.function, t, g, xi, lam, *more)
         if value.shape != ():
@@ -251,20 +256,22 @@ class Section:
     def __len__(self) -> int:
         return len(self.t)
 
+    @judged
     def values(self, name: str) -> np.ndarray:
         """Coordinate or velocity of a name, shape=[K].
 
         Raises
         ------
-        KeyError
+        ValueError
             For a name that is none.
         """
         if name in self.point_names:
             return self.g_vector[:, self.point_names.index(name)]
         if name in self.velocity_names:
             return self.xi[:, self.velocity_names.index(name)]
-        raise KeyError(f"{name!r} is none of {[*self.point_names, *self.velocity_names]}")
+        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
 
+    @judged
     def plot(self, horizontal: str, vertical: str) -> Figure:
         """The section in two of its coordinates."""
         import matplotlib.pyplot as plt

@@ -195,6 +195,13 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
     found.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
     if "impulse_multipliers" not in found and "alternation" in found:
         found["impulse_multipliers"] = np.zeros((n_nodes, 0))
+    of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
+    if len({found[name].shape for name in of_constraints if name in found}) > 1:
+        strange(data, f"{', '.join(of_constraints)} are of different shapes")
+    if any(found[name].shape != (n_nodes,) for name in ("alternation", "kinetic") if name in found) or (
+        "alternation" in found and "kinetic" not in found
+    ):
+        strange(data, "alternation and kinetic are missing, or of another shape")
     return found
 
 
@@ -248,7 +255,7 @@ def _crossings(data: Any, n_point: int, n: int) -> Crossings | None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         strange(data, "the names of its events are not names")
     found = Crossings.none(names, n_point, n, 0)
-    if "event_t" not in data.variables:  # what is empty is not saved
+    if not any(f"event_{key}" in data.variables for key in found._fields):  # what is empty is not saved
         return found
     kinds = {"which": "i", "k": "i"}
     parts = {
@@ -256,7 +263,7 @@ def _crossings(data: Any, n_point: int, n: int) -> Crossings | None:
         for key in found._fields[1:]
         if f"event_{key}" in data.variables
     }
-    count = len(parts["t"])
+    count = np.size(parts.get("t", ()))
     parts.setdefault("multipliers", np.zeros((count, 0)))
     shapes = {"which": (count,), "k": (count,), "t": (count,), "g_vector": (count, n_point), "xi": (count, n)}
     wrong = [key for key, shape in shapes.items() if key not in parts or parts[key].shape != shape]

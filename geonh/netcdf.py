@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from geonh.numerics.precision import shortly
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -37,7 +39,7 @@ class FileError(ValueError):
     """A file that is not a trajectory of geonh, is damaged, or holds what this geonh cannot read or write."""
 
 
-def checked_path(path: str | os.PathLike) -> Path:
+def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
     """A path on this machine.
 
     Raises
@@ -48,15 +50,15 @@ def checked_path(path: str | os.PathLike) -> Path:
     try:
         text = os.fspath(path)
     except TypeError:
-        raise TypeError(f"a path is needed, text or pathlib.Path, got {path!r}") from None
+        raise TypeError(f"{name} must be a path, text or pathlib.Path, got {shortly(path)}") from None
     if not isinstance(text, str) or "\0" in text or not text:
-        raise FileError(f"{text!r} is not a path")
+        raise FileError(f"{name}: {text!r} is not a path")
     if "://" in text:
         raise FileError(f"{text} is a network address; geonh opens files on this machine only: fetch it first")
     return Path(text)
 
 
-def check_destination(path: str | os.PathLike) -> Path:
+def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """A path that a file can be written to, as far as this can be known without writing it.
 
     Raises
@@ -66,7 +68,7 @@ def check_destination(path: str | os.PathLike) -> Path:
     OSError
         If the folder is missing or closed, or something that must not be replaced has that name.
     """
-    path = checked_path(path)
+    path = checked_path(path, name)
     if path.suffix not in SUFFIXES:
         way = _OTHERWISE.get(path.suffix.lower(), "run.to_pandas().to_csv(...)")
         raise FileError(

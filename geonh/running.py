@@ -180,11 +180,17 @@ def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
     return min((end - k) // stride, CHUNK), stride
 
 
-class reporting:
-    """Shows progress, as the user wants it, while it is entered."""
+def check_progress(progress: Any, arguments: str) -> None:
+    """Raise TypeError for what is no progress."""
+    if not isinstance(progress, bool) and not callable(progress):
+        raise TypeError(f"progress must be True, False or a function of ({arguments}), got {progress!r}")
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._bar = progress, total, None
+
+class reporting:
+    """Shows progress, as the user wants it, while it is entered: how much is done, how fast, and what remains."""
+
+    def __init__(self, progress: Progress, total: int, unit: str = "steps") -> None:
+        self._progress, self._total, self._unit, self._bar = progress, total, unit, None
 
     def __enter__(self) -> Callable[[int, int], Any]:
         if callable(self._progress):
@@ -194,14 +200,15 @@ class reporting:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns: Iterable = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        rate = TextColumn(f"{{task.fields[rate]:.3g}} {self._unit}/s")
+        columns: Iterable = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
         console = Console(stderr=True)
         shown = console.is_terminal or console.is_jupyter
         bar: Any = Progress(*columns, console=console, transient=True, disable=not shown)
-        task = bar.add_task("integrating", total=self._total)
+        task = bar.add_task("integrating", total=self._total, rate=0.0)
         bar.start()
-        self._bar = bar
-        return lambda done, total: bar.update(task, completed=done)
+        self._bar, begun = bar, time.monotonic()
+        return lambda done, total: bar.update(task, completed=done, rate=done / max(time.monotonic() - begun, 1e-9))
 
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:

@@ -1,97 +1,29 @@
 """``solve``: run a one-step method over many steps, in compiled loops, and label the result.
 
 The loop is compiled once for a system's structure and a method; parameters, step size and the number of steps are
-arguments, so none of them compiles anything again. ``integrate`` is the pure core, for use under a user's own ``jit``,
-``grad`` and ``vmap``.
+arguments, so none of them compiles anything again. ``integrate`` is for use under a user's own ``jit``, ``grad`` and
+``vmap``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
-
-import jax
-import jax.numpy as jnp
-from jax import Array, lax
+from typing import Any
 
 from geonh.events import Event, made_events
-from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, State
-from geonh.integrators.registry import method_of
-from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.integrators.node import Clock
+from geonh.integrators.registry import made_method, method_of
 from geonh.mechanics.system import System
-from geonh.netcdf import check_destination
-from geonh.numerics.attempt import attempted
-from geonh.numerics.precision import as_count, as_flag, float64, is_traced, require_float64
+from geonh.netcdf import check_destination, checked_path
+from geonh.numerics.precision import as_count, as_flag, float64, is_traced
 from geonh.numerics.waiting import interrupted_at_once
-from geonh.running import IntegrationError, advance
-from geonh.start import first_node, made_controls, made_start, refuse_unsound
+from geonh.running import IntegrationError, advance, check_progress
+from geonh.start import first_node, made_controls, made_start
 from geonh.trajectory import Trajectory
 
-__all__ = ["IntegrationError", "Nodes", "integrate", "resume", "solve"]
-
-
-class Nodes(NamedTuple):
-    """What the pure core returns, with a leading time axis of length n_steps + 1.
-
-    ``status`` is 0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds
-    the ``Result``.
-    """
-
-    t: Array
-    g: Point
-    p_plus: Array
-    p_minus: Array
-    status: Array
-
-
-def integrate(
-    system: System,
-    method: Integrator,
-    *,
-    xi0: Any,
-    g0: Any = None,
-    dt: Any,
-    n_steps: int,
-    t0: Any = 0.0,
-    controls: Any = None,
-) -> Nodes:
-    """The pure core of ``solve``: traceable, differentiable in both modes, and made for ``vmap``.
-
-    Parameters are those of ``solve``, and are tested as there; of what is traced, the shapes only.
-
-    Returns
-    -------
-    Nodes
-        JAX arrays. Where a step fails no derivative flows through it, so those of the nodes before are right.
-
-    Raises
-    ------
-    RuntimeError
-        When traced in single precision.
-    ValueError, TypeError
-        For input that does not fit.
-    """
-    require_float64("integrate")
-    with float64():
-        start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-        refuse_unsound(system, method, start)
-        clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
-        first = method.first_node(system, clock, jax.tree.map(jnp.asarray, start.g), jnp.asarray(start.xi))
-        attempt = attempted(lambda state: method.next_node(system, clock, state), first, lambda new: new.status == 0)
-
-        def advance(state: State, _: None) -> tuple[State, State]:
-            new = attempt(state)
-            going = state.status == 0
-            failed = jnp.where(going, new.status, state.status)
-            state = _choose(going & (new.status == 0), new, state)._replace(status=failed)
-            return state, state
-
-        _, rest = lax.scan(advance, first, None, length=n_steps)
-        path = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rest)
-        return Nodes(clock.time(jnp.arange(n_steps + 1)), path.g, path.p_plus, path.p_minus, path.status)
+__all__ = ["IntegrationError", "resume", "solve"]
 
 
 @interrupted_at_once
@@ -155,16 +87,15 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    if method is None or isinstance(method, str):
-        method = SymmetricProjection() if method is None else method_of(method)
+    method = made_method(method)
     if is_traced(xi0, g0, dt, t0, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     as_count(save_every, "save_every")
     _check_options(throw, progress)
     if checkpoint is not None:
-        check_destination(checkpoint)
+        check_destination(checkpoint, "checkpoint")
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-    found = _made_events(events, system, start.clock)
+    found = events_of(events, system, start.clock)
     node = first_node(system, method, start)
     with float64():
         trajectory = Trajectory.begin(system, method, start.clock, node, save_every).looking_for(found)
@@ -203,8 +134,8 @@ def resume(
     allow_changes : bool, str or sequence of str
         Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
         "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
-        "first_integrals". What was read from the nodes so far stays as it is, and ``attributes["changes"]`` tells of
-        the change, in the file too.
+        "first_integrals", "events" (others of the same names). What was read from the nodes so far stays as it is, and
+        ``attributes["changes"]`` tells of the change, in the file too.
     throw, progress, checkpoint
         As in ``solve``.
 
@@ -219,9 +150,10 @@ def resume(
         If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
     """
     if checkpoint is not None:
-        check_destination(checkpoint)
+        check_destination(checkpoint, "checkpoint")
     if not isinstance(trajectory, Trajectory):
-        trajectory = Trajectory.load(trajectory)
+        trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
+    before = trajectory
     as_count(n_steps, "n_steps")
     _check_options(throw, progress)
     own = trajectory.system if system is None else system
@@ -238,12 +170,12 @@ def resume(
             raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
         assert trajectory.system is not None
         assert trajectory.clock is not None
-        found = trajectory.watched if events is None else _made_events(events, trajectory.system, trajectory.clock)
-        trajectory = trajectory.looking_for(found)
+        found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        trajectory = trajectory.looking_for(found, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
-def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
+def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     """The events of a run, tested where it begins; their program is traced with the value of the controls there."""
     if events is None or (isinstance(events, tuple | list) and not events):
         return ()
@@ -253,10 +185,4 @@ def _made_events(events: Any, system: System, clock: Clock) -> tuple[Event, ...]
 
 def _check_options(throw: bool, progress: Any) -> None:
     as_flag(throw, "throw")
-    if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of (steps_done, n_steps), got {progress!r}")
-
-
-def _choose(condition: Array, first: Any, second: Any) -> Any:
-    """Entries of ``first`` where the condition holds, else of ``second``."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), first, second)
+    check_progress(progress, "steps_done, n_steps")

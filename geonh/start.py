@@ -19,7 +19,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.dependence import depends
 from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import as_count, as_float64, float64, is_traced
+from geonh.numerics.precision import as_count, as_float64, float64, is_traced, shortly
 
 
 class Start(NamedTuple):
@@ -88,6 +88,14 @@ def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
     return _used(system, controls)
 
 
+def made_drive(system: Any, controls: Any, g: Point, xi: Any) -> Any:
+    """Controls as a function of the time, which the forces of the system use; or None."""
+    if controls is not None and not callable(controls):
+        raise TypeError(f"controls must be a function of t here, got {shortly(controls)}")
+    inspect_forces(system, Clock(0.0, 1.0, made_controls(system, controls, 1)), g, xi)
+    return controls
+
+
 def _used(system: System, controls: Any) -> Any:
     if system.forces is None:
         raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
@@ -117,7 +125,7 @@ def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
         _refuse_fault(system, method, start, found)
 
 
-def inspect_forces(system: System, clock: Clock, g: Point, xi: Array) -> None:
+def inspect_forces(system: System, clock: Clock, g: Point, xi: Any) -> None:
     """Trace forces and controls once and raise for what does not fit: shape, precision, indices, missing controls."""
     if system.forces is None:
         return

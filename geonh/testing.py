@@ -17,7 +17,8 @@ from jax import Array
 
 from geonh.groups.base import LieGroup, Point
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, float64
 
 __all__ = ["check_group"]
 
@@ -26,6 +27,7 @@ _FINITE_DIFFERENCE = 1e-8
 """What central differences with the step above reach on maps of order one."""
 
 
+@judged
 def check_group(
     group: LieGroup, *, n_samples: int = 20, seed: int = 0, tol: float = 1e-9, half_turn: bool = True
 ) -> None:
@@ -50,11 +52,10 @@ def check_group(
     AssertionError
         Saying which axiom fails, at which sample and by how much.
     """
-    if not isinstance(group, LieGroup):
-        raise TypeError(f"check_group takes a geonh LieGroup, got {type(group).__name__}")
-    if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, got {n_samples}")
-    rng = np.random.default_rng(seed)
+    as_count(n_samples, "n_samples", 2)
+    if not tol > 0:
+        raise ValueError(f"tol must be positive, got {tol:g}")
+    rng = np.random.default_rng(as_count(seed, "seed", 0))
     with float64():
         check = _Check(group, 0.5 * rng.normal(size=(6, n_samples, group.dim)), tol)
         check.shapes()

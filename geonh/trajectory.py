@@ -22,7 +22,15 @@ import numpy as np
 
 from geonh import files, tables
 from geonh.alternation import ALTERNATING, AlternationWarning, may_alternate, what_alternates
-from geonh.continuing import Known, as_data, differences, known_of, refuse_another_space, refuse_changes
+from geonh.continuing import (
+    Known,
+    as_data,
+    differences,
+    different_events,
+    known_of,
+    refuse_another_space,
+    refuse_changes,
+)
 from geonh.events import Crossings, Event, Section, between
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
@@ -150,9 +158,21 @@ class Trajectory(Observed):
             known=None,
         )
 
-    def looking_for(self, events: tuple[Event, ...]) -> Trajectory:
-        """To go on from, with events; those of them that came after the last state are forgotten, and found again."""
+    def looking_for(
+        self, events: tuple[Event, ...], before: Trajectory | None = None, allow_changes: Any = False
+    ) -> Trajectory:
+        """To go on from, with events; those of them that came after the last state are forgotten, and found again.
+
+        Raises
+        ------
+        ValueError
+            For an event that is another one than that of its name ``before``, and is not allowed to be.
+        """
         assert self.state is not None
+        found = different_events(before, self._bound, events) if before is not None else {}
+        if found:
+            refuse_changes(self, found, allow_changes)
+            return self._noted(found).looking_for(events)
         known = self.crossings
         if known is None and events:
             system, t = self._bound, np.float64(self.t0)
@@ -231,7 +251,6 @@ class Trajectory(Observed):
         """
         assert self.system is not None
         assert self.clock is not None
-        k = int(self.k[-1])
         x = self.system.at(jax.tree.map(lambda a: a[-1], self.g), self.t[-1])
         xi = self.system.velocity(x, (self.p_plus[-1] + self.p_minus[-1]) / 2)
         residual = np.abs(np.append(self.system.constraint_residual(x, xi), self.system.holonomic_residual(x)))
@@ -241,10 +260,14 @@ class Trajectory(Observed):
                 f"with these changes the last node does not satisfy the constraints: residual {residual.max():.2g}; "
                 "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
             )
-        change = {"step": k, "t": self.t0 + k * self.dt, "what": found}
         attributes = {**self.attributes, **_facts(self.system, self.clock)}
-        attributes["changes"] = [*self.attributes["changes"], change]
-        return replace(self, attributes=attributes, loaded=before.observables, known=None)
+        return replace(self, attributes=attributes, loaded=before.observables, known=None)._noted(found)
+
+    def _noted(self, found: dict[str, str]) -> Trajectory:
+        """With what changes at the last node told among the attributes."""
+        k = int(self.k[-1])
+        change = {"step": k, "t": self.t0 + k * self.dt, "what": found}
+        return replace(self, attributes={**self.attributes, "changes": [*self.attributes["changes"], change]})
 
     # --- reading -------------------------------------------------------------------------------------------
     @property

@@ -91,7 +91,7 @@ class Watching:
             lambda a: np.repeat(np.asarray(a)[None], len(which), axis=0),
             (state.k, state.g, state.p_plus, state.p_minus),
         )
-        t, g, xi, lam = mapped(_located, self._tree, (*nodes, which))
+        t, g, xi, lam = mapped(located, self._tree, (*nodes, which))
         order = np.argsort(np.sign(self._tree[2].dt) * t, kind="stable")
         stops = [i for i, j in enumerate(order) if self._events[which[j]].stop]
         order = order[: stops[0] + 1] if stops else order
@@ -133,7 +133,7 @@ def _at_node(tree: tuple, node: tuple) -> Array:
     return jnp.stack([event.value(system, t, g, xi, u) for event in events])
 
 
-def _located(tree: tuple, node: tuple) -> tuple[Array, Array, Array, Array]:
+def located(tree: tuple, node: tuple) -> tuple[Array, Array, Array, Array]:
     """Time, group element as a vector, velocity and multipliers at an event of the step from a node."""
     system, method, clock, events = tree
     *begin, which = node

@@ -185,10 +185,10 @@ def test_controls_in_an_array_and_as_a_function():
 
 def test_without_events_nothing_else_is_compiled():
     gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3)
-    known = compiled._loop.cache_info().misses
+    known = compiled.loop_of.cache_info().misses
     gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3)
     gn.solve(SLEIGH, xi0=START, dt=0.1, n_steps=3, events=[])
-    assert compiled._loop.cache_info().misses == known
+    assert compiled.loop_of.cache_info().misses == known
 
 
 def test_a_callback_that_raises_leaves_the_events():
@@ -267,12 +267,12 @@ def test_by_xla_the_events_are_the_same(monkeypatch):
     options = {"xi0": START, "dt": 0.1, "n_steps": 40, "save_every": 7}
     native = gn.solve(SLEIGH, events=EVENTS, **options)
     monkeypatch.setattr(compiled.native, "available", lambda: False)
-    compiled._loop.cache_clear()
-    compiled._map.cache_clear()
+    compiled.loop_of.cache_clear()
+    compiled.map_of.cache_clear()
     with pytest.warns(compiled.EngineWarning):
         by_xla = gn.solve(SLEIGH, events=EVENTS, **options)
-    compiled._loop.cache_clear()
-    compiled._map.cache_clear()
+    compiled.loop_of.cache_clear()
+    compiled.map_of.cache_clear()
     np.testing.assert_allclose(by_xla.g, native.g, atol=1e-12)
     for name, section in native.events.items():
         np.testing.assert_allclose(by_xla.events[name].t, section.t, atol=1e-11)

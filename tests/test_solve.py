@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
-from geonh.groups import SE2, SO3, Translations
+from geonh.groups import SO3, Translations
 from geonh.integrators import Newton, Result, Variational
 from geonh.numerics import compiled
 from geonh.systems import catalogue
@@ -240,63 +240,6 @@ def test_backwards_in_time():
 # --- under the user's own transformations ----------------------------------------------------------------------
 
 
-def family(a):
-    """A sleigh whose offset is traced."""
-    return gn.System(
-        SE2(),
-        metric=lambda x, p: [[1 + p["a"] ** 2, 0.0, p["a"]], [0.0, 1.0, 0.0], [p["a"], 0.0, 1.0]],
-        distribution=gn.Distribution([[0.0, 0.0, 1.0]]),
-        parameters={"a": a},
-        base="point",
-    )
-
-
-def heading(a, omega):
-    xi0 = jnp.stack([omega, -0.5, 0.0 * omega])
-    return gn.integrate(family(a), gn.SymmetricProjection(), xi0=xi0, dt=0.05, n_steps=20).g[-1, 0]
-
-
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_gradients_of_integrate_against_finite_differences(mode):
-    differentiate = jax.jacfwd if mode == "forward" else jax.grad
-    for argument in (0, 1):
-        at = [jnp.asarray(0.2), jnp.asarray(0.8)]
-        step = np.eye(2)[argument] * 1e-5
-        run = jax.jit(heading)
-        central = (run(at[0] + step[0], at[1] + step[1]) - run(at[0] - step[0], at[1] - step[1])) / 2e-5
-        np.testing.assert_allclose(jax.jit(differentiate(heading, argument))(*at), central, rtol=1e-8)
-
-
-def end_from(xi0, method):
-    system = gn.System(SO3(), metric=np.array([1.0, 2.0, 3.0]), base="point")
-    run = gn.integrate(system, method, xi0=xi0, dt=0.1, n_steps=5)
-    return jnp.sum(run.g[-1] ** 2 * np.arange(9).reshape(3, 3))
-
-
-def test_gradient_at_rest_is_finite():
-    assert np.all(np.isfinite(jax.grad(end_from)(jnp.zeros(3), gn.GNI(retraction="exp"))))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", [gn.GNI(retraction="exp"), gn.SymmetricProjection()])
-def test_second_derivatives_at_rest_are_finite(method):
-    assert np.all(np.isfinite(jax.hessian(end_from)(jnp.zeros(3), method)))
-
-
-def test_vmap_of_integrate_is_the_loop_of_solve_and_masks_failures():
-    omegas = jnp.array([0.2, 0.5, 0.8])
-    together = jax.jit(jax.vmap(heading, (None, 0)))(0.2, omegas)
-    for omega, value in zip(omegas, together, strict=True):
-        run = gn.solve(family(0.2), xi0=[omega, -0.5, 0.0], dt=0.05, n_steps=20)
-        np.testing.assert_allclose(run.g[-1, 0], value, atol=1e-13)
-    wall = gn.System(Translations(1), metric=np.eye(1), potential=lambda x: jnp.sqrt(1.0 - x[0]))
-    member = lambda v: gn.integrate(wall, gn.GNI(), xi0=v[None], dt=0.01, n_steps=200)  # noqa: E731
-    nodes = jax.vmap(member)(jnp.array([-0.5, 1.0]))
-    assert nodes.status[0, -1] == 0
-    assert nodes.status[1, -1] != 0
-    assert np.all(np.isfinite(nodes.g))
-
-
 @pytest.mark.user_precision
 def test_the_users_configuration_stays_and_single_precision_traces_are_refused():
     assert not jax.config.jax_enable_x64
@@ -318,7 +261,7 @@ def test_without_the_native_engine_xla_gives_the_same(monkeypatch, save_every):
     native = sleigh_run(save_every=save_every)
     assert native.attributes["engine"] == "native"
     monkeypatch.setattr(compiled.native, "available", lambda: False)
-    for made in (compiled._loop, compiled._map):
+    for made in (compiled.loop_of, compiled.map_of):
         made.cache_clear()
     with pytest.warns(compiled.EngineWarning, match="llvmlite is missing"):
         run = sleigh_run(save_every=save_every)
@@ -326,7 +269,7 @@ def test_without_the_native_engine_xla_gives_the_same(monkeypatch, save_every):
     np.testing.assert_array_equal(run.k, native.k)
     np.testing.assert_allclose(run.g_vector, native.g_vector, atol=1e-13)
     np.testing.assert_allclose(run.energy, native.energy, atol=1e-13)
-    for made in (compiled._loop, compiled._map):
+    for made in (compiled.loop_of, compiled.map_of):
         made.cache_clear()
 
 

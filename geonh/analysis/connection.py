@@ -36,6 +36,7 @@ from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import inspected
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle, solve
 from geonh.numerics.precision import Precise, as_count, as_float64, float64
 
@@ -185,6 +186,7 @@ class Connection(Precise):
         return jnp.einsum("kij,i,j->k", c, a, b)
 
 
+@judged
 def nonholonomic_connection(
     system: System, shape: Sequence[str] | None = None, *, sections: Callable | None = None
 ) -> Connection:

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from geonh.analysis.equations import names
-from geonh.analysis.motions import FURTHER, Motion, checked, generators, steady
+from geonh.analysis.motions import FURTHER, Motion, checked, generators, rows_of_algebra, steady
 from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 
 INVARIANT = 1e-7
 """How far from invariant, relative to the equations, a tangent space or a symmetry may be."""
@@ -86,6 +87,7 @@ class Linearisation:
     __repr__ = __str__
 
 
+@judged
 def linearise(
     system: System,
     g: Any,
@@ -139,7 +141,7 @@ def linearise(
     Derivatives are exact (automatic). See mathematics.md §14; the linearisation of constrained systems by hand is in
     Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
     """
-    points, velocities, u = checked(system, [(g, xi)], controls)
+    points, velocities, u = checked(system, [(g, xi)], controls, t)
     given = generators(system, spins)
     motion = steady(system, [system.parameters], t, points, velocities, u, given, tol, [""])[0]
     return reduced(system, motion, symmetries, states, () if keep_family else None)
@@ -173,7 +175,7 @@ def reduced(
     if symmetries is None:
         S = invariant_kernel(by_g, ad_rest, size)
     else:
-        S = span(np.asarray(symmetries, dtype=np.float64).reshape(-1, n).T)
+        S = span(rows_of_algebra(system, symmetries, "symmetries").T)
     S = np.concatenate([S, np.zeros_like(S)])
     if spins is not None and len(spins) and symmetries is None:
         S = span(np.concatenate([S, np.concatenate([spins.T, found.ad(xi) @ spins.T])], axis=1))  # (σ, −ad_σξ)

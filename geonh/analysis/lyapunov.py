@@ -27,8 +27,10 @@ from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped, stepping
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.precision import as_count, as_float64
+from geonh.start import made_drive
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class _State(NamedTuple):
     sums: Any
 
 
+@judged
 def lyapunov_exponents(
     system: System,
     g: Any,
@@ -115,12 +118,11 @@ def lyapunov_exponents(
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
-    if controls is not None and not callable(controls):
-        raise TypeError("controls must be a function of t")
     n, n_steps = system.group.dim, as_count(n_steps, "n_steps")
     every = min(as_count(every, "every"), n_steps)
     xi = as_float64(xi, "xi", (n,))
-    point = system.point(g)
+    point = system.point(g, name="g")
+    controls = made_drive(system, controls, point, xi)
     node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
     if not as_float64(dt, "dt", ()):
         raise ValueError("dt must not be zero")

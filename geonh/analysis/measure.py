@@ -25,6 +25,7 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.equations import REACH
+from geonh.analysis.motions import value_of_controls
 from geonh.analysis.subspaces import kernel
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
@@ -32,6 +33,7 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import inspected
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import gram_schmidt, solve_spd
 from geonh.numerics.precision import as_count, as_float64, float64
 
@@ -68,6 +70,7 @@ class InvariantMeasure:
     __repr__ = __str__
 
 
+@judged
 def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any = None) -> float:
     """Divergence of the constrained equations at a state, 1/s, with respect to the kinetic volume.
 
@@ -82,12 +85,14 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
         Time and value of the controls, for forces.
     """
     _refuse(system)
-    point, velocity = system.point(g), np.asarray(system.project(g, xi))
+    point = system.point(g, name="g")
+    velocity = np.asarray(system.project(point, as_float64(xi, "xi", (system.group.dim,))))
     nodes = jax.tree.map(lambda a: np.asarray(a)[None], (point, velocity))
-    u = None if controls is None else as_float64(controls, "controls")
+    u = value_of_controls(system, controls, t, point, velocity)
     return float(_divergences(system, nodes, as_float64(t, "t", ()), u)[0])
 
 
+@judged
 def invariant_measure(
     system: System,
     candidates: Mapping[str, Callable] | None = None,
@@ -131,8 +136,8 @@ def invariant_measure(
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
     fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
     _inspect(system, fields)
-    n, rng = system.group.dim, np.random.default_rng(seed)
-    point = system.point(g)
+    n, rng = system.group.dim, np.random.default_rng(as_count(seed, "seed", 0))
+    point = system.point(g, name="g")
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
     draws = rng.normal(size=(2, n_states, n))
     states = mapped(_state, system, (near, 3 * REACH * draws[0], draws[1]))

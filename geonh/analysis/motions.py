@@ -9,9 +9,11 @@ import numpy as np
 
 from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
 from geonh.groups.base import Point
+from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, group_fault, place_fault
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64, float64
+from geonh.numerics.precision import as_float64, float64, shortly
+from geonh.start import inspect_forces, made_controls
 
 FURTHER = 0.4
 """How far along a motion, in the algebra, its linear equations are looked at again."""
@@ -28,18 +30,30 @@ class Motion(NamedTuple):
     spins: np.ndarray | None
 
 
-def checked(system: System, motions: list, controls: Any) -> tuple[Point, np.ndarray, Any]:
+def checked(system: System, motions: list, controls: Any, t: float) -> tuple[Point, np.ndarray, Any]:
     """Motions (g, ξ) as the user gives them, tested and with a first axis, and the value of the controls."""
-    if callable(controls):
-        raise TypeError("controls must be the value that they have on the motion, not a function of time")
-    u = None if controls is None else jax.tree.map(lambda a: as_float64(a, "controls"), controls)
+    for motion in motions:
+        if not isinstance(motion, list | tuple) or len(motion) != 2:
+            raise TypeError(f"motion must be (g, xi), or a function of a value that gives it, got {shortly(motion)}")
     xi = np.stack([as_float64(xi, "xi", (system.group.dim,)) for _, xi in motions])
-    g = stacked([system.point(g, on_group=False) for g, _ in motions])
+    points = [system.point(g, on_group=False, name="g") for g, _ in motions]
+    g, u = stacked(points), value_of_controls(system, controls, t, points[0], xi[0])
     with float64():
         gap = float(system.group_defect(g))
     if not gap <= OFF_GROUP:
         raise ValueError(group_fault(system, g, gap, "g"))
     return g, xi, u
+
+
+def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.ndarray) -> Any:
+    """The value that controls have on a motion, or None; forces that do not use it are an error."""
+    if callable(controls):
+        raise TypeError("controls must be the value that they have on the motion, not a function of time")
+    if controls is None:
+        return None
+    u = as_float64(controls, "controls")
+    inspect_forces(system, Clock(as_float64(t, "t", ()), 1.0, made_controls(system, u[None], 1)), g, xi)
+    return u
 
 
 def single(points: Any, i: int = 0) -> Any:
@@ -49,7 +63,15 @@ def single(points: Any, i: int = 0) -> Any:
 
 def generators(system: System, spins: Any) -> np.ndarray | None:
     """Given generators of material symmetries, shape=[k, n]; None where they are to be found."""
-    return None if spins is None else np.atleast_2d(as_float64(spins, "spins")).reshape(-1, system.group.dim)
+    return None if spins is None else rows_of_algebra(system, spins, "spins")
+
+
+def rows_of_algebra(system: System, rows: Any, name: str) -> np.ndarray:
+    """Elements of the algebra that a user gives, shape=[k, n]."""
+    found, n = np.atleast_2d(as_float64(rows, name)), system.group.dim
+    if found.ndim != 2 or (found.shape[1] != n and found.size):
+        raise ValueError(f"{name} must have shape [k, {n}], got {list(np.shape(rows))}")
+    return found.reshape(-1, n)
 
 
 def steady(

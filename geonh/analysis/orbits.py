@@ -34,7 +34,9 @@ from geonh.integrators.node import Result
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import as_count, as_float64, float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_float64, float64, shortly
+from geonh.start import made_drive
 
 FREE = 1e-8
 """Directions whose singular values are below this, relative, are free: the shift along an orbit, a family."""
@@ -97,6 +99,7 @@ class PeriodicOrbit:
     __repr__ = __str__
 
 
+@judged
 def periodic_orbit(
     system: System,
     g: Any,
@@ -170,6 +173,7 @@ def periodic_orbit(
     return _orbit(*found, shooting, parts)
 
 
+@judged
 def continue_orbit(
     system: System,
     orbit: PeriodicOrbit,
@@ -220,12 +224,11 @@ def continue_orbit(
     if parameter not in system.parameters or np.shape(system.parameters[parameter]) != ():
         raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {parameter!r}")
     as_count(n_orbits, "n_orbits")
-    if not isinstance(orbit, PeriodicOrbit):
-        raise TypeError(f"orbit must be one that periodic_orbit found, got {orbit!r}")
     if not as_float64(step, "step", ()):
         raise ValueError("step must not be zero")
-    if np.shape(limits) != (2,) or not limits[0] <= limits[1]:
-        raise ValueError(f"limits must be two values of the parameter, the lower first, got {limits!r}")
+    known = isinstance(limits, list | tuple | np.ndarray) and len(limits) == 2
+    if not known or not all(isinstance(v, int | float | np.number) for v in limits) or not limits[0] <= limits[1]:
+        raise ValueError(f"limits must be two values of the parameter, the lower first, got {shortly(limits)}")
     shooting = orbit._shooting._replace(system=system, parameter=parameter)
     parts, value = orbit._shooting.returns.parts, float(system.parameters[parameter])
     n = system.group.dim
@@ -299,7 +302,7 @@ def _shooting(
         )
     if returns is not None and fixed is not None:
         raise TypeError("give returns= or fixed=, not both")
-    for name, value in (("returns", returns), ("fixed", fixed), ("conditions", conditions), ("controls", controls)):
+    for name, value in (("returns", returns), ("fixed", fixed), ("conditions", conditions)):
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be a function, got {value!r}")
     _inspect(system, returns, fixed, conditions)
@@ -307,9 +310,10 @@ def _shooting(
     if as_count(n_steps, "n_steps") % parts:
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
     t0 = as_float64(t0, "t0", ())
-    place = system.project_position(g, t0)
-    found = system.project(place, xi, t0)
+    place = system.project_position(system.point(g, on_group=False, name="g"), t0)
+    found = system.project(place, as_float64(xi, "xi", (system.group.dim,)), t0)
     start = place, np.asarray(found if system.holonomic is None else found[1])
+    controls = made_drive(system, controls, *start)
     count = np.int64(n_steps // parts)
     made = Shooting(system, method, controls, t0, count, _Returns(returns, fixed), conditions, parameter)
     return made, *start

@@ -23,11 +23,13 @@ from jax import Array
 
 from geonh.analysis.equations import equations, material_symmetries, names
 from geonh.analysis.motions import checked, generators, single
+from geonh.geometry.field import evaluated as value_of
 from geonh.groups.base import Point
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, float64
 
 SETTLED = 1e-14
 """A step as short as this, relative to ξ, is the last; at a double root the conditions are met long before."""
@@ -59,6 +61,7 @@ class SteadyMotion(NamedTuple):
     iterations: int
 
 
+@judged
 def steady_motion(
     system: System,
     g: Any,
@@ -115,7 +118,8 @@ def steady_motion(
     A motion that meets the conditions keeps meeting them. Its linear equations may change along it all the same (a
     snakeboard that stands while its wheels turn); then ``linearise`` refuses it.
     """
-    points, velocities, u = checked(system, [(g, xi)], controls)
+    as_count(max_iterations, "max_iterations")
+    points, velocities, u = checked(system, [(g, xi)], controls, t)
     g, xi = single(points), velocities[0]
     group, n = system.group, system.group.dim
     coordinates = sum(names(system), ())
@@ -181,7 +185,7 @@ def _conditions(tree: tuple, node: tuple) -> tuple[Array, Array]:
         value, slope = jax.jvp(lambda g: equations(system, t, g, xi, u), (g,), (group.left_tangent(g, xi - sigma),))
         parts = [value[:n] + group.bracket(sigma, xi), value[n:], slope]
         if conditions is not None:
-            parts.append(jnp.ravel(jnp.asarray(conditions(g, xi, system.parameters))))
+            parts.append(jnp.ravel(value_of("conditions", conditions, g, xi, system.parameters)))
         return jnp.concatenate([part for part in parts if part.size])
 
     moved = group.left_tangent(g, direction[:n])

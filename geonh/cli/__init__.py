@@ -1,5 +1,5 @@
 """The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``,
-``view FILE``.
+``view FILE``, ``sweep NAME``, ``merge``, ``export``.
 
 Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted, 143
 terminated (of both, what exists is saved).
@@ -19,6 +19,7 @@ from geonh.cli.console import err, new_table, numbers, one_line, out, value_text
 from geonh.cli.pictures import view
 from geonh.cli.runs import info, resume, run
 from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
+from geonh.cli.sweeps import export, merge_stores, sweep
 from geonh.cli.words import entry_of, integrator_of
 from geonh.numerics.waiting import Interrupts
 from geonh.version import __version__
@@ -143,6 +144,9 @@ app.command()(run)
 app.command()(resume)
 app.command()(info)
 app.command()(view)
+app.command()(sweep)
+app.command("merge")(merge_stores)
+app.command()(export)
 
 
 @app.command()

@@ -17,6 +17,7 @@ import geonh as gn
 from geonh.cli.console import err, one_line, out, without_rounding, words_of, wrong
 from geonh.cli.own import is_own, line_in
 from geonh.cli.report import save, show_file, show_run
+from geonh.cli.sweeps import finish, show_store
 from geonh.cli.words import (
     RETRACTIONS,
     RULES,
@@ -130,8 +131,8 @@ def run(
 
 
 def resume(
-    file: Annotated[str, typer.Argument(help="A file of `geonh run`, or of save() in Python.")],
-    steps: Annotated[int, typer.Option(help="Number of further steps.")],
+    file: Annotated[str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")],
+    steps: Annotated[int | None, typer.Option(help="Number of further steps; of a sweep, none.")] = None,
     system: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE.py:NAME", help="The system; needed where it is your own."),
@@ -146,9 +147,16 @@ def resume(
     checkpoint: Checkpoint = False,
     no_figure: NoFigure = False,
 ) -> None:
-    """Go on from a file, to the same bits as one run; old and new nodes are saved together."""
-    _positive("--steps", steps)
+    """Go on from a file, to the same bits as one run; or finish a sweep. Old and new are saved together."""
     path = path_of(file, "FILE")
+    if path.is_dir():
+        if steps is not None:
+            wrong("--steps goes with a file of one run; a sweep is finished as it was begun")
+        finish(path)
+        return
+    if steps is None:
+        wrong("--steps is needed: the number of further steps")
+    _positive("--steps", steps)
     before = loaded(path)
     a = before.attributes
     word = a["catalogue"] if system is None else system
@@ -181,9 +189,14 @@ def resume(
     _carry_out(go_on, integrator, data, None if no_figure else picture, source)
 
 
-def info(file: Annotated[str, typer.Argument(help="A file of `geonh run`, or of save() in Python.")]) -> None:
-    """Tell what is in a file, and how to go on from it."""
+def info(
+    file: Annotated[str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")],
+) -> None:
+    """Tell what is in a file or a store, whether it is sound, and how to go on from it."""
     path = path_of(file, "FILE")
+    if path.is_dir():
+        show_store(path)
+        return
     show_file(loaded(path), path)
 
 

@@ -25,7 +25,8 @@ from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_float64, as_names, float64
 from geonh.start import made_controls
 
 HALVINGS = 20
@@ -75,9 +76,10 @@ class Estimate:
     __repr__ = __str__
 
 
+@judged
 def estimate(
     system: System,
-    names: Sequence[str],
+    names: str | Sequence[str],
     data: Any,
     at: Any,
     observe: Callable,
@@ -99,7 +101,7 @@ def estimate(
     ----------
     system : System
         With guesses of the parameters.
-    names : sequence of str
+    names : str or sequence of str
         Scalar parameters to be estimated.
     data : array_like, shape=[N, q]
         Observations.
@@ -137,17 +139,23 @@ def estimate(
     """
     method = SymmetricProjection() if method is None else method
     refuse(method, system)
-    names = [names] if isinstance(names, str) else list(names)
+    names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]
     if unknown or not names:
         raise ValueError(
             f"names must be numbers among the parameters {list(system.parameters)}, got {unknown or names}"
         )
-    values, places = as_float64(data, "data"), np.asarray(at)
-    if values.ndim != 2 or places.shape != values.shape[:1] or places.dtype.kind not in "iu":
+    values, places = as_float64(data, "data"), as_float64(at, "at")
+    if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
         raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
     if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
         raise ValueError("at must increase, from 0 on")
+    places = places.astype(np.int64)
+    as_count(max_iterations, "max_iterations")
+    if sigma is not None and not sigma > 0:
+        raise ValueError(f"sigma must be positive, got {sigma:g}")
+    if not 0 < tol < 1:
+        raise ValueError(f"tol must lie in (0, 1), got {tol:g}")
     n = system.group.dim
     t0 = as_float64(t0, "t0", ())
     point = system.project_position(g0, t0)
@@ -196,7 +204,7 @@ def estimate(
         _refuse_blind(names, right, kept, p)
         step, rank = inverse @ rest, int(np.sum(kept))
         noise = sigma if sigma is not None else float(np.sqrt(rest @ rest / max(values.size - rank, 1)))
-        covariance = noise**2 * (inverse @ inverse.T)[:p, :p]
+        covariance = ((noise * inverse) @ (noise * inverse).T)[:p, :p]
         errors = np.sqrt(np.diag(covariance))
         if np.all(np.abs(step[:p]) <= np.maximum(tol * errors, 4e-16 * np.abs(theta))) or not np.any(rest):
             break

@@ -28,7 +28,8 @@ from geonh.groups.base import Point
 from geonh.integrators.base import refuse
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_count, as_float64, float64, one_of
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_float64, float64, one_of, shortly
 from geonh.solve import solve
 from geonh.trajectory import Trajectory
 
@@ -106,6 +107,7 @@ class OptimalControl:
         )
 
 
+@judged
 def optimal_control(
     system: System,
     *,
@@ -286,6 +288,8 @@ def _guess(problem: Transcription, g0: Point, g1: Point, span: float, guess: Any
         span = float(guess.t[-1] - guess.t[0]) if problem.free_span else span
         lam = guess.multipliers if len(guess.t) == K + 1 else None
     else:
+        if not isinstance(guess, list | tuple) or len(guess) != 2:
+            raise TypeError(f"guess must be an OptimalControl, or (points, controls), got {shortly(guess)}")
         points, controls = guess
         controls = as_float64(controls, "guess")
         points = jax.tree.map(lambda a: as_float64(a, "guess"), points)

@@ -34,6 +34,7 @@ from geonh.integrators.node import Clock
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, one_of
 from geonh.solve import solve
 from geonh.trajectory import Trajectory
@@ -91,6 +92,7 @@ class Shot:
         )
 
 
+@judged
 def shooting_control(
     system: System,
     *,

@@ -11,7 +11,8 @@ import numpy as np
 from geonh.integrators.base import Integrator, refuse
 from geonh.mechanics.equations import reference_trajectory
 from geonh.mechanics.system import System
-from geonh.numerics.precision import float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, float64
 from geonh.solve import solve
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Convergence:
         return figure
 
 
+@judged
 def convergence(
     system: System,
     method: Integrator,
@@ -121,9 +123,8 @@ def convergence(
     ValueError
         With fewer than two numbers of steps, or without a span.
     """
-    counts = np.asarray(steps)
-    whole = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer)
-    if not whole or counts.size < 2 or np.any(counts < 1) or np.any(np.diff(counts) <= 0):
+    counts = np.array([as_count(n, "steps") for n in steps])
+    if counts.size < 2 or np.any(np.diff(counts) <= 0):
         raise ValueError(f"steps must be two or more increasing whole numbers of steps, got {steps}")
     if not span > 0:
         raise ValueError(f"span must be a positive number of seconds, got {span}")

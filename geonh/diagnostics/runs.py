@@ -16,6 +16,7 @@ from geonh.events import Section, between, crossed, root
 from geonh.geometry.field import evaluated
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import careful, inspected
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, float64, one_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def drift(t: Any, values: Any) -> Drift:
     return Drift(float(slope), float(error), float(np.abs(values - values[0]).max()))
 
 
+@judged
 def alternation(trajectory: Trajectory) -> np.ndarray:
     r"""Size of the part of p⁻ that changes sign from node to node, relative to the largest momentum, shape=[N].
 
@@ -88,6 +90,7 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
     return trajectory.alternation
 
 
+@judged
 def poincare_section(
     trajectory: Trajectory, surface: Callable[[Any, np.ndarray], Any], *, direction: int = 1
 ) -> Section:

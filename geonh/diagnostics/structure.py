@@ -23,11 +23,13 @@ from geonh.integrators.node import Clock, State
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import gram_schmidt, pivots, solve_spd
 from geonh.numerics.precision import as_count, in_float64
 from geonh.start import made_start, refuse_unsound
 
 
+@judged
 @in_float64
 def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """Largest entry of (DΦ)ᵀω(DΦ) − ω for a step of a system on T*G, scalar; on T*{φ = 0} with holonomic constraints.
@@ -51,6 +53,7 @@ def canonical_form(system: System, p: Any) -> Array:
     return jnp.block([[twist, one], [-one, jnp.zeros((n, n))]])
 
 
+@judged
 @in_float64
 def adjoint_defect(
     system: System, method: Integrator, other: Integrator, *, xi0: Any, g0: Any = None, dt: float
@@ -63,6 +66,7 @@ def adjoint_defect(
     return _run(_there_and_back, system, (method, other), dt, g0, xi0)
 
 
+@judged
 @in_float64
 def reversibility_defect(
     system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float, n_steps: int = 10
@@ -75,6 +79,7 @@ def reversibility_defect(
     return _run(_retrace, system, method, dt, g0, xi0, as_count(n_steps, "n_steps"))
 
 
+@judged
 @in_float64
 def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume of g and ξ, 1/s.

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.drawing.shapes import Part, _axis
-from geonh.numerics.precision import as_float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64, shortly
 
 
 class Pose(NamedTuple):
@@ -69,6 +70,8 @@ class Body:
         if not isinstance(name, str):
             raise TypeError(f"the name of a body must be text, got {name!r}")
         self.name = name
+        if not isinstance(parts, Part | list | tuple):
+            raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {shortly(parts)}")
         self.parts = (parts,) if isinstance(parts, Part) else tuple(parts)
         for part in self.parts:
             if not isinstance(part, Part):
@@ -89,9 +92,7 @@ class Body:
 
 def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     """Pose in the plane: turned by θ, rad, about the vertical, the origin at (x, y, z), metres."""
-    c, s = jnp.cos(theta), jnp.sin(theta)
-    o, i = jnp.zeros_like(c), jnp.ones_like(c)
-    return Pose(jnp.stack([jnp.stack([c, -s, o]), jnp.stack([s, c, o]), jnp.stack([o, o, i])]), _vector(x, y, z))
+    return Pose(_turn(theta, "theta"), _vector(x, y, z))
 
 
 def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
@@ -99,31 +100,48 @@ def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     return Pose(jnp.eye(3), _vector(x, y, z))
 
 
+@judged
 def turned(axis: str, angle: Any) -> Pose:
     """Pose turned by an angle, rad, about "x", "y" or "z", the origin where it was."""
-    R, order = planar(angle).R, np.roll([0, 1, 2], _axis(axis) - 2)
+    R, order = _turn(angle, "angle"), np.roll([0, 1, 2], _axis(axis) - 2)
     return Pose(R[order][:, order], jnp.zeros(3))
 
 
+@judged
 def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
     """Pose with an axis, "x", "y" or "z", along ``direction``, shape=[3], of any length; the origin at x, shape=[3]."""
-    R = link(jnp.zeros(3), jnp.asarray(direction)).R
-    return Pose(jnp.roll(R / jnp.linalg.norm(R, axis=0), _axis(axis), axis=1), jnp.asarray(x))
+    R = _stretched(_real(direction, "direction", (3,)))
+    return Pose(jnp.roll(R / jnp.linalg.norm(R, axis=0), _axis(axis), axis=1), _real(x, "x", (3,)))
 
 
 def link(a: Any, b: Any) -> Pose:
     """Pose that stretches the first unit vector from a to b, shape=[3] each, metres: of springs, rods, strings."""
-    a = jnp.asarray(a)
-    first = jnp.asarray(b) - a
+    a = _real(a, "a", (3,))
+    return Pose(_stretched(_real(b, "b", (3,)) - a), a)
+
+
+def _stretched(first: Any) -> Any:
+    """Axes, as columns, of which the first is a vector, and the others are orthogonal and of length one."""
     length = jnp.linalg.norm(first)
     n = jnp.where(length > 0, first / jnp.where(length > 0, length, 1.0), jnp.eye(3)[0])
     sign = jnp.where(n[2] < 0, -1.0, 1.0)
     k = -1.0 / (sign + n[2])
     second = jnp.stack([1 + sign * n[0] ** 2 * k, sign * n[0] * n[1] * k, -sign * n[0]])
-    return Pose(jnp.stack([first, second, jnp.cross(n, second)], axis=1), a)
+    return jnp.stack([first, second, jnp.cross(n, second)], axis=1)
+
+
+def _turn(angle: Any, name: str) -> Any:
+    """The rotation matrix about the vertical."""
+    angle = _real(angle, name, ())
+    c, s = jnp.cos(angle), jnp.sin(angle)
+    o, i = jnp.zeros_like(c), jnp.ones_like(c)
+    return jnp.stack([jnp.stack([c, -s, o]), jnp.stack([s, c, o]), jnp.stack([o, o, i])])
 
 
 def _vector(x: Any, y: Any, z: Any) -> Any:
-    if any(map(jnp.iscomplexobj, (x, y, z))):
-        raise TypeError("a place must be real numbers, got complex ones")
-    return jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(v, dtype=float) for v in (x, y, z))))
+    return jnp.stack([_real(x, "x", ()), _real(y, "y", ()), _real(z, "z", ())])
+
+
+def _real(value: Any, name: str, shape: tuple[int, ...]) -> Any:
+    """Real numbers of a shape, for ``jax.numpy``; they may be nan, where a body touches nothing."""
+    return jnp.asarray(as_float64(value, name, shape, finite=False))

@@ -12,14 +12,18 @@ it (a planar body cannot be lifted) there is no such component, and it is zero.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.drawing.scene import Picture, precise, scene, system_of
+from geonh.drawing.scene import Picture, chosen_nodes, precise, scene, system_of
 from geonh.numerics.compiled import mapped
+from geonh.numerics.judging import judged
+
+if TYPE_CHECKING:
+    from geonh.trajectory import Trajectory
 
 TOLERANCE = 1e-6
 """Of the residual of such an η, relative."""
@@ -47,7 +51,8 @@ class Momenta(NamedTuple):
     angular: np.ndarray
 
 
-def momenta(trajectory: Any, nodes: Any = None) -> Momenta:
+@judged
+def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     """Force and moment of the constraints, and angular momentum, as vectors in space.
 
     Parameters
@@ -57,7 +62,7 @@ def momenta(trajectory: Any, nodes: Any = None) -> Momenta:
     nodes : array_like of int, optional
         Which nodes; all when left out.
     """
-    nodes = np.arange(len(trajectory)) if nodes is None else np.asarray(nodes)
+    nodes = chosen_nodes(trajectory, nodes)
     system, seen = system_of(trajectory), scene(trajectory, nodes)
     solid = [i for i, body in enumerate(seen.bodies) if body.is_solid]
     zero = np.zeros((len(nodes), 3))

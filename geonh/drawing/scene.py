@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,11 @@ from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64, is_traced
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64, float64, is_traced, shortly
+
+if TYPE_CHECKING:
+    from geonh.trajectory import Trajectory
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
 """Okabe and Ito's colours, told apart by colour-blind readers; bodies take them in turn."""
@@ -106,7 +110,8 @@ class Scene:
         return turning and all(np.ptp(b.path[:, 2]) < 1e-12 for b in self.traces)
 
 
-def scene(trajectory: Any, nodes: Any = None) -> Scene:
+@judged
+def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
     """The drawing of a trajectory's system along its nodes.
 
     Parameters
@@ -124,7 +129,7 @@ def scene(trajectory: Any, nodes: Any = None) -> Scene:
         If the drawing gives no bodies.
     """
     system = system_of(trajectory)
-    nodes = np.arange(len(trajectory)) if nodes is None else np.asarray(nodes)
+    nodes = chosen_nodes(trajectory, nodes)
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
     picture = Picture(system)
     with float64():
@@ -147,6 +152,17 @@ def scene(trajectory: Any, nodes: Any = None) -> Scene:
         moving.append(Moving(body.name, body.parts, body.trace, colour, R, x))
     seen = Scene(t, tuple(moving))
     return Scene(t, tuple(_as_wide(body, *seen.extent) if body.is_ground else body for body in moving))
+
+
+def chosen_nodes(trajectory: Trajectory, nodes: Any) -> np.ndarray:
+    """Nodes that a user asks for, by their places in the trajectory; all of them for None."""
+    if nodes is None:
+        return np.arange(len(trajectory))
+    found = as_float64(nodes, "nodes")
+    N = len(trajectory)
+    if found.ndim != 1 or not len(found) or np.any((found != np.floor(found)) | (found < -N) | (found >= N)):
+        raise ValueError(f"nodes must be places of nodes, below {N}, got {shortly(nodes)}")
+    return found.astype(np.int64)
 
 
 def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:

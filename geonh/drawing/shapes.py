@@ -14,7 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from geonh.numerics.precision import float64
+from geonh.geometry.field import evaluated
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_float64, float64
 
 AXES = {"x": 0, "y": 1, "z": 2}
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
@@ -53,7 +55,7 @@ class Part:
 
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
         """The part, shifted in its body by (x, y, z), metres."""
-        by = np.array([x, y, z], dtype=np.float64)
+        by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])
         return replace(self, vertices=self.vertices + by, lines=tuple(points + by for points in self.lines))
 
     def painted(self, colour: str) -> Part:
@@ -61,15 +63,17 @@ class Part:
         return replace(self, colour=colour)
 
 
+@judged
 def box(length: float, width: float, height: float) -> Part:
     """A box about the origin, its sides along the body's axes, metres."""
-    half = _positive("box", length, width, height) / 2
+    half = _positive("box", "length, width and height", length, width, height) / 2
     signs = np.array([[i, j, k] for k in (-1, 1) for j in (-1, 1) for i in (-1, 1)], dtype=np.float64)
     quads = [(0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5)]
     corners = signs * half
     return _part(corners, _fans(quads), lines=[corners[[*quad, quad[0]]] for quad in quads[:2]])
 
 
+@judged
 def ball(radius: Any, resolution: int = 24) -> Part:
     """A ball about the origin, octants light and dark.
 
@@ -80,10 +84,14 @@ def ball(radius: Any, resolution: int = 24) -> Part:
     resolution : int
         Half the number of corners of its equator; a multiple of 4 shows the octants sharp.
     """
-    semi = _positive("ball", *(np.ones(3) * np.asarray(radius, dtype=np.float64)))
+    sizes = as_float64(radius, "radius")
+    if sizes.shape not in ((), (3,)):
+        raise ValueError(f"radius must be a number, or three semi-axes, got shape {list(sizes.shape)}")
+    semi = _positive("ball", "radius", *(np.ones(3) * sizes))
     return _round(lambda normals: normals * semi, resolution)
 
 
+@judged
 def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
     """A closed surface from the unit sphere, octants light and dark.
 
@@ -98,7 +106,7 @@ def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
 
     def points(normals: np.ndarray) -> np.ndarray:
         with float64(), jax.ensure_compile_time_eval():
-            found = np.array(jax.vmap(point)(normals))
+            found = np.array(jax.vmap(lambda n: evaluated("point", point, n))(normals))
         if np.ndim(found) == 2 and not np.all(np.isfinite(found)):
             found = _filled(found, normals)
         if found.shape != normals.shape or not np.all(np.isfinite(found)):
@@ -126,6 +134,7 @@ def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int) -> Part:
     return _part(points(normals), faces, dark=dark, lines=lines, smooth=True)
 
 
+@judged
 def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32) -> Part:
     """A cylinder about the origin: a wheel, a disc, a rod. Quarters of its ends are light and dark.
 
@@ -138,7 +147,8 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
     resolution : int
         Number of corners of its rim, a multiple of 4.
     """
-    r, half = _positive("cylinder", radius, length / 2)
+    r, half = _positive("cylinder", "radius and length", radius, length / 2)
+    as_count(resolution, "resolution", 4)
     angle = np.linspace(0, 2 * np.pi, resolution, endpoint=False)
     rim = np.stack([r * np.cos(angle), r * np.sin(angle), np.full(resolution, half)], axis=1)
     top, bottom = np.vstack([rim, [0, 0, half]]), np.vstack([rim * [1, 1, -1], [0, 0, -half]])
@@ -159,6 +169,7 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
     return replace(made, vertices=made.vertices[:, order], lines=tuple(points[:, order] for points in made.lines))
 
 
+@judged
 def prism(outline: Any, height: float) -> Part:
     """A plate: an outline in the body's plane, convex and anticlockwise, with a thickness along its third axis.
 
@@ -169,10 +180,10 @@ def prism(outline: Any, height: float) -> Part:
     height : float
         Thickness, metres; the plate lies half above and half below the plane.
     """
-    flat = np.asarray(outline, dtype=np.float64)
+    flat = as_float64(outline, "outline")
     if flat.ndim != 2 or flat.shape[1] != 2 or len(flat) < 3:
         raise ValueError(f"outline must be at least 3 corners, shape [k, 2], got shape {list(flat.shape)}")
-    (half,) = _positive("prism", height / 2)
+    (half,) = _positive("prism", "height", height / 2)
     k = len(flat)
     top, bottom = (np.column_stack([flat, np.full(k, side * half)]) for side in (1, -1))
     sides = [(i, i + k, (i + 1) % k + k, (i + 1) % k) for i in range(k)]
@@ -182,18 +193,20 @@ def prism(outline: Any, height: float) -> Part:
 
 def line(points: Any) -> Part:
     """A polyline, shape=[k, 2] (in the body's plane) or [k, 3], metres. What is only lines is a mark, not matter."""
-    found = np.asarray(points, dtype=np.float64)
+    found = as_float64(points, "points")
     if found.ndim != 2 or found.shape[1] not in (2, 3) or len(found) < 2:
         raise ValueError(f"points must be at least two, shape [k, 2] or [k, 3], got shape {list(found.shape)}")
     spatial = found if found.shape[1] == 3 else np.column_stack([found, np.zeros(len(found))])
     return _part(np.zeros((0, 3)), np.zeros((0, 3), dtype=int), lines=[spatial])
 
 
+@judged
 def axes(length: float = 1.0) -> list[Part]:
     """The body's three axes, metres, each in a colour of its own."""
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 
+@judged
 def ground(turns: bool = False) -> Part:
     """The plane z = 0 of its body, as wide as the motion; a round table with spokes where it ``turns``."""
     angle = np.linspace(0, 2 * np.pi, 97)
@@ -223,7 +236,7 @@ def _fans(polygons: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unit vectors, triangles, and which of them lie in every other octant."""
-    n, m = 2 * resolution, resolution
+    n, m = 2 * as_count(resolution, "resolution", 2), resolution
     theta, phi = np.linspace(0, np.pi, m + 1), np.linspace(0, 2 * np.pi, n, endpoint=False)
     a, b = np.meshgrid(theta, phi, indexing="ij")
     normals = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1).reshape(-1, 3)
@@ -234,10 +247,10 @@ def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return normals, faces, np.prod(normals[faces].mean(axis=1), axis=1) < 0
 
 
-def _positive(what: str, *sizes: float) -> np.ndarray:
+def _positive(what: str, names: str, *sizes: float) -> np.ndarray:
     found = np.array(sizes, dtype=np.float64)
     if not (np.all(np.isfinite(found)) and np.all(found > 0)):
-        raise ValueError(f"the sizes of a {what} must be positive, in metres, got {', '.join(map(str, sizes))}")
+        raise ValueError(f"{names} of a {what} must be positive, in metres, got {', '.join(map(str, sizes))}")
     return found
 
 

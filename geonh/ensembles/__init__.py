@@ -1,6 +1,24 @@
 """Many runs of one system at once: other starts, parameters and steps for each member."""
 
-from geonh.ensembles.ensemble import Ensemble
-from geonh.ensembles.solving import solve_ensemble
+from geonh.ensembles.draws import Near
+from geonh.ensembles.ensemble import Ensemble, Passed
+from geonh.ensembles.opening import merge, open_store
+from geonh.ensembles.statistics import Extrema, Histogram, Mean, Quantiles, Statistic
+from geonh.ensembles.streaming import stream
+from geonh.ensembles.sweep import Sweep, solve_ensemble
 
-__all__ = ["Ensemble", "solve_ensemble"]
+__all__ = [
+    "Ensemble",
+    "Extrema",
+    "Histogram",
+    "Mean",
+    "Near",
+    "Passed",
+    "Quantiles",
+    "Statistic",
+    "Sweep",
+    "merge",
+    "open_store",
+    "solve_ensemble",
+    "stream",
+]

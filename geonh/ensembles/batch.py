@@ -1,37 +1,49 @@
-"""What differs between members: arrays with one more axis than a single run takes, joined or crossed."""
+"""What differs between members: arrays with one more axis than a single run takes, joined or crossed, or drawn.
+
+``Members`` is the recipe, from which any range of members is made: the same numbers however the work is cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from geonh.continuing import digest
+from geonh.ensembles.draws import Near, drawn, is_drawn
+from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64, one_of
+from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import as_count, as_flag, as_float64, one_of
 
 
 class Member(NamedTuple):
-    """What a member begins with; of a whole batch with the members along the first axis of every array."""
+    """What a member begins with; of a whole batch with the members along the first axis of every array.
+
+    ``controls`` is None where they are the same for all.
+    """
 
     parameters: dict[str, Any]
     t0: Any
     dt: Any
     g: Any
     xi: Any
+    controls: Any
 
 
 class Batch(NamedTuple):
-    """All members, and what differs between them.
+    """Some members, and what differs between them.
 
     Attributes
     ----------
     members : Member
         Every array with a first axis of length ``size``.
     varied : tuple of str
-        Names of what the user gave for each member: parameters, "t0", "dt", "g0", "xi0".
+        Names of what the user gave for each member: parameters, "t0", "dt", "g0", "xi0", "controls".
     size : int
     shape : dict of str to int
         Lengths of the axes that are crossed, by the first name on each; one axis where all are joined.
@@ -43,10 +55,78 @@ class Batch(NamedTuple):
     shape: dict[str, int]
 
 
-def made_batch(
-    system: System, xi0: Any, g0: Any, dt: Any, t0: Any, parameters: Mapping[str, Any] | None, combine: str
-) -> Batch:
-    """The members of an ensemble from what a user wrote.
+@dataclass(frozen=True)
+class Members:
+    """All members as a recipe: what is given, which axes that has, and how they go together.
+
+    Attributes
+    ----------
+    given : dict of str to pytree, or a distribution
+        What the user wrote, by name.
+    axes : list of (names, int)
+        Names that go together, and how many there are.
+    """
+
+    system: System
+    given: dict[str, Any]
+    axes: list[tuple[list[str], int]]
+    seed: int
+    project: bool
+
+    @property
+    def shape(self) -> dict[str, int]:
+        return {names[0]: n for names, n in self.axes}
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(list(self.shape.values()), dtype=int))
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        return tuple(name for names, _ in self.axes for name in names)
+
+    def digest(self) -> str:
+        """Of what is given, and of what the first members and the last begin with."""
+        given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
+        ends = [self.part(0, min(64, self.size)).members, self.part(max(self.size - 64, 0), self.size).members]
+        return digest(str(self.axes), [np.asarray(a) for a in jax.tree.leaves((given, ends))])
+
+    def part(self, start: int, stop: int) -> Batch:
+        """Members from one number up to another."""
+        places = np.unravel_index(np.arange(start, stop), tuple(self.shape.values()))
+        at = {name: place for (names, _), place in zip(self.axes, places, strict=True) for name in names}
+
+        def of(name: str, one: Any) -> Any:
+            value = self.given.get(name, one)
+            if is_drawn(value):
+                return drawn(value, self.system, one, self.seed, name, start, stop)
+            if name in at:
+                return jax.tree.map(lambda a: a[at[name]], value)
+            return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], stop - start, axis=0), value)
+
+        parameters = {name: of(name, one) for name, one in self.system.parameters.items()}
+        controls = of("controls", None) if "controls" in at else None
+        zero, n = np.zeros(()), np.zeros(self.system.group.dim)
+        g = of("g0", _identity_like(self.system))
+        members = Member(parameters, of("t0", zero), of("dt", zero), g, of("xi0", n), controls)
+        if self.project:
+            g, xi = mapped(_projected, (self.system,), members._replace(controls=None))
+            members = members._replace(g=g, xi=xi)
+        return Batch(members, self.varied, stop - start, self.shape if stop - start == self.size else {})
+
+
+def made_members(
+    system: System,
+    values: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None,
+    controls: np.ndarray | None,
+    *,
+    combine: str = "zip",
+    members: int | None = None,
+    seed: int = 0,
+    project: bool = False,
+) -> Members:
+    """The members of an ensemble from what a user wrote; ``values`` has xi0, g0, dt and t0.
 
     Raises
     ------
@@ -54,13 +134,22 @@ def made_batch(
         For what does not fit, naming it with its shape, and lengths that differ.
     """
     one_of(combine, "combine", ("zip", "product"))
-    one = _identity_like(system)
-    given: dict[str, tuple[Any, Any]] = {  # what is given, and one of its kind
-        "xi0": (as_float64(xi0, "xi0"), np.zeros(system.group.dim)),
-        "g0": (one if g0 is None else _point(system, g0, one), one),
-        "dt": (as_float64(dt, "dt"), np.zeros(())),
-        "t0": (as_float64(t0, "t0"), np.zeros(())),
+    as_count(seed, "seed", 0)
+    as_flag(project, "project")
+    ones: dict[str, Any] = {
+        "xi0": np.zeros(system.group.dim),
+        "g0": _identity_like(system),
+        "dt": np.zeros(()),
+        "t0": np.zeros(()),
     }
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "g0" and not is_drawn(value):
+            given[name] = ones[name] if value is None else _point(system, value, ones[name])
+        elif name == "g0":
+            given[name] = value._replace(g=_point(system, value.g, ones[name])) if isinstance(value, Near) else value
+        else:
+            given[name] = value if is_drawn(value) else as_float64(value, name)
     known = system.parameters
     if parameters is not None and not isinstance(parameters, Mapping):
         raise TypeError(f"parameters must be a mapping of names to arrays, got {parameters!r}")
@@ -68,27 +157,37 @@ def made_batch(
         if name not in known:
             there = ", ".join(map(str, known)) or "none; System(parameters=...) declares them"
             raise ValueError(f"parameters: {system.name} has no {name!r}; there are {there}")
-        if name in given:
+        if name in given or name == "controls":
             raise ValueError(f"parameters: {name!r} is the name of an argument too; rename the parameter")
-        given[name] = _like(as_float64(value, f"parameters[{name!r}]"), known[name], name), known[name]
-    lengths = {name: _length(name, *pair) for name, pair in given.items()}
+        ones[name] = known[name]
+        given[name] = value if is_drawn(value) else _like(as_float64(value, f"parameters[{name!r}]"), known[name], name)
+    random = [name for name, value in given.items() if is_drawn(value)]
+    lengths = {name: _length(name, value, ones[name]) for name, value in given.items() if name not in random}
+    if controls is not None:
+        given["controls"], lengths["controls"] = controls, len(controls)
+    if random:
+        if members is None or combine != "zip":
+            raise ValueError(f"{', '.join(random)} are drawn: say how many members= there are, with combine='zip'")
+        for name in random:
+            drawn(given[name], system, ones[name], seed, name, 0, 1)  # what does not fit is told now
+    if members is not None:
+        lengths |= dict.fromkeys(random or ["members"], as_count(members, "members"))
+        if not random:
+            raise ValueError("members= says how many are drawn: give a distribution, such as scipy.stats.norm(0, 1)")
     axes = _axes({name: n for name, n in lengths.items() if n is not None}, combine)
-    shape = {names[0]: n for names, n in axes}
-    size = int(np.prod(list(shape.values()), dtype=int))
-    place = dict(zip(shape, np.indices(tuple(shape.values())).reshape(len(shape), size), strict=True))
-    at = {name: place[names[0]] for names, _ in axes for name in names}
+    return Members(system, given, axes, seed, project)
 
-    def all_of(name: str) -> Any:
-        value = given[name][0]
-        if name in at:
-            return jax.tree.map(lambda a: a[at[name]], value)
-        return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], size, axis=0), value)
 
-    values = {
-        name: all_of(name) if name in given else np.repeat(np.asarray(known[name])[None], size, 0) for name in known
-    }
-    members = Member(values, all_of("t0"), all_of("dt"), all_of("g0"), all_of("xi0"))
-    return Batch(members, tuple(at), size, shape)
+def placed(system: System, controls: Any, member: Member) -> tuple[System, Clock]:
+    """System and clock of a member."""
+    own = controls if member.controls is None else member.controls
+    return with_parameters(system, member.parameters), Clock(member.t0, member.dt, own)
+
+
+def _projected(tree: tuple, member: Member) -> tuple:
+    system, clock = placed(tree[0], None, member)
+    found = system.project(member.g, member.xi, clock.t0)
+    return found if system.holonomic is not None else (member.g, found)
 
 
 def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:

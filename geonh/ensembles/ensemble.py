@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
-from geonh.ensembles.batch import Batch, Member, with_parameters
+from geonh.ensembles.batch import Batch, Member, placed
+from geonh.ensembles.reading import NODES, Nodes, read_all
+from geonh.ensembles.solving import first_node
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, Result
+from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64
-from geonh.observables import Observed, observe
+from geonh.numerics.compiled import computed, mapped
+from geonh.numerics.precision import float64, shortly
+from geonh.observables import Observed
 from geonh.trajectory import Trajectory, describe
 from geonh.units import known_units
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_AXES = {"xi": "component", "p": "component", "holonomic_residual": "holonomic constraint"}
+    from geonh.ensembles.solving import Solved
+    from geonh.ensembles.statistics import Statistic
+    from geonh.ensembles.sweep import Sweep
+
+AXES = {
+    **dict.fromkeys(("xi", "p", "p_plus", "p_minus"), "component"),
+    **dict.fromkeys(("g", "g_vector"), "coordinate"),
+    **dict.fromkeys(("multipliers", "impulse_multipliers", "constraint_residual"), "constraint"),
+    "holonomic_residual": "holonomic constraint",
+}
+"""Name of the last axis."""
+
+
+class Passed(NamedTuple):
+    """An event of members: the first of each, in the order of time, nan where there were fewer.
+
+    Attributes
+    ----------
+    number : ndarray of int, shape=[members]
+        How many there were.
+    t : ndarray, shape=[members, most]
+    g_vector, xi, multipliers : ndarray, shape=[members, most, …]
+    """
+
+    number: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +64,18 @@ class Ensemble(Observed):
     ----------
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
+    kept : dict of str to ndarray, shape=[members, N, …]
+        What was asked for; the nodes "g", "p_plus", "p_minus" when nothing was.
     g : point, leading axes of lengths members and N
         Group elements; ``g_vector`` has them flattened, shape=[members, N, size].
     p_plus, p_minus : ndarray, shape=[members, N, n]
         Incoming and outgoing momenta.
     xi, p, energy, multipliers, constraint_residual, alternation, integrals
-        As of ``Trajectory``, computed when asked for.
+        As of ``Trajectory``; of kept nodes computed when asked for.
+    events : dict of str to Passed
+        Of each event, the first ones of each member.
+    statistics : dict of str to ndarray
+        What the statistics tell: "energy:mean" at each saved node, "energy:mean over time" of each member.
     status : ndarray of int, shape=[members]
         ``Result`` of each member; from a failure on all its entries are nan.
     n_steps : ndarray of int, shape=[members]
@@ -52,33 +89,31 @@ class Ensemble(Observed):
     controls: Any
     batch: Batch
     k: np.ndarray
-    g_vector: np.ndarray
-    p_plus: np.ndarray
-    p_minus: np.ndarray
+    kept: dict[str, np.ndarray]
+    events: dict[str, Passed]
+    statistics: dict[str, np.ndarray]
     status: np.ndarray
     n_steps: np.ndarray
     faults: dict[int, str]
     engine: str
 
     @classmethod
-    def made(
-        cls,
-        system: System,
-        method: Integrator,
-        controls: Any,
-        batch: Batch,
-        rows: np.ndarray,
-        status: np.ndarray,
-        counts: np.ndarray,
-        stride: int,
-        faults: dict[int, str],
-        engine: str,
-    ) -> Ensemble:
-        """From rows (k, g, p⁺, p⁻), shape=[members, N, width]."""
-        n = system.group.dim
-        k = np.arange(rows.shape[1]) * stride
-        _, g, p_plus, p_minus = np.split(rows, [1, rows.shape[2] - 2 * n, rows.shape[2] - n], axis=2)
-        return cls(system, method, controls, batch, k, g, p_plus, p_minus, status, counts, faults, engine)
+    def of(cls, sweep: Sweep, found: Solved) -> Ensemble:
+        """What was found of a sweep's members."""
+        return cls(
+            sweep.system,
+            sweep.method,
+            sweep.controls,
+            found.batch,
+            np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
+            found.kept,
+            {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events},
+            told(sweep.statistics, found.statistics) if found.statistics else {},
+            found.status,
+            found.n_steps,
+            found.faults,
+            found.engine,
+        )
 
     def __len__(self) -> int:
         return self.batch.size
@@ -90,11 +125,14 @@ class Ensemble(Observed):
 
     @property
     def success(self) -> np.ndarray:
-        """Which members reached the end, shape=[members]."""
-        return self.status == Result.SUCCESS
+        """Which members reached the end, or an event that stops them, shape=[members]."""
+        return np.isin(self.status, (Result.SUCCESS, Result.EVENT))
 
     def message(self, member: int) -> str:
         """How a member ended, in words."""
+        whole = isinstance(member, int | np.integer) and not isinstance(member, bool)
+        if not whole or not -len(self) <= member < len(self):
+            raise ValueError(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
         i = range(len(self))[member]
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"
@@ -107,6 +145,30 @@ class Ensemble(Observed):
         known = {**members.parameters, "t0": members.t0, "dt": members.dt}
         return {name: known[name] for name in self.batch.varied if name in known}
 
+    @property
+    def has_nodes(self) -> bool:
+        return all(name in self.kept for name in NODES)
+
+    def _node(self, name: str) -> np.ndarray:
+        if name not in self.kept:
+            raise AttributeError(
+                f"this ensemble kept {', '.join(self.kept) or 'nothing of its nodes'}: to keep the nodes name "
+                f"{', '.join(NODES)} in observables= too, or leave it out"
+            )
+        return self.kept[name]
+
+    @property
+    def g_vector(self) -> np.ndarray:
+        return self._node("g")
+
+    @property
+    def p_plus(self) -> np.ndarray:
+        return self._node("p_plus")
+
+    @property
+    def p_minus(self) -> np.ndarray:
+        return self._node("p_minus")
+
     @cached_property
     def g(self) -> Any:
         group = self.system.group
@@ -115,34 +177,29 @@ class Ensemble(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """What ``Trajectory`` reads from its nodes, for all members; nan where there is no node."""
-        size, nodes = self.g_vector.shape[:2]
-
-        def many(a: Any) -> np.ndarray:
-            return np.repeat(np.asarray(a), nodes, axis=0)
-
-        flat = [a.reshape(size * nodes, -1) for a in (self.g_vector, self.p_plus, self.p_minus)]
-        tree = (self.system, self.method, self.controls)
-        found = mapped(_observed, tree, (jax.tree.map(many, self.batch.members), np.tile(self.k, size), *flat))
-        empty = np.isnan(flat[0][:, 0])
-        for value in found.values():
-            value[empty] = np.nan
-        return {name: value.reshape(size, nodes, *value.shape[1:]) for name, value in found.items()}
+        """What was kept besides the nodes, and where these were, what ``Trajectory`` reads from them."""
+        own = {name: values for name, values in self.kept.items() if name not in NODES}
+        if not self.has_nodes:
+            return own
+        size = len(self)
+        k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
+        nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
+        return read_all((self.system, self.method, self.controls), self.batch.members, nodes) | own
 
     def __getitem__(self, member: int) -> Trajectory:
         """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
         i = range(len(self))[member]
-        member_of = jax.tree.map(lambda a: a[i], self.batch.members)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
             raise ValueError(self.message(i))
-        system = with_parameters(self.system, member_of.parameters)
-        clock = Clock(np.float64(member_of.t0), np.float64(member_of.dt), self.controls)
-        with float64():
-            first = self.method.first_node(system, clock, member_of.g, member_of.xi)
-            begun = Trajectory.begin(system, self.method, clock, first, max(int(self.k[-1]) // (len(self.k) - 1), 1))
+        begun, first = self.begun(i)
         rows = [np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)]
         return replace(begun.on_grid(self.engine).extended(rows, first, Result(int(self.status[i]))), state=None)
+
+    def begun(self, member: int) -> tuple[Trajectory, State]:
+        """The first node of a member, as a ``Trajectory`` of its system, and its state."""
+        one = jax.tree.map(lambda a: a[member], self.batch.members)
+        return begun(self.system, self.method, self.controls, one, int(self.k[1]))
 
     @property
     def _k_column(self) -> np.ndarray:
@@ -157,6 +214,30 @@ class Ensemble(Observed):
             f"differing in {varied}; {ended}"
         )
 
+    def variables(self) -> dict[str, tuple]:
+        """What was kept, how the members ended and in what they differ: by name, (axes, values, attributes)."""
+        units = known_units(_unit_facts(self.system))
+        nodes = "time" if self.same_times else "step"
+        found: dict[str, tuple] = {
+            name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()
+        }
+        found["status"] = (("member",), self.status, {"long_name": "0, or why the member stopped"})
+        found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        for name, passed in self.events.items():
+            for what, value in passed._asdict().items():
+                label = f"{name}:{what}"
+                found[label] = (_dims(label, value, f"event of {name}")[: value.ndim], value, told_of(label))
+        if not self.same_times:
+            found["t"] = (("member", "step"), self.t, {"units": units["time"]})
+        for name, values in self.parameters.items():
+            label = f"parameter {name}" if name in found else name
+            found[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
+        return found
+
+    @property
+    def same_times(self) -> bool:
+        return not {"dt", "t0"} & set(self.batch.varied)
+
     def to_xarray(self) -> xr.Dataset:
         """All arrays, labelled by member, time and component names; parameters that differ are coordinates of members.
 
@@ -165,35 +246,33 @@ class Ensemble(Observed):
         import xarray as xr
 
         group, units = self.system.group, known_units(_unit_facts(self.system))
-        same = not {"dt", "t0"} & set(self.batch.varied)
-        nodes = "time" if same else "step"
-        data: dict[str, Any] = {
-            "g": (("member", nodes, "coordinate"), self.g_vector, {"long_name": "group element, flattened"}),
-            "p_plus": (("member", nodes, "component"), self.p_plus, {"long_name": "incoming momentum"}),
-            "p_minus": (("member", nodes, "component"), self.p_minus, {"long_name": "outgoing momentum"}),
-            "status": (("member",), self.status, {"long_name": "0, or why the member stopped"}),
-            "n_steps": (("member",), self.n_steps, {"long_name": "good steps"}),
-        }
+        nodes = "time" if self.same_times else "step"
+        data = self.variables()
         for key, value in self.observables.items():
-            axes = [_AXES.get(key, "constraint")] if value.ndim == 3 and not key.startswith("integral:") else []
-            axes = axes or [f"{key.removeprefix('integral:')} axis {i}" for i in range(value.ndim - 2)]
             unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
-            data[key] = (("member", nodes, *axes), value, {"long_name": key.replace("_", " "), **unit})
+            data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
+        data |= labelled(self.statistics, nodes)
         coordinates: dict[str, Any] = {
             "member": np.arange(len(self)),
-            "coordinate": list(group.point_names),
-            "component": list(group.velocity_names),
             "reason": ("member", [self.message(i) if self.status[i] else "" for i in range(len(self))]),
+            nodes: (nodes, self.t[0], {"units": units["time"]}) if self.same_times else self.k,
         }
-        if same:
-            coordinates["time"] = ("time", self.t[0], {"units": units["time"]})
-        else:
-            coordinates["step"] = self.k
-            data["t"] = (("member", "step"), self.t, {"units": units["time"]})
-        for name, values in self.parameters.items():
-            coordinates[name] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values)
-        told = {"system": self.system.name, "method": describe(self.method), "group": str(group), "engine": self.engine}
-        return xr.Dataset(data, coordinates, told)
+        dims = {dim for variable in data.values() for dim in variable[0]}
+        for dim, names in (("coordinate", group.point_names), ("component", group.velocity_names)):
+            if dim in dims:
+                coordinates[dim] = list(names)
+        made = xr.Dataset(data, coordinates, self.attributes)
+        return made.set_coords([name for name in (*self.parameters, "parameter g") if name in data and name != "g"])
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What made it, in words."""
+        return {
+            "system": self.system.name,
+            "method": describe(self.method),
+            "group": str(self.system.group),
+            "engine": self.engine,
+        }
 
 
 def _unit_facts(system: System) -> dict[str, Any]:
@@ -205,14 +284,49 @@ def _unit_facts(system: System) -> dict[str, Any]:
     }
 
 
+def begun(system: System, method: Integrator, controls: Any, member: Member, save_every: int) -> tuple:
+    """The first node of a member, as a ``Trajectory`` of its system, and its state."""
+    state, _ = computed(first_node, (system, method, controls), member)
+    system, clock = placed(system, controls, member)
+    clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
+    with float64():
+        return Trajectory.begin(system, method, clock, state, save_every), state
+
+
+def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
+    """Names of the axes of what is kept."""
+    name = name.removeprefix("integral:").split(":")[-1]
+    if name in AXES and values.ndim == 3:
+        return "member", nodes, AXES[name]
+    return "member", nodes, *(f"{name} axis {i}" for i in range(values.ndim - 2))
+
+
+def told(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What statistics tell of what they know, by label."""
+    found: dict[str, np.ndarray] = {}
+    for statistic, one in zip(statistics, known, strict=True):
+        found |= statistic.labelled(one)
+    return found
+
+
+def labelled(statistics: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
+    """What statistics tell, with names of the axes."""
+    found = {}
+    for label, values in statistics.items():
+        name, _, what = label.partition(":")
+        first = "member" if what.endswith("over time") else nodes
+        own = [f"{what.split()[0]} of {name}"] if what.split()[0] in ("quantile", "counts") else []
+        rest = values.ndim - 1 - len(own)
+        last = [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
+        found[label] = ((first, *own, *last), values, told_of(label))
+    return found
+
+
+def told_of(name: str) -> dict[str, str]:
+    """Attributes of what is kept."""
+    words = {"g": "group element, flattened", "p_plus": "incoming momentum", "p_minus": "outgoing momentum"}
+    return {"long_name": words.get(name, name.replace("_", " "))}
+
+
 def _from_vector(group: Any, vector: Any) -> Any:
     return group.from_vector(vector)
-
-
-def _observed(tree: tuple, node: tuple) -> dict[str, Any]:
-    (system, method, controls), (member, k, vector, p_plus, p_minus) = tree, node
-    system, clock = with_parameters(system, member.parameters), Clock(member.t0, member.dt, controls)
-    return observe(system, method, clock, k, system.group.from_vector(vector), p_plus, p_minus)
-
-
-__all__ = ["Ensemble", "Member"]

@@ -1,140 +1,244 @@
-"""``solve_ensemble``: members side by side in the lanes of the CPU, blocks of them over threads."""
+"""Members of an ensemble run side by side, in the lanes of the CPU and on threads, and read piece by piece.
+
+A piece is some members for some nodes, so that memory is bounded by what is kept, whatever the length of a run. A
+member's numbers do not depend on the pieces.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from geonh.alternation import ALTERNATING, AlternationWarning
-from geonh.ensembles.batch import Batch, Member, made_batch, with_parameters
-from geonh.ensembles.ensemble import Ensemble
-from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Clock, Result, State
-from geonh.integrators.registry import method_of
-from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.ensembles.batch import Batch, Member, placed
+from geonh.ensembles.reading import Nodes, Passages, read
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import Crowd, crowd, mapped
-from geonh.numerics.precision import as_count, float64, is_traced
-from geonh.numerics.waiting import interrupted_at_once
-from geonh.running import next_node, reporting
-from geonh.start import made_start, node_and_facts
+from geonh.numerics.precision import float64
+from geonh.running import next_node
+from geonh.start import node_and_facts
 from geonh.watching import node_row
+
+if TYPE_CHECKING:
+    from geonh.ensembles.sweep import Sweep
 
 SECONDS = 0.3
 """A piece of an ensemble lasts about so long; progress is told after each."""
 FIRST = 64
 """Members of the first piece."""
+PIECE = 2**24
+"""Bytes of a piece's nodes."""
 MEMORY = 0.8
-"""The part of the machine's memory that saved nodes may take."""
+"""The part of the machine's memory that what is kept may take."""
 
 
-@interrupted_at_once
-def solve_ensemble(
-    system: System,
-    method: Integrator | str | None = None,
-    *,
-    xi0: Any,
-    g0: Any = None,
-    parameters: Mapping[str, Any] | None = None,
-    dt: Any,
-    n_steps: int,
-    t0: Any = 0.0,
-    controls: Any = None,
-    combine: str = "zip",
-    save_every: int | None = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int], None] = False,
-) -> Ensemble:
-    """Many runs at once, each with the bits of its own ``solve``.
+@dataclass
+class Solved:
+    """What is known of some members: what was kept, how they ended, and running statistics.
 
-    What has a first axis of members differs between them; the rest is the same for all.
-
-    Parameters
+    Attributes
     ----------
-    system : System
-        What moves.
-    method : Integrator or str, optional
-        As for ``solve``.
-    xi0 : array_like, shape=[n] or [members, n]
-        Initial velocities; ``system.projected_velocity`` under ``jax.vmap`` puts many on the constraints.
-    g0 : point of the group, or points with a first axis of members, optional
-        Initial group elements; the identity when left out.
-    parameters : mapping of str to array_like, optional
-        Values for parameters of the system, in place of its own, for each member or for all.
-    dt, t0 : float, or array_like of shape=[members]
-        Time steps and initial times in seconds.
-    n_steps : int
-        Number of steps, the same for all.
-    controls : callable or array_like, optional
-        As for ``solve``, the same for all.
-    combine : {"zip", "product"}
-        Whether what differs goes together, member by member, or is crossed: every start (g0 with xi0) with every value
-        of every parameter, dt and t0.
-    save_every : int, optional
-        Keep every so many nodes, a divisor of ``n_steps``; only the first and the last when left out.
-    threads : int, optional
-        As many as there are CPUs when left out.
-    progress : bool or callable
-        Show a progress bar, or call ``progress(members_done, members)`` now and then.
+    kept : dict of str to ndarray, shape=[members, nodes, …]
+    events : dict of str to ndarray, shape=[members, …]
+    statistics : list of dict of str to ndarray
+        What each statistic knows, in the order of the sweep's.
+    """
 
-    Returns
-    -------
-    Ensemble
-        Labelled arrays with the members along the first axis. A member that fails, or whose start is none, has nan
-        from there on, and ``status`` and ``message(i)`` tell why; the others are not touched. After Ctrl-C it has the
-        members that were finished.
+    batch: Batch
+    engine: str
+    status: np.ndarray
+    n_steps: np.ndarray
+    faults: dict[int, str]
+    kept: dict[str, np.ndarray] = field(default_factory=dict)
+    events: dict[str, np.ndarray] = field(default_factory=dict)
+    statistics: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+
+def solved(
+    sweep: Sweep,
+    start: int,
+    stop: int,
+    threads: int,
+    report: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    empty: bool = False,
+) -> Solved:
+    """Members of a sweep from one number up to another; ``empty`` without a step, to see what there will be.
 
     Raises
     ------
-    TypeError, ValueError
-        For input that does not fit, or if no member has a sound start.
     MemoryError
-        If the saved nodes would take most of the machine's memory, before the first step.
+        If what is kept would take most of the machine's memory, before the first step.
     """
-    if method is None or isinstance(method, str):
-        method = SymmetricProjection() if method is None else method_of(method)
-    refuse(method, system)
-    if is_traced(xi0, g0, dt, t0, parameters, controls, system):
-        raise TypeError("solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate")
-    as_count(n_steps, "n_steps")
-    stride = n_steps if save_every is None else as_count(save_every, "save_every")
-    if n_steps % stride:
-        raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
-    workers = (os.cpu_count() or 1) if threads is None else as_count(threads, "threads")
-    if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of (members_done, members), got {progress!r}")
-    batch = made_batch(system, xi0, g0, dt, t0, parameters, combine)
-    first = jax.tree.map(lambda a: a[0], batch.members)
-    clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, controls).clock
-    _refuse_times(batch, n_steps)
+    batch, tree = sweep.members.part(start, stop), (sweep.system, sweep.method, sweep.controls)
+    _refuse_times(batch, sweep.n_steps, start)
     with float64():
-        states, faults = _first_nodes(system, method, clock.controls, batch)
-    found = _run(system, method, clock.controls, batch, states, faults, n_steps, stride, workers, progress)
-    _warn_if_spoiled(found)
+        states, faults = _first_nodes(*tree, batch)
+    status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
+    status[list(faults)] = Result.START
+    runner = None if empty else _runner(sweep, batch, states)
+    found = Solved(batch, runner.engine if runner else "", status, counts, faults)
+    rows = mapped(node_row, tree[:1], states)[:, None]
+    rows[list(faults)] = np.nan
+    first = Nodes.of_rows(rows, sweep.system.group.dim)
+    keeping = _Keeping(sweep, start, found, first)
+    with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
+        if runner is not None:
+            _Work(sweep, runner, states, threads, keeping, found).all_members(first, report)
+        elif sweep.events:
+            nothing = Passages(tree, sweep.events, batch.members, sweep.most_events)
+            keeping.events.append((np.arange(batch.size), nothing.told()))
+    found.events = _joined(keeping.events, batch.size)
     return found
 
 
-def _refuse_times(batch: Batch, n_steps: int) -> None:
-    dt, t0 = batch.members.dt, batch.members.t0
-    with np.errstate(over="ignore"):
-        end = t0 + float(n_steps) * dt
-    bad = ~(np.abs(dt) >= np.finfo(float).tiny) | ~np.isfinite(end) | (t0 + dt == t0) | (end - dt == end)
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise ValueError(f"member {i}: time stands still or overflows with t0 = {t0[i]:g}, dt = {dt[i]:g}")
+def _runner(sweep: Sweep, batch: Batch, states: State) -> Crowd:
+    """The loop for members that differ in what the sweep says."""
+    members, varied = batch.members, sweep.members.varied
+    one = jax.tree.map(lambda a: a[0], members)
+    parameters = {name: v if name in varied else one.parameters[name] for name, v in members.parameters.items()}
+    t0, dt = (getattr(members if name in varied else one, name) for name in ("t0", "dt"))
+    many = members._replace(parameters=parameters, t0=t0, dt=dt)
+
+    def tree(member: Member) -> tuple:
+        system, clock = placed(sweep.system, sweep.controls, member)
+        return system, sweep.method, clock
+
+    return crowd(next_node, node_row, tree(one), tree(many), jax.tree.map(lambda a: np.asarray(a)[0], states))
+
+
+@dataclass
+class _Work:
+    """The loop over pieces."""
+
+    sweep: Sweep
+    runner: Crowd
+    states: State
+    threads: int
+    keeping: _Keeping
+    found: Solved
+
+    def all_members(self, first: Nodes, report: Callable[[int, int], None]) -> None:
+        done, size, total = 0, FIRST, self.found.batch.size
+        while done < total:
+            these = np.arange(done, min(done + size, total))
+            begun = time.perf_counter()
+            for part in self._some(these, Nodes(*(a[these] for a in first))):
+                if part < 1:
+                    report(done + int(part * len(these)), total)
+            done += len(these)
+            elapsed = time.perf_counter() - begun
+            size = FIRST * int(np.clip(size * SECONDS / max(elapsed, 1e-3), FIRST, 4 * size) // FIRST)
+            report(done, total)
+
+    def _some(self, these: np.ndarray, nodes: Nodes) -> Any:
+        """All steps of some members; gives the part that is done after each piece."""
+        sweep, found, keeping = self.sweep, self.found, self.keeping
+        states = jax.tree.map(lambda a: np.asarray(a)[these], self.states)
+        going = np.array([i not in found.faults for i in these.tolist()])
+        status, counts = np.zeros(len(these), int), np.zeros(len(these), np.int64)
+        passages = Passages(keeping.tree, sweep.events, keeping.of(these), sweep.most_events) if sweep.events else None
+        leap = 1 if passages else sweep.save_every
+        keeping.take(nodes, these, 0)
+        done = saved = 0
+        most = max(PIECE // (8 * self.runner.width * len(these)), 1)
+        while done < sweep.n_steps and going.any():
+            n = min((sweep.n_steps - done) // leap, most)
+            piece = np.full((len(these), n, self.runner.width), np.nan)
+            before = _taken(states, going)
+            rows, reached = self.runner.run(these[going], before, n, leap, self.threads)
+            rows[np.arange(n) >= reached.n_rows[:, None]] = np.nan
+            piece[going], status[going] = rows, reached.status
+            counts[going] += reached.state.k - before.k
+            states = _put(states, going, reached.state)
+            new = Nodes.of_rows(piece, sweep.system.group.dim)
+            if passages:
+                stops = passages.see(new.after(nodes.last()))
+                early = stops < n
+                for a in new:
+                    a[early[:, None] & (np.arange(1, n + 1) > stops[:, None])] = np.nan
+                status[early], counts[early] = Result.EVENT, done + stops[early]
+            keep = new.every(-(done + 1) % (sweep.save_every // leap) if leap == 1 else 0, sweep.save_every // leap)
+            keeping.take(keep, these, saved + 1)
+            done, saved, nodes = done + n * leap, saved + keep.k.shape[1], new
+            going &= status == 0
+            found.status[these[status > 0]], found.n_steps[these] = status[status > 0], counts
+            yield done / sweep.n_steps
+        found.status[these[going]] = Result.SUCCESS
+        if passages:
+            keeping.events.append((these, passages.told()))
+
+
+def _taken(tree: Any, where: np.ndarray) -> Any:
+    return jax.tree.map(lambda a: a[where], tree)
+
+
+def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
+    """The arrays of a tree with other values at some places."""
+    if where.all():
+        return values
+
+    def put(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        a = np.array(a)
+        a[where] = b
+        return a
+
+    return jax.tree.map(put, tree, values)
+
+
+class _Keeping:
+    """Where values go: arrays for what is kept, and the statistics."""
+
+    def __init__(self, sweep: Sweep, start: int, found: Solved, first: Nodes) -> None:
+        self.tree = (sweep.system, sweep.method, sweep.controls)
+        self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+        self._sweep, self._start, self._found = sweep, start, found
+        size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
+        sample = self._read(Nodes(*(a[:1] for a in first)), np.arange(1))
+        shapes = {name: value.shape[2:] for name, value in sample.items()}
+        _refuse_too_much(size, nodes, sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables))
+        for one in sweep.observables:
+            found.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
+        found.statistics = [s.nothing(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
+
+    def of(self, these: np.ndarray) -> Member:
+        return jax.tree.map(lambda a: a[these], self._found.batch.members)
+
+    def _read(self, nodes: Nodes, these: np.ndarray) -> dict[str, np.ndarray]:
+        return read(self.tree, self.of(these), nodes, self._sweep.reading)
+
+    def take(self, nodes: Nodes, these: np.ndarray, node: int) -> None:
+        """Keep what is read from nodes that begin at one of the saved."""
+        if not nodes.k.size:
+            return
+        values, end = self._read(nodes, these), node + nodes.k.shape[1]
+        for one in self._sweep.observables:
+            self._found.kept[one.name][these[0] : these[-1] + 1, node:end] = values[one.name]
+        for statistic, known in zip(self._sweep.statistics, self._found.statistics, strict=True):
+            statistic.seen(known, values[statistic.wanted.name], self._start, int(these[0]), node)
+
+
+def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for these, told in parts:
+        for name, values in told.items():
+            empty = 0 if values.dtype.kind == "i" else np.nan
+            found.setdefault(name, np.full((size, *values.shape[1:]), empty, values.dtype))[these] = values
+    return found
 
 
 def _first_nodes(system: System, method: Integrator, controls: Any, batch: Batch) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and what is wrong with those starts that are none, by member."""
-    states, found = mapped(_first, (system, method, controls), batch.members)
+    states, found = mapped(first_node, (system, method, controls), batch.members)
     faults, sound = {}, clearly_sound(batch.members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
         member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (batch.members, Facts(*found)))
@@ -143,109 +247,36 @@ def _first_nodes(system: System, method: Integrator, controls: Any, batch: Batch
             fault = Result(int(states.status[i])).message
         if fault:
             faults[i] = fault
-    if len(faults) == batch.size:
-        raise ValueError(f"no member has a sound start; member 0: {faults[0]}")
     return states, faults
 
 
-def _first(tree: tuple, member: Member) -> tuple[State, Facts]:
+def first_node(tree: tuple, member: Member) -> tuple[State, Facts]:
+    """Node 0 of a member, and the facts of its start."""
     system, method, controls = tree
-    system, clock = with_parameters(system, member.parameters), Clock(member.t0, member.dt, controls)
+    system, clock = placed(system, controls, member)
     return node_and_facts((system, method, clock), (member.g, member.xi))
 
 
-def _run(
-    system: System,
-    method: Integrator,
-    controls: Any,
-    batch: Batch,
-    states: State,
-    faults: dict[int, str],
-    n_steps: int,
-    stride: int,
-    workers: int,
-    progress: bool | Callable[[int, int], None],
-) -> Ensemble:
-    """All steps of all members, in pieces of members."""
-    members, n_nodes = batch.members, n_steps // stride
-
-    def part(name: str, values: Any) -> Any:
-        return values if name in batch.varied else values[0]
-
-    def tree(parameters: Any, t0: Any, dt: Any) -> tuple:
-        return with_parameters(system, parameters), method, Clock(t0, dt, controls)
-
-    first = jax.tree.map(lambda a: a[0], members)
-    many = {name: part(name, values) for name, values in members.parameters.items()}
-    runner = crowd(
-        next_node,
-        node_row,
-        tree(first.parameters, first.t0, first.dt),
-        tree(many, part("t0", members.t0), part("dt", members.dt)),
-        jax.tree.map(lambda a: np.asarray(a)[0], states),
-    )
-    rows = _nodes(batch.size, n_nodes + 1, runner.width)
-    rows[:] = np.nan
-    rows[:, 0] = mapped(node_row, (system,), states)
-    status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
-    good = np.array([i for i in range(batch.size) if i not in faults])
-    status[list(faults)] = Result.START
-    rows[list(faults)] = np.nan
-    with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
-        _pieces(runner, states, good, n_nodes, stride, workers, progress, rows, status, counts)
-    rows[np.arange(n_nodes + 1) * stride > counts[:, None]] = np.nan
-    return Ensemble.made(system, method, controls, batch, rows, status, counts, stride, faults, runner.engine)
+def _refuse_times(batch: Batch, n_steps: int, start: int) -> None:
+    dt, t0 = batch.members.dt, batch.members.t0
+    with np.errstate(over="ignore"):
+        end = t0 + float(n_steps) * dt
+    bad = ~(np.abs(dt) >= np.finfo(float).tiny) | ~np.isfinite(end) | (t0 + dt == t0) | (end - dt == end)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(f"member {start + i}: time stands still or overflows with t0 = {t0[i]:g}, dt = {dt[i]:g}")
 
 
-def _pieces(
-    runner: Crowd,
-    states: State,
-    good: np.ndarray,
-    n_nodes: int,
-    stride: int,
-    workers: int,
-    progress: bool | Callable[[int, int], None],
-    rows: np.ndarray,
-    status: np.ndarray,
-    counts: np.ndarray,
-) -> None:
-    done, size = 0, FIRST
-    with reporting(progress, len(good)) as report:
-        while done < len(good):
-            these, begun = good[done : done + size], time.perf_counter()
-            piece = jax.tree.map(lambda a, these=these: np.asarray(a)[these], states)
-            rows[these, 1:], status[these], counts[these] = runner.run(these, piece, n_nodes, stride, workers)
-            done += len(these)
-            elapsed = time.perf_counter() - begun
-            size = int(np.clip(size * SECONDS / max(elapsed, 1e-3), FIRST, 4 * size))
-            report(done, len(good))
-
-
-def _nodes(members: int, nodes: int, width: int) -> np.ndarray:
-    """Where saved nodes go, if there is room."""
+def _refuse_too_much(members: int, nodes: int, width: int) -> None:
+    """Raise MemoryError if there is no room for what is kept."""
     needed = 8 * members * nodes * width
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not known on every platform
-        there = None
-    if there is not None and needed > MEMORY * there:
+        return
+    if needed > MEMORY * there:
         raise MemoryError(
             f"{members} members with {nodes} nodes of {width} numbers take {needed / 2**30:.1f} GiB of this machine's "
-            f"{there / 2**30:.1f}: raise save_every (left out, it keeps the first and the last node only)"
-        )
-    return np.empty((members, nodes, width))
-
-
-def _warn_if_spoiled(ensemble: Ensemble) -> None:
-    if ensemble.method.guarantees.node != "impulse":
-        return
-    worst = np.nanmax(ensemble.alternation, axis=1, initial=0.0)
-    if (worst > ALTERNATING).any():
-        i = int(np.argmax(worst))
-        warnings.warn(
-            f"{(worst > ALTERNATING).sum()} of {len(ensemble)} members are spoiled: a part of the momentum alternates "
-            f"in sign from node to node and reaches {100 * worst[i]:.3g} % of it (member {i}); SymmetricProjection() "
-            "or Gauss(2) cures that",
-            AlternationWarning,
-            stacklevel=3,
+            f"{there / 2**30:.1f}: raise save_every (left out, it keeps the first and the last node only), keep less "
+            "with observables=, or take statistics="
         )

@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import LieGroup, Point, tree_add
-from geonh.numerics.precision import Precise, as_float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import Precise, as_float64, shortly
 
 BasePoint = Any
 
@@ -36,6 +37,10 @@ class Action(Precise):
     @abstractmethod
     def act(self, x: BasePoint, W: Point) -> BasePoint:
         """Base point x·W."""
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.group, LieGroup):
+            raise TypeError(f"group must be a group of geonh.groups, got {shortly(self.group)}")
 
     def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
         """Ambient tangent vector ρ_x(ξ) = d/dt x·exp(tξ) at t = 0, with the structure of x; ξ of shape=[n]."""
@@ -124,6 +129,7 @@ class ShapeBase(Action):
     point_indices: tuple[int, ...] = eqx.field(static=True)
     velocity_indices: tuple[int, ...] = eqx.field(static=True)
 
+    @judged
     def __init__(self, group: LieGroup, names: Sequence[str] | None = None):
         additive = _additive_coordinates(group)
         if names is None:

@@ -26,6 +26,7 @@ from jax.experimental.jet import jet
 
 from geonh.geometry.distribution import rank_fault
 from geonh.numerics.compiled import mapped
+from geonh.numerics.judging import judged
 from geonh.numerics.polynomials import Polynomials, polynomials
 from geonh.numerics.precision import as_float64, float64
 
@@ -92,6 +93,7 @@ class Integrability:
     __repr__ = __str__
 
 
+@judged
 def growth_vector(
     system: Any,
     g0: Any = None,
@@ -152,6 +154,7 @@ def growth_vector(
     return growth
 
 
+@judged
 def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrability:
     """Whether [D, D] ⊂ D at a point (Frobenius): whether the constraints are, there, holonomic.
 

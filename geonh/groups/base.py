@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.precision import Precise, float64
+from geonh.numerics.precision import Precise, as_float64, float64
 
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
@@ -33,6 +33,36 @@ Point = Any
 def tree_add(point: Point, tangent: Point) -> Point:
     """Add an ambient tangent vector to a point, leaf by leaf."""
     return jax.tree.map(jnp.add, point, tangent)
+
+
+def as_points(group: LieGroup, g: Any, name: str) -> Point:
+    """Points with leading axes from what a user writes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are of no numbers, or of other shapes than the group's points.
+    """
+    shapes, identity = group.point_shapes, group.identity()
+    entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
+    arrays = [as_float64(entry, name) for entry in entries]
+    fits = len(arrays) == len(shapes) and all(
+        a.shape[max(a.ndim - len(s), 0) :] == tuple(s) for a, s in zip(arrays, shapes, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"{name} must be points of {group}, shapes {' × '.join(str([..., *s]) for s in shapes)}; "
+            f"got {' × '.join(str(list(a.shape)) for a in arrays)}".replace("Ellipsis", "...")
+        )
+    return jax.tree.unflatten(jax.tree.structure(identity), arrays)
+
+
+def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
+    """Vectors of the algebra or its dual with leading axes, shape=[..., n]; errors as of ``as_points``."""
+    found = as_float64(vectors, name)
+    if found.shape[-1:] != (group.dim,):
+        raise ValueError(f"{name} must have shape [..., {group.dim}] on {group}, got {list(found.shape)}")
+    return found
 
 
 class LieGroup(Precise):

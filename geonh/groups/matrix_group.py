@@ -25,6 +25,8 @@ from jax import Array
 
 from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64
 
 _ROOTS = 4
 _NEWTON_STEPS = 16
@@ -87,12 +89,13 @@ class MatrixGroup(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True)
 
+    @judged
     def __init__(self, space: Any, names: Sequence[str] | None = None, *, name: str | None = None):
         algebra = getattr(space, "lie_algebra", None)
         is_manifold = hasattr(space, "belongs")
         if is_manifold and (algebra is None or not hasattr(algebra, "basis")):
             raise TypeError(f"{type(space).__name__} has no lie_algebra with a basis; give the basis, shape=[n, N, N]")
-        basis = np.asarray(getattr(algebra, "basis", space))
+        basis = as_float64(space, "space") if algebra is None else np.asarray(algebra.basis)
         _check_basis(basis)
         basis = basis.astype(np.float64)
         n, N, _ = basis.shape
@@ -102,7 +105,7 @@ class MatrixGroup(LieGroup):
         self.orthogonal = bool(np.allclose(basis, -np.swapaxes(basis, 1, 2), rtol=0, atol=1e-12))
         self.unimodular = n == N * N - 1 and bool(np.allclose(np.trace(basis, axis1=1, axis2=2), 0, atol=1e-12))
         self.dim = n
-        if names is not None and (isinstance(names, str) or len(names) != n):
+        if names is not None and len(names) != n:
             raise ValueError(f"names must have {n} entries, got {names!r}")
         self.velocity_names = tuple(names) if names is not None else tuple(f"xi{i + 1}" for i in range(n))
         separator = "_" if N > 9 else ""

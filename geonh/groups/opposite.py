@@ -48,7 +48,7 @@ class Opposite(LieGroup, metaclass=_Involution):
 
     def __init__(self, group: LieGroup):
         if not isinstance(group, LieGroup):
-            raise TypeError(f"Opposite takes a geonh LieGroup, got {type(group).__name__}; see geonh.groups.as_group")
+            raise TypeError(f"group must be a geonh LieGroup, got {type(group).__name__}; see geonh.groups.as_group")
         self.group = group
         self.dim = group.dim
         self.point_names = group.point_names

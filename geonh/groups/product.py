@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import LieGroup
+from geonh.numerics.precision import shortly
 
 
 class Product(LieGroup):
@@ -48,16 +49,16 @@ class Product(LieGroup):
     has_cayley: bool = eqx.field(static=True)
 
     def __init__(self, factors: Sequence[LieGroup], names: Sequence[str] | None = None, *, point_ndim: int = 1):
+        if not isinstance(factors, list | tuple) or not factors:
+            raise ValueError(f"factors must be a list of at least one group, got {shortly(factors)}")
         factors = tuple(factors)
-        if not factors:
-            raise ValueError("a product needs at least one factor")
         for i, factor in enumerate(factors):
             if not isinstance(factor, LieGroup):
                 raise TypeError(
-                    f"factor {i} of a Product must be a geonh LieGroup, got {type(factor).__name__}; "
+                    f"factors[{i}] of a Product must be a geonh LieGroup, got {type(factor).__name__}; "
                     "geonh.groups.as_group converts geomstats manifolds and lists of them"
                 )
-        if names is not None and (isinstance(names, str) or len(names) != len(factors)):
+        if names is not None and (not isinstance(names, list | tuple) or len(names) != len(factors)):
             raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {names!r}")
         given = (None,) * len(factors) if names is None else tuple(names)
         flat: list[tuple[str | None, LieGroup]] = []

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -35,6 +36,8 @@ from geonh.groups.coefficients import (
     transpose,
     vee_skew,
 )
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64
 
 
 def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | float) -> Array:
@@ -85,6 +88,7 @@ def _unit_quaternion(R: Array) -> Array:
     return row / jnp.sqrt(jnp.sum(row * row, axis=-1))[..., None]
 
 
+@judged
 def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     """Rotation matrix of a quaternion, which need not be of unit length.
 
@@ -99,6 +103,9 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     -------
     array, shape=[..., 3, 3]
     """
+    q = q if isinstance(q, jax.Array) else as_float64(q, "q")
+    if q.shape[-1:] != (4,):
+        raise ValueError(f"q must have shape [..., 4], got {list(q.shape)}")
     w, x, y, z = (q[..., i] for i in ((0, 1, 2, 3) if scalar_first else (3, 0, 1, 2)))
     s = 2.0 / (w * w + x * x + y * y + z * z)
     return matrix(
@@ -110,6 +117,7 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     )
 
 
+@judged
 def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     """Unit quaternion of a rotation matrix, the one of the two whose scalar part is not negative.
 
@@ -124,6 +132,9 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     -------
     array, shape=[..., 4]
     """
+    R = R if isinstance(R, jax.Array) else as_float64(R, "R")
+    if R.shape[-2:] != (3, 3):
+        raise ValueError(f"R must have shape [..., 3, 3], got {list(R.shape)}")
     q = _unit_quaternion(R)
     return q if scalar_first else jnp.concatenate([q[..., 1:], q[..., :1]], axis=-1)
 

@@ -42,7 +42,7 @@ class DiscreteLagrangian(Precise):
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         """l_d, scalar (joule seconds)."""
 
-    def refuse(self, system: System, tau: Retraction, h: float, x: Any, xi: Array) -> None:
+    def refuse(self, system: System, tau: Retraction, h: float, g0: Any, xi: Array) -> None:
         """Raise ValueError if l_d is not a discretisation of the system's ℓ; the library's own are."""
 
     def adjoint(self) -> DiscreteLagrangian:
@@ -145,8 +145,9 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         self.function = function
         self.symmetric = as_flag(symmetric, "symmetric")
 
-    def refuse(self, system: System, tau: Retraction, h: float, x: Any, xi: Array) -> None:
+    def refuse(self, system: System, tau: Retraction, h: float, g0: Any, xi: Array) -> None:
         """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0."""
+        x = system.at(g0, 0.0)
         inspected(
             "the discrete Lagrangian", jax.make_jaxpr(lambda x, z, h: self(system, tau, h, x, z, x))(x, h * xi, h)
         )

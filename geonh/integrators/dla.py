@@ -162,9 +162,10 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         return eqx.tree_at(lambda m: (m.rule, m.constraint), self, (rule, constraint))
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        tau, x = self.tau(system), system.at(g0, 0.0)
-        self.rule.refuse(system, tau, dt, x, xi0)
+        tau = self.tau(system)
+        self.rule.refuse(system, tau, dt, g0, xi0)
         if self.constraint.function is not None:
+            x = system.at(g0, 0.0)
             traced = jax.make_jaxpr(lambda x, z, h: self.constraint(system, tau, h, x, z))(x, dt * xi0, dt)
             inspected("the discrete constraint", traced)
 

@@ -163,7 +163,7 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
     k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, x, made) & jnp.isfinite(total), Result.METRIC),
+        (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -173,15 +173,14 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
 
 
-def _improper(system: System, x: Any, made: Outcome) -> Array | bool:
-    """Whether a mass matrix that depends on the node is not symmetric there, or has a pivot that is not positive.
+def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
+    """Whether the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only.
 
     The step has that of a metric, and eliminates it, anyway. Of an ℓ that is not quadratic it is the Hessian at the
     node's velocity; where no velocity has its momentum there is none.
     """
     field = system.metric.field if system.metric is not None else None
-    judged = field is not None and field.is_constant and (is_forward_only() or not is_traced(field.constant))
-    if judged:  # solve has judged a constant at the start
+    if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
         return False
     if not system.is_quadratic:
         xi = system.velocity(x, (made.p_plus + made.p_minus) / 2) if made.xi is None else made.xi

@@ -20,6 +20,7 @@ from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
+from geonh.numerics.judging import judged
 
 
 class Method(NamedTuple):
@@ -93,6 +94,14 @@ methods = Methods(_ALL)
 """Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
 
 
+def made_method(method: Integrator | str | None) -> Integrator:
+    """A method from what a user of ``solve`` writes: one, its name, or nothing for the symmetric projection."""
+    if method is None:
+        return SymmetricProjection()
+    return method_of(method) if isinstance(method, str) else method
+
+
+@judged
 def method_of(word: str, **options: Any) -> Integrator:
     """The method of a name in ``methods``, with options of its maker such as ``rule`` and ``retraction``.
 

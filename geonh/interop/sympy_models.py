@@ -31,9 +31,11 @@ from geonh.interop.expressions import (
     listed,
 )
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 
 
+@judged
 def from_sympy(
     model: Any,
     coordinates: Sequence | None = None,
@@ -107,6 +109,7 @@ def from_sympy(
     return _system(found, parameters or {}, listed("controls", controls), listed("angles", angles), name)
 
 
+@judged
 def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
     """ξ = q̇ of the speeds of a KanesMethod, shape=[..., n].
 
@@ -120,13 +123,21 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
         Coordinates and all speeds, in the order of ``model.q`` and ``model.u``.
     """
     K, k = _kinematics(model, system, q)
-    return np.einsum("...ij,...j->...i", K, as_float64(u, "u")) + k
+    return np.einsum("...ij,...j->...i", K, _row_each(u, "u", k)) + k
 
 
+@judged
 def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
     """The speeds of a KanesMethod from ξ = q̇, shape=[..., n]; the inverse of ``velocity_of``."""
     K, k = _kinematics(model, system, q)
-    return np.linalg.solve(K, (as_float64(xi, "xi") - k)[..., None])[..., 0]
+    return np.linalg.solve(K, (_row_each(xi, "xi", k) - k)[..., None])[..., 0]
+
+
+def _row_each(values: Any, name: str, k: np.ndarray) -> np.ndarray:
+    found = as_float64(values, name)
+    if found.shape[-1:] != k.shape[-1:]:
+        raise ValueError(f"{name} must be of shape [..., {k.shape[-1]}], got {list(found.shape)}")
+    return found
 
 
 def _kinematics(model: Any, system: System, q: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from geonh.geometry.field import evaluated
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64
 
 
@@ -42,6 +43,7 @@ class Report:
     __repr__ = __str__
 
 
+@judged
 def check_system(
     system: LagrangianSystem,
     *,

@@ -19,13 +19,19 @@ from geonh.groups.base import Point
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import place_fault
 from geonh.numerics.compiled import prepared
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle
-from geonh.numerics.precision import as_float64, float64, in_float64
+from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
 
 
+@judged
 @in_float64
 def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
+    if not is_traced(system, t, g, xi, u):
+        g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
+        if u is not None and system.forces is None:
+            raise ValueError(f"u is given, but {system.name} has no forces that would use it")
     return accelerations_at(system, t, system.at(g, t), xi, u)
 
 
@@ -44,12 +50,14 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
     return saddle(H, mu, force, -turning)
 
 
+@judged
 @in_float64
 def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
     """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms."""
     return accelerations(system, t, g, xi, u)[1]
 
 
+@judged
 def reference_trajectory(
     system: LagrangianSystem,
     times: Any,
@@ -93,10 +101,19 @@ def reference_trajectory(
     """
     from scipy.integrate import solve_ivp
 
+    from geonh.start import made_drive
+
     group, n = system.group, system.group.dim
-    times = as_float64(times, "times")
+    times, point, xi = as_float64(times, "times"), system.point(g0), as_float64(xi0, "xi0", (n,))
+    forward = np.diff(times) > 0 if times.ndim == 1 else np.zeros(1, bool)
+    if times.ndim != 1 or len(times) < 2 or np.any(forward != forward[0]) or np.any(np.diff(times) == 0):
+        raise ValueError(f"times must be two or more in one direction, shape [N], got {shortly(times)}")
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not 0 < tolerance < 1:
+            raise ValueError(f"{name} must lie in (0, 1), got {tolerance}")
+    controls = made_drive(system, controls, point, xi)
     with float64():
-        start = np.concatenate([np.asarray(group.to_vector(system.point(g0))), as_float64(xi0, "xi0", (n,))])
+        start = np.concatenate([np.asarray(group.to_vector(point)), xi])
     slope = prepared(_slope, (system, controls), (np.zeros(()), start))
     if not np.all(np.isfinite(slope((times[:1], start[None])))):
         fault = place_fault(system, times[0], system.point(g0), "at g0")

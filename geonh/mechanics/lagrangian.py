@@ -372,7 +372,7 @@ class LagrangianSystem(Precise):
             return jax.tree.map(np.asarray, identity)
         structure, shapes = jax.tree.structure(identity), self.group.point_shapes
         expected = " × ".join(str(list(s)) for s in shapes)
-        entries = list(g) if isinstance(identity, tuple) else [g]
+        entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
         if len(entries) != len(shapes):
             raise ValueError(f"{name} must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]

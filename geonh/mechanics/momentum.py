@@ -19,23 +19,29 @@ dynamics*, Nonlinearity 21 (2008), section 4.5 (the bundle g^D, horizontal symme
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, Point
+from geonh.geometry.field import evaluated
+from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle_inverses
-from geonh.numerics.precision import in_float64
+from geonh.numerics.precision import as_count, as_float64, in_float64
+
+if TYPE_CHECKING:
+    from geonh.trajectory import Trajectory
 
 Generators = Callable[[Point], Array]
 Section = Callable[[Point], Array]
 
 
 # --- momentum maps -----------------------------------------------------------------------------------------
+@judged
 @in_float64
 def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     """Noether momentum of left translation, Ad*_{g⁻¹}p.
@@ -54,9 +60,10 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     array, shape=[..., n]
         In the dual basis of the algebra.
     """
-    return group.Ad_star(group.inverse(g), jnp.asarray(p))
+    return group.Ad_star(group.inverse(as_points(group, g, "g")), as_vectors(group, p, "p"))
 
 
+@judged
 @in_float64
 def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     """Body components g⁻¹·η_G(g) = Ad_{g⁻¹}η of the infinitesimal generator of left translation by exp(tη).
@@ -74,9 +81,11 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     -------
     array, shape=[..., n]
     """
-    return jnp.einsum("...ij,...j->...i", group.Ad(group.inverse(g)), jnp.asarray(eta))
+    Ad = group.Ad(group.inverse(as_points(group, g, "g")))
+    return jnp.einsum("...ij,...j->...i", Ad, as_vectors(group, eta, "eta"))
 
 
+@judged
 @in_float64
 def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Generators | None = None) -> Array:
     """Momentum map ⟨p, X(g)ᵀη⟩ of a symmetry; for left translations ⟨p, Ad_{g⁻¹}η⟩.
@@ -99,10 +108,11 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     -------
     array, shape=[...]
     """
-    eta = jnp.asarray(eta, dtype=float)
-    return _along(system, lambda g: eta, generators, g, p)
+    eta = jnp.asarray(as_float64(eta, "eta"))
+    return _along(system, lambda g: eta, generators, g, p, "eta")
 
 
+@judged
 @in_float64
 def nonholonomic_momentum(
     system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
@@ -131,6 +141,7 @@ def nonholonomic_momentum(
     return _along(system, section, generators, g, p)
 
 
+@judged
 @in_float64
 def horizontality(system: System, g: Point, section: Section, *, generators: Generators | None = None) -> Array:
     """Residual μ(x)X(g)ᵀη(g) of a section: zero where the section lies in g^D.
@@ -152,14 +163,15 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     X = _generators(system, generators)
 
     def single(g: Point) -> Array:
-        return system.annihilator(system.at(g)) @ (X(g).T @ jnp.asarray(section(g)))
+        return system.annihilator(system.at(g)) @ (X(g).T @ _element(X(g), section, g, "section"))
 
-    return system.group.batched(single, g)
+    return system.group.batched(single, as_points(system.group, g, "g"))
 
 
+@judged
 @in_float64
 def momentum_equation_residual(
-    system: System, trajectory: Any, section: Section, *, generators: Generators | None = None
+    system: System, trajectory: Trajectory, section: Section, *, generators: Generators | None = None
 ) -> Array:
     r"""Residual of the discrete nonholonomic momentum equation (Theorem 3) along a run.
 
@@ -189,6 +201,9 @@ def momentum_equation_residual(
     ValueError
         If steps were left out of the trajectory, or if there are external forces.
     """
+    from geonh.continuing import refuse_another_space
+
+    refuse_another_space(trajectory, system)
     if np.any(np.diff(trajectory.k) != 1):
         raise ValueError("the momentum equation relates consecutive steps: run with save_every=1")
     if system.forces is not None:
@@ -196,12 +211,13 @@ def momentum_equation_residual(
     X = _generators(system, generators)
     p = jnp.asarray(trajectory.p_plus)
     fields = system.group.batched(X, trajectory.g)
-    eta = system.group.batched(lambda g: jnp.asarray(section(g)), trajectory.g)
+    eta = system.group.batched(lambda g: _element(X(g), section, g, "section"), trajectory.g)
     momenta = jnp.einsum("kn,kan->ka", p, fields)
     J = jnp.sum(momenta * eta, axis=1)
     return J[1:] - J[:-1] - jnp.sum(momenta[1:] * (eta[1:] - eta[:-1]), axis=1)
 
 
+@judged
 @in_float64
 def moving_energy(
     system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
@@ -228,11 +244,13 @@ def moving_energy(
     array, shape=[...]
         Joules.
     """
-    energy = system.group.batched(lambda g, p: system.energy(system.at(g), p), g, jnp.asarray(p), ndims=(None, 1))
+    g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
+    energy = system.group.batched(lambda g, p: system.energy(system.at(g), p), g, p, ndims=(None, 1))
     return energy - _along(system, section, generators, g, p)
 
 
 # --- symmetries --------------------------------------------------------------------------------------------
+@judged
 @in_float64
 def symmetries(
     system: System,
@@ -271,6 +289,7 @@ def symmetries(
     return _null_space(system, change, samples, seed, tol)
 
 
+@judged
 @in_float64
 def horizontal_symmetries(
     system: System,
@@ -368,20 +387,37 @@ def _generators(system: System, generators: Generators | None) -> Generators:
     group = system.group
     if generators is None:
         return lambda g: jnp.swapaxes(group.Ad(group.inverse(g)), -1, -2)
-    return lambda g: jnp.asarray(generators(g))
+
+    def X(g: Point) -> Array:
+        rows = evaluated("generators", generators, g)
+        if rows.ndim != 2 or rows.shape[1] != group.dim:
+            raise ValueError(f"generators must give shape [k, {group.dim}] on {group}, got {list(rows.shape)}")
+        return rows
+
+    return X
 
 
-def _along(system: System, section: Section, generators: Generators | None, g: Point, p: Array) -> Array:
+def _element(X: Array, section: Section, g: Point, name: str) -> Array:
+    """η(g), of as many components as there are generators."""
+    eta = evaluated(name, section, g)
+    if eta.shape != X.shape[:1]:
+        raise ValueError(f"{name} must be of shape [{len(X)}], one component for each generator, got {list(eta.shape)}")
+    return eta
+
+
+def _along(
+    system: System, section: Section, generators: Generators | None, g: Point, p: Array, name: str = "section"
+) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
-    X = _generators(system, generators)
-    return system.group.batched(lambda g, p: p @ (X(g).T @ jnp.asarray(section(g))), g, jnp.asarray(p), ndims=(None, 1))
+    X, g = _generators(system, generators), as_points(system.group, g, "g")
+    p = as_vectors(system.group, p, "p")
+    return system.group.batched(lambda g, p: p @ (X(g).T @ _element(X(g), section, g, name)), g, p, ndims=(None, 1))
 
 
 def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
     """Common kernel, in reduced echelon form, of ``change(g, ξ, scale)``, shape=[r, k], at random g and ξ."""
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, got {samples}")
-    rng = np.random.default_rng(seed)
+    as_count(samples, "samples")
+    rng = np.random.default_rng(as_count(seed, "seed", 0))
     n = system.group.dim
 
     @jax.jit

@@ -137,7 +137,7 @@ class System(LagrangianSystem):
         self.holonomic = None if holonomic is None else Field(holonomic, "holonomic")
         self.forces = forces
         self.forces_take_parameters = forces is not None and takes_parameters(forces, "t, x, xi, u", "forces")
-        self.parameters = _float64_leaves(parameters or {})
+        self.parameters = _float64_leaves(_sortable(parameters or {}))
         self.first_integrals = dict(first_integrals or {})
         self.draw = draw
         self.name = name
@@ -277,6 +277,15 @@ class System(LagrangianSystem):
             expect("rhs", lambda x: D.rhs(x, self.parameters), (x,), (m,))  # type: ignore[attr-defined]
         if getattr(D, "drift", None) is not None:
             expect("drift", lambda x: D.drift(x, self.parameters), (x,), (n,))  # type: ignore[attr-defined]
+
+
+def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters, or an error that says what JAX cannot put in order."""
+    try:
+        jax.tree.leaves(parameters)
+    except ValueError as error:
+        raise ValueError(f"parameters: names must be text, got {list(parameters)}") from error
+    return parameters
 
 
 def _float64_leaves(parameters: Any) -> Any:

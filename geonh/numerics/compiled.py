@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import equinox.internal as eqxi
 import jax
@@ -18,6 +19,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.numerics import native
+from geonh.numerics.dependence import depends
 from geonh.numerics.native.drivers import Pace
 from geonh.numerics.precision import float64
 from geonh.numerics.waiting import interruptible
@@ -62,17 +64,23 @@ def computed(function: Callable, tree: Any, node: Any) -> Any:
     return jax.tree.map(lambda a: a[0], found)
 
 
+def uses(function: Callable, tree: Any, node: Any) -> bool:
+    """Whether the trace of ``function(tree, node)`` uses the node; one trace serves a structure."""
+    arrays, static = eqxi.hashable_partition(tree, is_array)
+    return _uses(Bound(function, static), types(arrays), types(node))
+
+
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """``mapped`` as a function of the nodes, for many calls: like ``node``, with a first axis."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
-    made = _map(function, static, _types(arrays), _types(node))
+    made = map_of(Bound(function, static), types(arrays), types(node))
     return lambda nodes: made.run(arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
     """The loop of ``step(tree, state)`` → (state, status), of which ``row(tree, state)``, a vector, is saved."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
-    return Stepping(arrays, _loop(step, row, static, _types(arrays), _types(state)))
+    return Stepping(arrays, loop_of(Bound(step, static), Bound(row, static), types(arrays), types(state)))
 
 
 class Stepping:
@@ -108,8 +116,8 @@ def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Cro
     (arrays, static), (everything, _) = (eqxi.hashable_partition(tree, is_array) for tree in (one, many))
     pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
     varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
-    lanes = _lanes(step, row, static, _types(arrays), _types(state), varies)
-    return Crowd(everything, varies, lanes or _loop(step, row, static, _types(arrays), _types(state)))
+    program = Bound(step, static), Bound(row, static), types(arrays), types(state)
+    return Crowd(everything, varies, lanes_of(*program, varies) or loop_of(*program))
 
 
 class Crowd:
@@ -123,8 +131,8 @@ class Crowd:
 
     def run(
         self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, shape=[members, n_nodes, width], status and number of good steps of those members.
+    ) -> tuple[np.ndarray, Reached]:
+        """Rows of those members, shape=[members, n_nodes, width], and where they ended.
 
         The rows of a member after its last good step mean nothing.
         """
@@ -139,55 +147,75 @@ class Crowd:
         buffer = self._loop.buffer(len(members), n_nodes)
         done = self._loop.run(self._of(members), states, n_nodes, stride, buffer, threads=threads)
         rows = np.moveaxis(buffer, -1, 1).reshape(-1, n_nodes, self.width)[: len(members)]
-        return rows, done.status, done.n_steps
+        return rows, Reached(done.state, done.status, done.n_steps // stride)
 
     def _in_turn(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
-        rows, status, counts = np.empty((len(members), n_nodes, self.width)), [], []
+        rows, ends = np.empty((len(members), n_nodes, self.width)), []
         for i, member in enumerate(members):
             state = jax.tree.map(lambda a, i=i: a[i], states)
-            last, code, _ = list(self._loop.pieces(self._of(member), state, n_nodes, stride, rows[i]))[-1]
-            status.append(code)
-            counts.append(int(last.k) - int(state.k))
-        return rows, np.array(status), np.array(counts)
+            ends.append(list(self._loop.pieces(self._of(member), state, n_nodes, stride, rows[i]))[-1])
+        return rows, Reached(*jax.tree.map(lambda *ends: np.stack(ends), *ends))
 
 
-def _types(tree: Any) -> Any:
-    """Shapes and types of a pytree, hashable."""
+class Reached(NamedTuple):
+    """Where members ended, along the first axis: last good state, status, number of rows."""
+
+    state: Any
+    status: np.ndarray
+    n_rows: np.ndarray
+
+
+def types(tree: Any) -> Any:
+    """Shapes and types of a pytree of arrays, numbers or shapes, hashable."""
     leaves, structure = jax.tree.flatten(tree)
-    return structure, tuple((np.shape(leaf), np.asarray(leaf).dtype.str) for leaf in leaves)
+    return structure, tuple(
+        (np.shape(leaf), np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str) for leaf in leaves
+    )
 
 
-def _example(types: Any) -> Any:
+def example(types: Any) -> Any:
+    """Shapes of the types that ``types`` tells."""
     structure, leaves = types
     return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in leaves])
 
 
-def _bound(function: Callable, static: Any) -> Callable:
-    return lambda arrays, node: function(eqxi.hashable_combine(arrays, static), node)
+@dataclass(frozen=True)
+class Bound:
+    """``function(tree, node)`` as one of the tree's arrays and the node; equal where the programs are."""
+
+    function: Callable
+    static: Any
+
+    def __call__(self, arrays: Any, node: Any) -> Any:
+        return self.function(eqxi.hashable_combine(arrays, self.static), node)
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def _map(function: Callable, static: Any, arrays: Any, node: Any) -> Any:
-    bound = _bound(function, static)
-    return _native_or(lambda: native.Map(bound, _example(arrays), _example(node)), lambda: _XlaMap(bound))
+def _uses(function: Callable, arrays: Any, node: Any) -> bool:
+    with float64():
+        return depends(lambda node, arrays: function(arrays, node), example(node), example(arrays))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def _loop(step: Callable, row: Callable, static: Any, arrays: Any, state: Any) -> Any:
-    bound = _bound(step, static), _bound(row, static)
-    examples = _example(arrays), _example(state)
-    return _native_or(lambda: native.Loop(*bound, *examples), lambda: _XlaLoop(*bound, *examples))
+def map_of(function: Callable, arrays: Any, node: Any) -> Any:
+    """The map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
+    return _native_or(lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def _lanes(step: Callable, row: Callable, static: Any, arrays: Any, state: Any, varies: tuple[bool, ...]) -> Any:
+def loop_of(step: Callable, row: Callable, arrays: Any, state: Any) -> Any:
+    """The loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
+    examples = example(arrays), example(state)
+    return _native_or(lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def lanes_of(step: Callable, row: Callable, arrays: Any, state: Any, varies: tuple[bool, ...]) -> Any:
     """The native loop for members side by side, or None."""
-    bound = _bound(step, static), _bound(row, static)
-    differ = jax.tree.unflatten(arrays[0], varies)
     if not native.available():
         return None
     try:
-        return native.Lanes(*bound, _example(arrays), _example(state), differ)
+        return native.Lanes(step, row, example(arrays), example(state), jax.tree.unflatten(arrays[0], varies))
     except native.NotLowered:
         return None
 

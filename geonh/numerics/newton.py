@@ -25,6 +25,7 @@ from jax import Array, lax
 
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.jacobian import jacobian
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
 from geonh.numerics.precision import as_count, as_float64
@@ -203,12 +204,14 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
     return z, jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
 
 
+@judged
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
     Zeros of shape=[n, n], for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian
     of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
     """
+    as_count(n, "n", 0)
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))
 
 

@@ -64,15 +64,15 @@ def require_float64(name: str) -> None:
         )
 
 
-def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
-    """Convert input to float64; traced values stay traced.
+def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, finite: bool = True) -> Any:
+    """Convert input to float64; traced values stay traced. Where it need not be ``finite``, nan and inf are let pass.
 
     Raises
     ------
     TypeError
         If the value is in single precision already, or not of real numbers: nothing is cast in silence.
     ValueError
-        If it has not the given shape, or is not finite.
+        If it has not the given shape, or is not finite and must be.
     """
     for leaf in jax.tree.leaves(value):
         _refuse_single(leaf, name)
@@ -81,8 +81,8 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None) -> A
         array = _traced(value, name)
     else:
         array = _converted(value, name)
-        if not np.all(np.isfinite(array)):
-            what = f"has entries that are not finite: {_shortly(array.tolist())}"
+        if finite and not np.all(np.isfinite(array)):
+            what = f"has entries that are not finite: {shortly(array.tolist())}"
             raise ValueError(f"{name} {what if array.ndim else f'must be finite, got {array}'}")
     if shape is not None and tuple(array.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
@@ -102,7 +102,7 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
         kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
         known = "; under jit it must be static" if is_traced(value) else ""
         bound = " below 2^53" if whole and value >= 2**53 else ""
-        raise ValueError(f"{name} must be {kind}{bound}, got {_shortly(value)}{known}")
+        raise ValueError(f"{name} must be {kind}{bound}, got {shortly(value)}{known}")
     return int(value)
 
 
@@ -115,8 +115,21 @@ def as_flag(value: Any, name: str) -> bool:
         If it is none.
     """
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {_shortly(value)}")
+        raise TypeError(f"{name} must be True or False, got {shortly(value)}")
     return bool(value)
+
+
+def as_names(value: Any, name: str) -> list[str]:
+    """A list of texts.
+
+    Raises
+    ------
+    TypeError
+        If it is none; a single text is none.
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise TypeError(f"{name} must be a list of names, got {shortly(value)}")
+    return list(value)
 
 
 def one_of(value: Any, name: str, choices: Iterable) -> Any:
@@ -129,7 +142,7 @@ def one_of(value: Any, name: str, choices: Iterable) -> Any:
     """
     known = list(choices)
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in known:
-        raise ValueError(f"{name} must be one of {known}, got {_shortly(value)}")
+        raise ValueError(f"{name} must be one of {known}, got {shortly(value)}")
     return value
 
 
@@ -155,21 +168,21 @@ def _converted(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
-        raise ValueError(f"{name} is a nested list of unequal lengths: {_shortly(value)}") from error
+        raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}") from error
     kind = str(array.dtype.kind)
     if kind == "O":
         kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
     if kind in _KINDS:
-        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {_shortly(value)}")
+        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {shortly(value)}")
     try:
         if kind == "V":
             raise TypeError("records")
         converted = np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} must be numeric, got {_shortly(value)}") from error
+        raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
     with np.errstate(invalid="ignore"):
         if kind in ("i", "u") and not np.array_equal(converted.astype(array.dtype), array):
-            raise TypeError(f"{name} has integers beyond 2^53 that float64 does not hold: {_shortly(value)}")
+            raise TypeError(f"{name} has integers beyond 2^53 that float64 does not hold: {shortly(value)}")
     return converted
 
 
@@ -197,7 +210,7 @@ def _traced(value: Any, name: str) -> Any:
     return array.astype(float)
 
 
-def _shortly(value: Any) -> str:
+def shortly(value: Any) -> str:
     text = str(value)[:40] if isinstance(value, int) else repr(value)
     return text if len(text) < 80 else f"{text[:77]}…"
 
@@ -217,7 +230,7 @@ def _refuse_kinds(value: Any, name: str) -> None:
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind in _KINDS and kind != "b":
-        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {_shortly(value)}")
+        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {shortly(value)}")
 
 
 def _outside(leaf: Any) -> Any:
@@ -233,7 +246,12 @@ def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
-    """Raise TypeError, naming the argument, for one in single precision, or not of numbers."""
+    """Raise TypeError, naming the argument, for one in single precision, or not of numbers.
+
+    A method that takes the ``name`` of its argument judges it itself.
+    """
+    if "name" in inspect.signature(function).parameters:
+        return
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
         for leaf in jax.tree.leaves(value):
             label = key or next(iter(list(inspect.signature(function).parameters)[i : i + 1]), "an argument")

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geonh.drawing import scene
+from geonh.netcdf import checked_path
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, set_limits
 from geonh.plotting.invariants import catalogue_entry
 from geonh.plotting.trajectory import draw_ground, label_space
 
+if TYPE_CHECKING:
+    from geonh.trajectory import Trajectory
+
 WRITERS = {".gif": "pillow", ".mp4": "ffmpeg"}
 
 
+@judged
 def animate(
-    trajectory: Any,
+    trajectory: Trajectory,
     path: str | os.PathLike,
     *,
     fps: float = 25.0,
@@ -59,12 +65,14 @@ def animate(
     RuntimeError
         If there is no ffmpeg.
     """
-    path = Path(path)
+    path = checked_path(path)
     if path.suffix.lower() not in WRITERS:
         raise ValueError(f"path must end in .gif or .mp4, got {str(path)!r}")
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
         if not as_float64(value, name, ()) > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
+    if not 10 <= dpi <= 1000:
+        raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"progress must be True, False or a function of (pictures_done, all), got {progress!r}")
     if len(trajectory) < 2:

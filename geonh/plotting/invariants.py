@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geonh.integrators.registry import methods
+from geonh.numerics.judging import judged
 from geonh.systems import catalogue
+
+if TYPE_CHECKING:
+    from geonh.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class Quantity:
         return self.error / self.scale if self.scale > 0 else self.error
 
 
-def invariants(trajectory: Any) -> list[Quantity]:
+@judged
+def invariants(trajectory: Trajectory) -> list[Quantity]:
     """Energy at p⁻ and at p̃, each first integral, and the constraint residual of a trajectory.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.numerics.judging import judged
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
 from geonh.plotting.labels import symbol, velocity_unit
@@ -16,10 +17,15 @@ from geonh.plotting.trajectory import draw_title, plot_errors
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from geonh.diagnostics import Convergence
+    from geonh.events import Section
+    from geonh.trajectory import Trajectory
+
 MARKERS = "osD^vP*X"
 
 
-def plot_invariants(trajectory: Any, *, show: bool = False) -> Figure:
+@judged
+def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Errors of what should be kept, and each quantity itself, on scales that do not magnify rounding.
 
     Parameters
@@ -46,7 +52,8 @@ def plot_invariants(trajectory: Any, *, show: bool = False) -> Figure:
     return figures.finished(figure, show)
 
 
-def plot_multipliers(trajectory: Any, *, show: bool = False) -> Figure:
+@judged
+def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Multipliers λ of the constraint force, and for methods with an impulse at the node also those of the impulse.
 
     Parameters
@@ -79,7 +86,8 @@ def plot_multipliers(trajectory: Any, *, show: bool = False) -> Figure:
     return figures.finished(figure, show)
 
 
-def plot_phase(trajectory: Any, x: str, y: str, *, show: bool = False) -> Figure:
+@judged
+def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) -> Figure:
     """Phase portrait: one named component against another.
 
     Parameters
@@ -113,7 +121,8 @@ def plot_phase(trajectory: Any, x: str, y: str, *, show: bool = False) -> Figure
     return figures.finished(figure, show)
 
 
-def plot_poincare(sections: Mapping[str, Any], x: str, y: str, *, show: bool = False) -> Figure:
+@judged
+def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool = False) -> Figure:
     """Poincaré maps of several runs, one over the other.
 
     Parameters
@@ -130,6 +139,8 @@ def plot_poincare(sections: Mapping[str, Any], x: str, y: str, *, show: bool = F
     ValueError
         If no run crosses its surface.
     """
+    if not isinstance(sections, Mapping) or not sections:
+        raise TypeError(f"sections must be a mapping of names to sections, got {sections!r}")
     if not any(len(section) for section in sections.values()):
         raise ValueError("no run crosses its surface in that direction")
     figure = figures.empty_figure((6.4, 5.8), show)
@@ -144,7 +155,8 @@ def plot_poincare(sections: Mapping[str, Any], x: str, y: str, *, show: bool = F
     return figures.finished(figure, show)
 
 
-def plot_convergence(results: Sequence[Any], *, show: bool = False) -> Figure:
+@judged
+def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> Figure:
     """Errors at the end against step sizes, of several methods, with a line of each measured order.
 
     Parameters

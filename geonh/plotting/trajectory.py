@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.drawing import NoDrawingError, Scene, momenta, scene
+from geonh.numerics.judging import judged
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from geonh.trajectory import Trajectory
+
 N_BODIES = 8
 N_TRACE = 1500
 
 
-def plot_trajectory(trajectory: Any, *, show: bool = False) -> Figure:
+@judged
+def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
     """Path with the body along it, errors of what should be kept; attitude, velocities, constraint force, energy.
 
     Parameters

@@ -32,7 +32,8 @@ from geonh.groups import SE3
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
-from geonh.numerics.precision import as_float64, in_float64
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64, in_float64, shortly
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 
@@ -47,6 +48,7 @@ class Contact(NamedTuple):
     arm: Array
 
 
+@judged
 def rolling(
     support: Support,
     inertia: Any,
@@ -108,8 +110,6 @@ def rolling(
     >>> import geonh as gn
     >>> coin = gn.rolling(gn.rolling.disc(0.01), [2.5e-7, 2.5e-7, 5e-7], 0.01)
     """
-    if not isinstance(support, Support):
-        raise TypeError(f"support must be a Support, such as rolling.ball(0.1), got {support!r}")
     J = as_float64(inertia, "inertia")
     if J.shape not in ((3,), (3, 3)):
         raise ValueError(f"inertia must be three moments or a matrix [3, 3], got shape {list(J.shape)}")
@@ -155,6 +155,7 @@ def rolling(
     )
 
 
+@judged
 @in_float64
 def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     """Where a body made by ``rolling`` touches, or would touch, its surface; traceable, for forces and pictures.
@@ -168,9 +169,12 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     t : float
         Time, s.
     """
-    return _touch(t, g, system if isinstance(system, Mapping) else system.parameters)
+    parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
+    _refuse_another(parameters, system)
+    return _touch(t, as_float64(g, "g", (4, 4)), parameters)
 
 
+@judged
 def start(
     system: System, rotation: Any = None, omega: Any = (0.0, 0.0, 0.0), *, place: Any = (0.0, 0.0, 0.0), t0: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -199,6 +203,7 @@ def start(
     ValueError
         If the place is not on the surface, or the body would spin where it must not.
     """
+    _refuse_another(system.parameters, system)
     R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))
     turning, X = as_float64(omega, "omega", (3,)), as_float64(place, "place", (3,))
     t0 = as_float64(t0, "t0", ())
@@ -213,6 +218,11 @@ def start(
     return g, xi
 
 
+def _refuse_another(parameters: Any, system: Any) -> None:
+    if not isinstance(parameters, Mapping) or not {"on", "support"} <= set(parameters):
+        raise TypeError(f"system must be one that geonh.rolling made, or its parameters; got {shortly(system)}")
+
+
 def _started(system: System, node: tuple) -> tuple[Array, ...]:
     """ψ at the place, the arm of the contact, the start, and how far it is off the constraints."""
     (t, X, R, turning), p = node, system.parameters
@@ -224,8 +234,11 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
 
 
 # --- the functions of the system -----------------------------------------------------------------------------
+@in_float64
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     """The body by its support function, the path of its contact, and the plane where it rolls on one."""
+    _refuse_another(p, p)
+    g = as_float64(g, "g", (4, 4))
 
     def point(n: Array) -> Array:
         """The point with an outer normal; of a flat side, which has a single normal, the middle of two of its rim."""
@@ -234,7 +247,7 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
 
     seen = [
         Body("body", boundary(point), at=Pose(g[:3, :3], g[:3, 3])),
-        Body("contact", at=shifted(*_touch(t, jnp.asarray(g), p).place), trace=[0, 0, 0]),
+        Body("contact", at=shifted(*_touch(as_float64(t, "t", ()), jnp.asarray(g), p).place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
         up, level = flat

@@ -22,6 +22,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.geometry.field import evaluated
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.precision import Precise, as_float64
 
@@ -128,16 +129,19 @@ class _Implicit(Support):
         return evaluated("implicit", self.function, rho)
 
 
+@judged
 def ball(radius: float) -> Support:
     """A ball of that radius, metres."""
     return _Ball(_positive(radius, "radius", ()))
 
 
+@judged
 def ellipsoid(a: float, b: float, c: float) -> Support:
     """An ellipsoid with these semi-axes along the body's axes, metres."""
     return _Ellipsoid(_positive([a, b, c], "semi-axes", (3,)))
 
 
+@judged
 def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> Support:
     """A disc, flat or with its rim rounded to a thickness; it may not lie flat: its contact is no point then.
 
@@ -157,11 +161,13 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
     return flat.rounded(half) if half else flat
 
 
+@judged
 def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
     """A torus (its convex hull rolls): a circle of that radius, with a tube about it, metres."""
     return _Disc(_positive(radius, "radius", ()), _unit(axis)).rounded(tube)
 
 
+@judged
 def support(function: Callable) -> Support:
     """A body of one's own, H(n) in ``jax.numpy`` with H(sn) = sH(n).
 
@@ -181,6 +187,7 @@ def support(function: Callable) -> Support:
     return made
 
 
+@judged
 def implicit(function: Callable, size: float) -> Support:
     """The body F(ρ) < 0 of a convex F, written in ``jax.numpy``.
 
@@ -201,9 +208,9 @@ def _positive(value: Any, name: str, shape: tuple[int, ...]) -> Any:
     return array
 
 
-def _unit(axis: Any) -> Any:
-    vector = as_float64(axis, "axis", (3,))
+def _unit(axis: Any, name: str = "axis") -> Any:
+    vector = as_float64(axis, name, (3,))
     size = np.linalg.norm(vector)
     if not size > 0:
-        raise ValueError(f"axis must not be zero, got {axis}")
+        raise ValueError(f"{name} must not be zero, got {axis}")
     return vector / size

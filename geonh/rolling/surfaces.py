@@ -22,8 +22,9 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.geometry.field import Field, Moment, TimeDependent
+from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
-from geonh.numerics.precision import Precise, as_float64, one_of
+from geonh.numerics.precision import Precise, as_float64, one_of, shortly
 from geonh.rolling.supports import Support, _positive, _unit
 
 ITERATIONS = 12
@@ -128,20 +129,23 @@ class _Round(Surface):
         return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
 
 
+@judged
 def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
     """The plane e·X = level with the unit normal e along ``normal``; the body is on the side that e points to.
 
     The default is z = 0; an incline of angle α along x is ``plane((sin α, 0, cos α))``.
     """
-    return _Plane(_unit(normal), as_float64(level, "level", ()))
+    return _Plane(_unit(normal, "normal"), as_float64(level, "level", ()))
 
 
+@judged
 def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
     """A cylinder about an axis of space, "x", "y" or "z"; the body is "inside" or "outside"."""
     one_of(axis, "axis", ("x", "y", "z"))
     return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
 
 
+@judged
 def sphere(radius: float, side: str = "inside") -> Surface:
     """A sphere about the origin; the body is "inside" or "outside"."""
     return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
@@ -156,7 +160,7 @@ def surface(psi: Callable | TimeDependent) -> Surface:
         ψ(X) or ψ(X, parameters), X of shape=[3] in metres; of the time too with ``geonh.time_dependent``.
     """
     if not (callable(psi) or isinstance(psi, TimeDependent)):
-        raise TypeError(f"a surface is a function ψ(X), got {psi!r}")
+        raise TypeError(f"psi must be a function ψ(X), zero on the surface, got {shortly(psi)}")
     return _Level(Field(psi, "on"))
 
 

@@ -27,6 +27,7 @@ from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import Precise, as_float64
 from geonh.rolling.supports import _positive
 
@@ -57,6 +58,7 @@ class PlanarBody(Precise):
     name: str = eqx.field(static=True)
 
 
+@judged
 def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: str = "", inertia: float = 0.0) -> Wheel:
     """An edge that does not slide across itself; a wheel whose rolling nobody asks for.
 
@@ -77,6 +79,7 @@ def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: s
     return Wheel(at, as_float64(angle, "angle", ()), None, np.float64(0.0), moment, True, names)
 
 
+@judged
 def wheel(
     radius: float,
     inertia: float,
@@ -109,6 +112,7 @@ def wheel(
     return Wheel(held.at, held.angle, r, moment, held.steering, bool(grips), (*held.names, name))
 
 
+@judged
 def planar_body(
     mass: float,
     inertia: float,
@@ -141,6 +145,7 @@ def planar_body(
     )
 
 
+@judged
 def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str = "theta") -> PlanarBody:
     """A body on a hinge behind another one.
 
@@ -155,13 +160,12 @@ def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str 
     name : str
         Of the angle between them.
     """
-    if not isinstance(body, PlanarBody):
-        raise TypeError(f"body must be a PlanarBody, got {body!r}")
     place, back = as_float64(hitch, "hitch", (2,)), as_float64(length, "length", ())
     own = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
     return PlanarBody(*own, place, back, name)
 
 
+@judged
 def planar(
     body: PlanarBody,
     *,
@@ -193,8 +197,6 @@ def planar(
     ValueError
         If nothing constrains it, or two angles have the same name.
     """
-    if not isinstance(body, PlanarBody):
-        raise TypeError(f"body must be a PlanarBody, got {body!r}")
     names = tuple(_names(body))
     if len(set(names)) < len(names):
         raise ValueError(f"angles need names of their own, got {list(names)}: name= of wheel and trailer, steered=")

@@ -22,6 +22,7 @@ from geonh.drawing import Body, ball, box, cylinder, ground, planar, prism, shif
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -46,6 +47,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System:  # noqa: E741
     """Chaplygin sleigh on SE(2), reduced (base point trivial).
 

@@ -29,6 +29,7 @@ from geonh.drawing import Body
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import ball_on_table
@@ -64,6 +65,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     return ball_on_table(t, *g, p)
 
 
+@judged
 def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), table_rate: float = 0.3) -> System:
     """Ball with any moments of inertia on a fixed or turning table, on R²×SO(3).
 

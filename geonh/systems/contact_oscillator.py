@@ -30,6 +30,7 @@ import numpy as np
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start
 from geonh.systems.nonholonomic_oscillator import contact_forms, draw, energy_y
@@ -48,6 +49,7 @@ def _gyroscopic(t: Any, x: Any, xi: Any, u: Any, p: Any) -> Any:
     return jnp.stack([-xi[2] * second, xi[2] * first, xi[0] * second - xi[1] * first])
 
 
+@judged
 def contact_oscillator(eps: float = 1.0) -> System:
     """Contact oscillator on R³, reversible. Masses and spring constants are 1.
 
@@ -73,6 +75,7 @@ def contact_oscillator(eps: float = 1.0) -> System:
     )
 
 
+@judged
 def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> System:
     """Contact oscillator in the field B = β(1 + x, −y, 0), which leaves it no linear reversing symmetry.
 

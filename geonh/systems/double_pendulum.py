@@ -18,6 +18,7 @@ import numpy as np
 from geonh.drawing import Body, Pose, ball, line
 from geonh.groups import Translations
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -51,6 +52,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     return bodies
 
 
+@judged
 def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float = 1.0, g: float = 9.81) -> System:
     """Double pendulum on R⁴ with two constraints on positions.
 

@@ -20,6 +20,7 @@ import numpy as np
 from geonh.drawing import Body, box, cylinder, ground, planar
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -48,6 +49,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1.0) -> System:
     """Elroy's beanie on SE(2)×S¹, base ψ.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import as_float64, is_traced
 
 
 class Start(NamedTuple):
@@ -90,9 +90,12 @@ class Entry:
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:
-    """Parameters as float64 arrays; TypeError or ValueError naming the one that is no number, or not positive."""
+    """Parameters as float64 arrays; TypeError or ValueError naming the one that is no number, or not positive.
+
+    Of one that is traced nothing more is known.
+    """
     arrays = {name: as_float64(value, name) for name, value in values.items()}
     for name, array in arrays.items():
-        if not (np.all(np.isfinite(array)) and np.all(array > 0)):
+        if not is_traced(array) and not (np.all(np.isfinite(array)) and np.all(array > 0)):
             raise ValueError(f"{name} must be positive, got {values[name]}")
     return arrays

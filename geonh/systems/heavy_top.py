@@ -30,6 +30,7 @@ from geonh.drawing import Body, Pose, along, axes, cylinder
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
@@ -58,6 +59,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     return [top, Body("body axes", axes(0.6), at=Pose(g, jnp.zeros(3)))]
 
 
+@judged
 def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 1.0)) -> System:
     """Heavy top on SO(3), base γ ∈ S².
 
@@ -78,7 +80,7 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
     group, axis = SO3(), as_float64(chi, "chi")
     if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):
         raise ValueError(f"chi must be a vector of 3 entries, not all zero, got {chi}")
-    if np.shape(J) != (3,):
+    if as_float64(J, "J").shape != (3,):
         raise ValueError(f"J must be three principal moments, got {J}")
     parameters = {**positive(J=J, mgl=mgl), "chi": axis / np.linalg.norm(axis)}
     integrals = {"vertical momentum": FirstIntegral(_vertical, "L_z = γ·P: rounding")}

@@ -37,6 +37,7 @@ from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Heisenberg, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
@@ -71,6 +72,7 @@ def _particle(q: Any, normal: Any) -> list[Body]:
     ]
 
 
+@judged
 def heisenberg(m: float = 1.0) -> System:
     """Heisenberg system on R³, base (x, y).
 
@@ -116,6 +118,7 @@ def draw_on_group(t: Any, g: Any, p: Any) -> list[Body]:
     return _particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
 
 
+@judged
 def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 0.5) -> System:  # noqa: E741
     """Left-invariant system on the Heisenberg group, reduced (base point trivial).
 

@@ -27,6 +27,7 @@ from geonh.drawing import Body, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Product, Torus, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -53,6 +54,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     return [Body("edge", blade, at=planar(phi, x, y), trace=[0, 0, 0]), Body("ground", ground())]
 
 
+@judged
 def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: float = np.pi / 6) -> System:
     """Knife edge on R²×S¹, base (x, φ).
 

@@ -30,6 +30,8 @@ from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -61,6 +63,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
     """Nonholonomic oscillator on R³ with V = ½|q|².
 
@@ -74,7 +77,7 @@ def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
     System
         With ξ = (ẋ, ẏ, ż).
     """
-    if np.shape(m) != (3,):
+    if as_float64(m, "m").shape != (3,):
         raise ValueError(f"m must be three masses, got {m}")
     return System(
         Translations(3),

@@ -20,6 +20,7 @@ from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -48,6 +49,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def nonholonomic_particle(m: float = 1.0) -> System:
     """Nonholonomic particle on R³, base coordinate y.
 

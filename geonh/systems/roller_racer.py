@@ -20,6 +20,7 @@ from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -51,6 +52,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1.0, d2: float = 0.5) -> System:
     """Roller racer on SE(2)×S¹, base φ.
 

@@ -24,6 +24,7 @@ from geonh.drawing import Body, Pose, ball, ground, planar, shifted
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Opposite, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
@@ -66,6 +67,7 @@ def ball_on_table(t: Any, x: Any, R: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def rolling_ball(
     m: float = 1.0,
     I: float = 0.4,  # noqa: E741

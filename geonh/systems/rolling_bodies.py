@@ -21,6 +21,7 @@ import numpy as np
 
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
 from geonh.systems.entry import Entry, Start, positive
@@ -39,6 +40,7 @@ def _vertical_spin(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return g[2, :3] @ xi[:3]
 
 
+@judged
 def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     """A thin uniform disc on the plane z = 0, its axle along the body's second axis.
 
@@ -48,10 +50,11 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
         Mass, kg; radius, m; gravity, m/s².
     """
     positive(m=m, r=r, g=g)
-    inertia = np.array([1.0, 2.0, 1.0]) * m * r**2 / 4
+    inertia = np.array([1.0, 2.0, 1.0]) * m * r * r / 4
     return rolling(disc(r, (0, 1, 0)), inertia, m, gravity=g, draw=draw, name="rolling-disc")
 
 
+@judged
 def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g: float = 9.81) -> System:
     """Euler's disc: a heavy disc with a round rim, nearly flat.
 
@@ -61,11 +64,12 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
         Mass, kg; radius and thickness, m; gravity, m/s².
     """
     positive(m=m, r=r, thickness=thickness, g=g)
-    across = m * r**2 / 4 + m * thickness**2 / 12
-    inertia = [across, across, m * r**2 / 2]
+    across = m * r * r / 4 + m * thickness * thickness / 12
+    inertia = [across, across, m * r * r / 2]
     return rolling(disc(r, (0, 0, 1), thickness), inertia, m, gravity=g, draw=draw, name="eulers-disc")
 
 
+@judged
 def rattleback(
     axes: Any = (0.2, 0.03, 0.02),
     h: float = 0.01,
@@ -98,6 +102,7 @@ def rattleback(
     return rolling(figure, inertia, m, gravity=g, draw=draw, name="rattleback")
 
 
+@judged
 def routh_sphere(
     m: float = 1.0, r: float = 0.3, a: float = 0.05, I1: float = 0.03, I3: float = 0.036, g: float = 9.81
 ) -> System:
@@ -127,6 +132,7 @@ def routh_sphere(
     )
 
 
+@judged
 def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float = 9.81) -> System:
     """A homogeneous ball in an upright cylinder.
 
@@ -139,7 +145,7 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     integral = FirstIntegral(_vertical_spin, "e₃·Rω; SymmetricProjection: O(h²), no drift")
     return rolling(
         ball(r),
-        0.4 * m * r**2 * np.ones(3),
+        0.4 * m * r * r * np.ones(3),
         m,
         on=cylinder(R),
         gravity=g,

@@ -27,6 +27,7 @@ from geonh.drawing import Body, Pose, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus, Translations
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -109,6 +110,7 @@ def _board(here: Pose, psi: Any, phi: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def snakeboard(
     m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5, structure: str = "SE(2)"
 ) -> System:
@@ -149,6 +151,7 @@ def snakeboard(
     )
 
 
+@judged
 def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
     """Snakeboard with the front wheel angle measured from the x axis; parameters of ``snakeboard``."""
     return System(
@@ -162,6 +165,7 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
     )
 
 
+@judged
 def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
     """Snakeboard driven by u = (torque on the rotor, torque on the axles), N m; parameters of ``snakeboard``."""
     return System(

@@ -33,6 +33,7 @@ from geonh.drawing import Body, Pose, along, axes, ball, cylinder, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import attitude
@@ -62,6 +63,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     """Suslov problem on SO(3), reduced (base point trivial).
 

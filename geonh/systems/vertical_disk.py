@@ -19,6 +19,7 @@ from geonh.drawing import Body, cylinder, ground, planar, shifted, turned
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -46,6 +47,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.0) -> System:  # noqa: E741
     """Vertical rolling disk on SE(2)×S¹, reduced.
 

@@ -25,6 +25,8 @@ from geonh.geometry.action import AdvectedVector
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 
@@ -49,6 +51,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
     """Veselova system on SO(3), base γ ∈ S².
 
@@ -62,7 +65,7 @@ def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
     System
         With ξ = Ω, the body angular velocity.
     """
-    if np.shape(J) != (3,):
+    if as_float64(J, "J").shape != (3,):
         raise ValueError(f"J must be three principal moments, got {J}")
     group = SO3()
     return System(

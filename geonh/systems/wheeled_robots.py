@@ -17,6 +17,7 @@ import numpy as np
 
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.rolling import knife_edge, planar_body, trailer, wheel
 from geonh.rolling import planar as standing
@@ -64,6 +65,7 @@ def draw_train(t: Any, g: Any, p: Any) -> list[Body]:
     return [*bodies, Body("ground", ground())]
 
 
+@judged
 def two_wheeled_robot(
     m: float = 10.0,
     I: float = 0.5,  # noqa: E741
@@ -98,6 +100,7 @@ def two_wheeled_robot(
     return standing(body, forces=_torques, draw=draw_robot, name="two-wheeled-robot")
 
 
+@judged
 def robot_with_trailers(
     lengths: Any = (0.8, 0.8, 0.8),
     m: float = 1.0,

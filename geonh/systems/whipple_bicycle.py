@@ -34,6 +34,7 @@ from geonh.drawing import Body, Pose, cylinder, ground, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE3, Product, Torus
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, float64
 from geonh.systems.entry import Entry, Start, positive
 
@@ -137,6 +138,7 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
+@judged
 def whipple_bicycle(
     w: float = 1.02,
     c: float = 0.08,

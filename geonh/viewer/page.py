@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from geonh.netcdf import checked_path
 from geonh.numerics.precision import as_flag
 from geonh.plotting.labels import method_in_words
 from geonh.trajectory import Trajectory
@@ -36,7 +37,7 @@ class Page:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the page; replaces what was there."""
-        path = Path(path)
+        path = checked_path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"path must end in .html, got {str(path)!r}")
         path.write_text(self.html, encoding="utf-8")

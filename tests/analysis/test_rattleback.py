@@ -73,7 +73,7 @@ def test_one_pair_grows_for_either_spin(spin):
 def test_nothing_is_compiled_twice():
     """Other parameters, speeds and places are arguments of the same program."""
     linearise(rattleback(), on_the_ground(), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-    before = compiled._map.cache_info().misses
+    before = compiled.map_of.cache_info().misses
     linearise(rattleback(m=2.0), on_the_ground(), [0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
     root_locus(rattleback(), [5.0, 9.81], (on_the_ground(), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), parameter="g")
-    assert compiled._map.cache_info().misses == before
+    assert compiled.map_of.cache_info().misses == before

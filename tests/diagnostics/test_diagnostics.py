@@ -136,7 +136,7 @@ def test_poincare_section_of_a_harmonic_oscillator():
     nothing = poincare_section(run, lambda g, xi: g[0] - 5)
     assert len(nothing) == 0
     assert section.plot(*system.group.point_names).axes[0].get_title() == "Poincaré section, 5 crossings"
-    with pytest.raises(KeyError, match="none of"):
+    with pytest.raises(ValueError, match="none of"):
         section.values("altitude")
     with pytest.raises(ValueError, match="direction"):
         poincare_section(run, lambda g, xi: g[0], direction=2)

@@ -108,4 +108,4 @@ def test_threads():
 def test_spawned_processes():
     expected = all_bits()
     with get_context("spawn").Pool(2) as pool:
-        assert pool.map(bits, NAMES) == expected
+        assert [*pool.map(bits, NAMES), pool.apply(bits_of_a_general_lagrangian)] == expected

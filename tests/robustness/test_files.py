@@ -164,6 +164,10 @@ CRAFTED = {
     "backwards": (lambda d: d.assign(step=("time", d.step.values[::-1].copy())), "not one after another"),
     "state": (with_values("state_k", lambda v: v * 0), "the state to go on from is not one"),
     "state shape": (lambda d: d.drop_vars("state_g").assign(state_g=("w", np.zeros(7))), "the state to go on from"),
+    "residual": (
+        lambda d: d.drop_vars("constraint_residual").assign(constraint_residual=(("time", "w"), np.zeros((21, 3)))),
+        "multipliers, impulse_multipliers, constraint_residual are of different shapes",
+    ),
     "known": (with_values("known_nodes", lambda v: v + 10**6), "at nodes that it has not"),
 }
 

@@ -99,12 +99,35 @@ def test_a_run_without_events_so_far_goes_on_to_some(tmp_path, by_file):
         np.testing.assert_array_equal(getattr(on.events["event"], name), getattr(whole.events["event"], name))
 
 
+OTHER_EVENTS = {
+    "function": (event(lambda t, g, xi, lam: g[0] - 0.2), r"events: event 0\.\d+ there, 0\.\d+ here, at node \d"),
+    "written otherwise": (event(lambda t, g, xi, lam: g[0] + 0.0), "events: event written otherwise"),
+    "direction": (event(lambda t, g, xi, lam: g[0], direction=1), "events: event direction 0 there, 1 here"),
+}
+
+
+@pytest.mark.parametrize(("other", "words"), OTHER_EVENTS.values(), ids=OTHER_EVENTS)
+@pytest.mark.parametrize("by_file", [False, True])
+def test_another_event_of_the_same_name_is_refused_or_allowed_and_told(tmp_path, other, words, by_file):
+    begun = gn.solve(
+        SPRING, xi0=[0.0, 0.3], g0=[1.0, 0.0], dt=0.1, n_steps=20, events=event(lambda t, g, xi, lam: g[0])
+    )
+    options = {"system": SPRING, "method": begun.method}
+    known = begun.save(tmp_path / "run.nc") if by_file else begun
+    with pytest.raises(ValueError, match=words):
+        gn.resume(known, 5, events=other, **options)
+    on = gn.resume(known, 5, events=other, **options, allow_changes="events")
+    assert on.attributes["changes"][0]["what"].keys() == {"events"}
+    again = gn.resume(known, 5, events=[event(lambda t, g, xi, lam: g[0]), event(name="further")], **options)
+    assert not again.attributes["changes"]
+
+
 # --- pictures ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("made", "words"),
     [
         (lambda g: Body("a", ball(0.1), at=Pose(jnp.eye(3), g)), "pose of body 'a' must be real"),
-        (lambda g: Body("a", ball(0.1), at=shifted(g)), "pose of body 'a' must be real"),
+        (lambda g: Body("a", ball(0.1), at=shifted(g)), r"x must have shape \(\), got \(2,\)"),
         (lambda g: Body("a", ball(0.1), at=shifted(jnp.log(-1.0 - g[0]))), "pose of body 'a' is not finite"),
         (lambda g: Body("a", ball(0.1), at=shifted(1j * g[0])), "complex"),
         (lambda g: Body("a", ball(0.1), at=shifted(g[5])), "could not be evaluated"),

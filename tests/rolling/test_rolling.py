@@ -167,12 +167,12 @@ def test_friction_by_a_force_of_ones_own():
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"support": 0.1}, TypeError, "support must be a Support"),
+        ({"support": 0.1}, TypeError, "support must be a support such as"),
         ({"inertia": [1.0, 1.0]}, ValueError, r"three moments or a matrix \[3, 3\]"),
         ({"inertia": [1.0, 1.0, 3.0]}, ValueError, "of no body"),
         ({"inertia": [1.0, 1.0, -3.0]}, ValueError, "positive definite"),
         ({"mass": 0.0}, ValueError, "mass must be positive"),
-        ({"on": 3.0}, TypeError, "a surface is a function"),
+        ({"on": 3.0}, TypeError, "must be a function ψ"),
         ({"parameters": {"m": 2.0}}, ValueError, "names of the body's own"),
     ],
 )

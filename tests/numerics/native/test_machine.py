@@ -33,8 +33,8 @@ def afresh(monkeypatch):
     monkeypatch.setenv("GEONH_CACHE", "off")
 
     def forget():
-        compiled._loop.cache_clear()
-        compiled._map.cache_clear()
+        compiled.loop_of.cache_clear()
+        compiled.map_of.cache_clear()
         machine.forget()
 
     yield forget

@@ -1,0 +1,242 @@
+"""``geonh sweep``, ``geonh merge``, ``geonh export``, and what ``info`` and ``resume`` do with stores."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+import geonh as gn
+from geonh.cli.console import err, out, words_of, wrong
+from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
+from geonh.ensembles import Ensemble, Sweep, merge
+from geonh.ensembles.configuration import START
+from geonh.stores import Store, StoreError, StoreWarning
+
+Executor = Annotated[
+    str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")
+]
+Part = Annotated[
+    str | None, typer.Option("--shard", metavar="I/N", help="Of an array of N jobs, the shards of job I = 0 … N − 1.")
+]
+StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of Sweep.run in Python.")]
+
+
+def sweep(
+    name: Annotated[str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME.")],
+    store: Annotated[str, typer.Option(metavar="FOLDER.zarr", help="Where the result goes; one begun is finished.")],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=A:B[:N]",
+            help="A parameter from A to B: N values, each with each of the others, or random ones with --random; for "
+            "vectors --vary J=.5,.6,.8:1,1,1:5.",
+        ),
+    ] = None,
+    random: Annotated[int | None, typer.Option(metavar="MEMBERS", help="Draw so many members, uniformly.")] = None,
+    spread: Annotated[
+        float, typer.Option(help="With --random, the standard deviation of the initial velocity about the default.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of --random.")] = 0,
+    method: Annotated[str | None, typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter for all members.")
+    ] = None,
+    dt: Annotated[float | None, typer.Option(help="Time step in seconds.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps.")] = None,
+    save_every: Annotated[int | None, typer.Option(help="Keep every so many nodes; left out, first and last.")] = None,
+    observe: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Keep these in place of the nodes, e.g. energy,xi.")
+    ] = None,
+    shard: Part = None,
+    shard_members: Annotated[int | None, typer.Option(help="Members of a shard; by its size when left out.")] = None,
+    executor: Executor = None,
+) -> None:
+    """Integrate a system for many parameters and starts, into a store; run again, it does what is missing."""
+    words = {key: value for key, value in locals().items() if key not in ("store", "shard", "executor")}
+    _carry_out(_sweep_of(words), path_of(store, "--store"), shard, shard_members, executor, json.dumps(words))
+
+
+def finish(path: Path, executor: str | None = None, part: str | None = None) -> None:
+    """``geonh resume`` of a store."""
+    store = _store(path)
+    _carry_out(_noted(store), path, part, None, executor, store.about["note"])
+
+
+def _sweep_of(words: dict[str, Any]) -> Sweep:
+    """The sweep that the words of a user mean."""
+    entry = entry_of(words["name"])
+    parameters = parameters_of(entry, words["assignments"] or [])
+    random, varied = words["random"], [_range(entry, text) for text in words["vary"] or []]
+    if not varied and random is None:
+        wrong("nothing differs between members: give --vary NAME=A:B:N, or --random MEMBERS with --vary NAME=A:B")
+    import scipy.stats
+
+    values: dict[str, Any] = {}
+    for key, low, high, count in varied:
+        if (random is None) != (count is not None):
+            wrong(f"--vary {key}=A:B:N takes N without --random, and none with it")
+        drawn = scipy.stats.uniform(low, np.subtract(high, low))
+        values[key] = drawn if count is None else np.linspace(low, high, count)
+    try:
+        made = entry.system(**parameters)
+        start = entry.start(made)
+        xi0 = start.xi0
+        if words["spread"]:
+            xi0 = scipy.stats.norm(np.asarray(xi0), words["spread"])
+        return Sweep.of(
+            made,
+            integrator_of(entry.method if words["method"] is None else words["method"]),
+            xi0=xi0,
+            g0=start.g0,
+            parameters=values,
+            dt=entry.dt if words["dt"] is None else words["dt"],
+            n_steps=entry.n_steps if words["steps"] is None else words["steps"],
+            controls=entry.controls,
+            combine="zip" if random is not None else "product",
+            members=random,
+            seed=words["seed"],
+            project=True,
+            save_every=words["save_every"],
+            observables=words["observe"].split(",") if words["observe"] else None,
+        )
+    except (ValueError, TypeError) as error:
+        wrong(words_of(error))
+
+
+def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
+    """A parameter, where it begins and ends, and how many values it takes."""
+    key, _, range_ = text.partition("=")
+    bounds = range_.split(":")
+    if key not in entry.parameters:
+        wrong(f"{entry.name} has no parameter {key!r}; it has {', '.join(entry.parameters) or 'none'}")
+    if len(bounds) not in (2, 3):
+        wrong(f"--vary takes NAME=A:B or NAME=A:B:N, got {text!r}")
+    size = np.size(entry.defaults.get(key))
+    low, high = (np.array(floats(bound, f"--vary {key}", size)) for bound in bounds[:2])
+    count = None
+    if len(bounds) == 3:
+        if not bounds[2].isdigit() or int(bounds[2]) < 1:
+            wrong(f"--vary {text}: N must be a positive integer")
+        count = int(bounds[2])
+    return (key, low, high, count) if size > 1 else (key, low[0], high[0], count)
+
+
+def _part(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or int(found[1]) >= int(found[2]):
+        wrong(f"--shard takes I/N with 0 ≤ I < N, got {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def _carry_out(
+    made: Sweep, path: Path, shard: str | None, members: int | None, executor: str | None, note: str
+) -> None:
+    """Compute what is missing, and tell."""
+    part = _part(shard)
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", StoreWarning)
+            made.run(path, shard=members, only=part, executor=executor, progress=True, note=note)
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        wrong(str(error) if isinstance(error, StoreError) else words_of(error))
+    for warning in told:
+        if "again:" in str(warning.message):
+            err.print(escape(str(warning.message)), highlight=False)
+    store = _store(path)
+    missing = [i for i in store.missing() if part is None or i % part[1] == part[0]]
+    show_store(path)
+    if missing:
+        raise typer.Exit(130)
+
+
+def show_store(path: Path) -> None:
+    """What a store holds, what is missing of it, and how to finish it."""
+    store = _store(path)
+    about, missing, faults = store.about, store.missing(), store.faults(deep=True)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column()
+    configuration = about["configuration"]
+    system = gn.Trajectory.load(store.file(START)).attributes
+    records = [store.record(i) or {} for i in range(store.shards) if i not in missing and i not in faults]
+    failed = sum(record.get("failed", 0) for record in records)
+    rows = {
+        "system": f"{system['system']} on {system['group']}",
+        "members": f"{configuration['members']:,}, differing in {', '.join(configuration['what differs'])}",
+        "method": configuration["method"],
+        "steps": f"{configuration['n_steps']:,}, every {configuration['save_every']:,} kept",
+        "kept": ", ".join(name for name, _ in configuration["observables"]) or "statistics only",
+        "shards": f"{len(records)} of {store.shards} finished, {about['shard']:,} members each",
+        "failed": f"{failed:,} members did not reach the end" if failed else "no member",
+        "size": f"{sum(size for record in records for size, _ in record['files'].values()):,} bytes",
+        "written by": f"geonh {configuration['geonh']}",
+    }
+    for label, text in rows.items():
+        facts.add_row(label, escape(text))
+    out.print(facts)
+    for shard, fault in faults.items():
+        out.print(f"[bold red]shard {shard} is damaged:[/] {escape(fault)}", highlight=False)
+    if missing or faults:
+        out.print(f"To finish it: geonh resume {escape(str(path))}", highlight=False, soft_wrap=True)
+
+
+def merge_stores(
+    target: Annotated[str, typer.Argument(help="The store to complete; made if it is not there.")],
+    sources: Annotated[list[str], typer.Argument(help="Stores of jobs that ran parts of the same sweep.")],
+) -> None:
+    """Put stores of parts of one sweep together."""
+    try:
+        merge(path_of(target, "TARGET"), [path_of(source, "SOURCE") for source in sources])
+    except (ValueError, OSError) as error:
+        wrong(words_of(error))
+    show_store(Path(target))
+
+
+def export(
+    file: StorePath,
+    output: Annotated[str, typer.Option("--out", metavar="FILE.nc", help="A NetCDF file.")],
+    member: Annotated[
+        int | None, typer.Option(help="One member, as a file of `geonh run`; left out, all arrays in one file.")
+    ] = None,
+) -> None:
+    """Write a store, or a member of it, as NetCDF."""
+    path = path_of(file, "FILE")
+    store = _store(path)
+    target, _ = destination(output, "export")
+    try:
+        if member is None:
+            gn.open_store(path).to_netcdf(target)
+        else:
+            size = store.about["configuration"]["members"]
+            if not 0 <= member < size:
+                wrong(f"--member must be one of 0 … {size - 1}, got {member}")
+            one: Ensemble = _noted(store).load(path, member, member + 1)
+            one[0].save(target)
+    except (ValueError, OSError, AttributeError) as error:
+        wrong(words_of(error))
+    out.print(f"saved {escape(str(target))}", highlight=False, soft_wrap=True)
+
+
+def _noted(store: Store) -> Sweep:
+    try:
+        words = json.loads(store.about["note"])
+    except ValueError:
+        wrong(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
+    return _sweep_of(words)
+
+
+def _store(path: Path) -> Store:
+    try:
+        return Store(path)
+    except (StoreError, OSError) as error:
+        wrong(words_of(error))

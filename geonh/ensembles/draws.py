@@ -1,0 +1,94 @@
+"""Random starts and parameters: numbers of a member that depend on the seed, a name and the member's number alone.
+
+They come from Philox, a generator that counts: (Salmon, Moraes, Dror, Shaw, SC11 (2011) 16). A member's uniform numbers
+are at a place of the sequence that its number gives, and go through the inverse of the distribution function. So
+neither the number of workers, nor of members, nor what is computed first changes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+
+BLOCK = 1024
+"""Members whose numbers are made together."""
+
+
+class Near(NamedTuple):
+    """Random group elements near one: g·exp(η) with η drawn.
+
+    Attributes
+    ----------
+    g : point of the group
+    spread : distribution
+        Of η, shape=[n]; frozen, of ``scipy.stats``.
+    """
+
+    g: Any
+    spread: Any
+
+
+def is_drawn(value: Any) -> bool:
+    """Whether a value is a distribution, or points near one."""
+    return isinstance(value, Near) or hasattr(value, "ppf")
+
+
+def uniforms(seed: int, name: str, start: int, stop: int, width: int) -> np.ndarray:
+    """Numbers in (0, 1) for members from ``start`` up to ``stop``, shape=[members, width]."""
+    key = np.frombuffer(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], np.uint64)
+    first, last = start // BLOCK, -(-stop // BLOCK)
+    blocks = [
+        np.random.Philox(key=key, counter=[0, 0, block, 0]).random_raw(BLOCK * width) for block in range(first, last)
+    ]
+    raw = np.concatenate(blocks).reshape(-1, width)[start - first * BLOCK : stop - first * BLOCK]
+    return ((raw >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+
+
+def drawn(value: Any, system: System, one: Any, seed: int, name: str, start: int, stop: int) -> Any:
+    """Values of a distribution for some members, like ``one`` with a first axis of them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the distribution gives no numbers of that shape.
+    """
+    if name == "g0":
+        spread = value.spread if isinstance(value, Near) else value
+        about = value.g if isinstance(value, Near) else one
+        eta = _numbers(spread, (system.group.dim,), seed, name, start, stop)
+        return mapped(_moved, (system.group,), (jax.tree.map(lambda a: np.repeat(a[None], len(eta), 0), about), eta))
+    if isinstance(value, Near):
+        raise TypeError(f"{name} is no point of the group: give a distribution, such as scipy.stats.norm(0, 1)")
+    shape = np.shape(np.asarray(one))
+    values = _numbers(value, shape, seed, name, start, stop)
+    return _as_lists(values, one)
+
+
+def _numbers(distribution: Any, shape: tuple[int, ...], seed: int, name: str, start: int, stop: int) -> np.ndarray:
+    width = int(np.prod(shape, dtype=int))
+    u = uniforms(seed, name, start, stop, width).reshape(-1, *shape)
+    try:
+        values = np.asarray(distribution.ppf(u), float)
+    except ValueError as error:
+        raise ValueError(f"{name}: the distribution does not give numbers of shape {list(shape)}: {error}") from error
+    if values.shape != u.shape or not np.all(np.isfinite(values)):
+        raise ValueError(f"{name}: the distribution does not give finite numbers of shape {list(shape)}")
+    return values
+
+
+def _moved(tree: tuple, node: tuple) -> Any:
+    (group,), (g, eta) = tree, node
+    return group.compose(g, group.exp(eta))
+
+
+def _as_lists(values: np.ndarray, one: Any) -> Any:
+    """Values as lists where the one they are like is lists."""
+    if not isinstance(one, list | tuple):
+        return values
+    return type(one)(_as_lists(values[:, i], entry) for i, entry in enumerate(one))

@@ -1,0 +1,156 @@
+"""Stores of sweeps opened: lazily, labelled, with what their statistics tell; and stores of parts put together."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.ensembles.configuration import START, STATISTIC
+from geonh.ensembles.ensemble import labelled
+from geonh.ensembles.ensemble import told as what_they_tell
+from geonh.ensembles.statistics import made_statistic
+from geonh.stores import Store, StoreError, StoreWarning
+from geonh.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def open_store(path: str | os.PathLike) -> xr.Dataset:
+    """A store as a dataset whose arrays are read when they are used.
+
+    Members of shards that are missing have nan, and the status of what was interrupted.
+
+    Parameters
+    ----------
+    path : path
+        Of ``Sweep.run``, ``geonh sweep`` or ``stream``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Labelled as by ``Ensemble.to_xarray``; ``attrs["missing"]`` counts missing shards.
+
+    Raises
+    ------
+    StoreError
+        If it is no store, or a file of a finished shard is gone or cut off.
+
+    Warns
+    -----
+    StoreWarning
+        If shards are missing.
+    """
+    store = Store(path)
+    faults, missing = store.faults(), store.missing()
+    if faults:
+        told = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
+        raise StoreError(f"{path}: {len(faults)} shards are damaged ({told}): run it again, that mends them")
+    if missing:
+        warnings.warn(
+            f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
+            StoreWarning,
+            stacklevel=2,
+        )
+    data, about = store.opened(), store.about
+    data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
+    before = Trajectory.load(store.file(START))
+    sizes = data.sizes
+    coordinates: dict[str, Any] = {name: about[name] for name in ("coordinate", "component") if name in sizes}
+    if about["what"] == "ensemble":
+        coordinates["member"] = np.arange(sizes["member"])
+    step, nodes = about["configuration"]["save_every"], about["nodes"]
+    if about["what"] == "run":
+        data = data.assign_coords(_times(before.t0, step * before.dt, sizes["time"]))
+    elif nodes in sizes:
+        k = np.arange(sizes[nodes]) * step
+        coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
+    data = data.assign_coords(coordinates)
+    differ = {before + name for name in about["configuration"]["what differs"] for before in ("", "parameter ")}
+    data = data.set_coords([name for name in data.data_vars if name in differ])
+    for label, (dims, values, attributes) in labelled(statistics_of(store), about["nodes"]).items():
+        data[label] = (dims, values, attributes)
+    facts = {name: before.attributes[name] for name in ("system", "method", "group")}
+    return data.assign_attrs({**facts, "missing": len(missing)})
+
+
+def _times(t0: float, step: float, n: int) -> Any:
+    """Times as a coordinate that takes no memory."""
+    import xarray as xr
+    from xarray.indexes import RangeIndex
+
+    return xr.Coordinates.from_xindex(RangeIndex.arange(t0, t0 + n * step, step, dim="time"))
+
+
+def statistics_of(store: Store) -> dict[str, np.ndarray]:
+    """What the statistics of a store's finished shards tell, joined in the order of the shards."""
+    statistics = [made_statistic(data) for data in store.about["statistics"]]
+    missing = set(store.missing())
+    finished = [i for i in range(store.shards) if i not in missing]
+    known = []
+    for i, statistic in enumerate(statistics):
+        names = [n for n in store.about["arrays"] if n.startswith(f"{STATISTIC}{i}:")]
+        if statistic.over == "time":
+            known.append({n.split(":")[1]: store.array(n)[:] for n in names})
+            continue
+        joined: dict[str, np.ndarray] | None = None
+        for shard in finished:
+            one = {n.split(":")[1]: store.array(n)[shard] for n in names}
+            if "numbers" in one:
+                there = one["numbers"] >= 0
+                one = {name: values[there] for name, values in one.items()}
+            joined = one if joined is None else statistic.joined(joined, one)
+        known.append(joined or {})
+    pairs = [(s, k) for s, k in zip(statistics, known, strict=True) if k]
+    return what_they_tell([s for s, _ in pairs], [k for _, k in pairs])
+
+
+def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> list[int]:
+    """Copy what is missing of a store from others of the same configuration.
+
+    Parameters
+    ----------
+    target : path
+        A store, or a name for a new one.
+    sources : sequence of paths
+        Stores of jobs that ran parts of the same sweep.
+
+    Returns
+    -------
+    list of int
+        Shards that are still missing.
+
+    Raises
+    ------
+    StoreError
+        If one is of another configuration, or a shard of it is damaged.
+    """
+    others = [Store(path) for path in sources]
+    if not others:
+        raise ValueError("merge needs stores to copy from")
+    if not os.path.lexists(target):
+        others[0].empty_copy(target)
+    store = Store(target)
+    for other in others:
+        same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
+        ours, theirs = (Trajectory.load(s.file(START)) for s in (store, other))
+        facts = [
+            (t.attributes["system"], t.attributes["parameters"], t.known and t.known.traces) for t in (ours, theirs)
+        ]
+        if not same or facts[0] != facts[1]:
+            raise StoreError(f"{other.path} is of another sweep than {target}")
+        faults = other.faults(deep=True)
+        for shard in set(store.missing()) - set(other.missing()):
+            if shard in faults:
+                raise StoreError(f"{other.path}: shard {shard} is damaged, {faults[shard]}: run its job again")
+            store.take(other, shard)
+    return store.missing()
+
+
+def _functions(first: Trajectory) -> tuple:
+    """What tells the system of one first node from that of another."""
+    return first.attributes["system"], first.attributes["parameters"], first.known and first.known.traces

@@ -1,0 +1,235 @@
+"""What is read from the nodes of members: the nodes themselves, observables, functions of (t, g, ξ, λ), events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.ensembles.batch import Member, placed
+from geonh.events import Event, crossed
+from geonh.geometry.field import evaluated, takes_parameters
+from geonh.integrators.node import Clock
+from geonh.numerics.compiled import mapped
+from geonh.observables import observe
+from geonh.watching import located
+
+NODES = ("g", "p_plus", "p_minus")
+"""What a Trajectory is made of, and what is kept when nothing is said."""
+ARGUMENTS = "t, g, xi, lam"
+
+
+class Wanted(NamedTuple):
+    """What is read: an observable's name, or a name with a user's function."""
+
+    name: str
+    function: Callable | None = None
+
+
+class Nodes(NamedTuple):
+    """Nodes of some members, shape=[members, nodes, …]; nan after the last good one."""
+
+    k: np.ndarray
+    g: np.ndarray
+    p_plus: np.ndarray
+    p_minus: np.ndarray
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
+        """From (k, g, p⁺, p⁻), shape=[members, nodes, width]."""
+        k, g, p_plus, p_minus = np.split(rows, [1, rows.shape[2] - 2 * n, rows.shape[2] - n], axis=2)
+        return cls(k[..., 0], g, p_plus, p_minus)
+
+    def every(self, begin: int, stride: int) -> Nodes:
+        return Nodes(*(a[:, begin::stride] for a in self))
+
+    def last(self) -> Nodes:
+        return Nodes(*(a[:, -1:] for a in self))
+
+    def after(self, before: Nodes) -> Nodes:
+        return Nodes(*(np.concatenate(pair, axis=1) for pair in zip(before, self, strict=True)))
+
+
+def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
+    """What a user wants, from names, or a mapping of names to names or functions.
+
+    Raises
+    ------
+    TypeError
+        For what is neither.
+    """
+    if isinstance(observables, str) or not isinstance(observables, Iterable):
+        raise TypeError(
+            f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {observables!r}"
+        )
+    given = observables if isinstance(observables, Mapping) else {name: name for name in observables}
+    found = []
+    for name, value in given.items():
+        if not isinstance(name, str) or not (callable(value) or value == name):
+            raise TypeError(f"{what}: {name!r} must be the name of an observable, or have a function of ({ARGUMENTS})")
+        if callable(value):
+            takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")
+        found.append(Wanted(name, value if callable(value) else None))
+    return tuple(found)
+
+
+def read(tree: tuple, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:
+    """Values at nodes, by name, shape=[members, nodes, …]; nan where there is no node.
+
+    Parameters
+    ----------
+    tree : tuple
+        System, method and controls.
+    """
+    shape, n = nodes.k.shape, nodes.k.size
+    found = {name: getattr(nodes, name) for name in NODES if Wanted(name) in wanted}
+    others = tuple(one for one in wanted if one.name not in found)
+    if others:
+        at = _flat(members, nodes)
+        values = mapped(_values, (*tree, others), at)
+        empty = np.isnan(at[1][1][:, 0])
+        for name, value in values.items():
+            value = np.asarray(value, float) if value.dtype.kind != "c" else value
+            value[empty] = np.nan
+            found[name] = value.reshape(*shape, *value.shape[1:]) if n else value
+    return {one.name: found[one.name] for one in wanted}
+
+
+def read_all(tree: tuple, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
+    """Everything that ``observe`` reads from nodes."""
+    at = _flat(members, nodes)
+    found = mapped(_everything, tree, at)
+    empty = np.isnan(at[1][1][:, 0])
+    for value in found.values():
+        value[empty] = np.nan
+    return {name: value.reshape(*nodes.k.shape, *value.shape[1:]) for name, value in found.items()}
+
+
+def _flat(members: Member, nodes: Nodes) -> tuple[Member, tuple]:
+    """Members and nodes one by one; of controls at the nodes that differ, the two rows at each."""
+    count, n = nodes.k.shape
+    k = np.nan_to_num(nodes.k).astype(np.int64)
+    own = None
+    if members.controls is not None:
+        last = members.controls.shape[1] - 1
+        own = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
+        own = own.reshape(count * n, *own.shape[2:])
+    many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
+    flat = [a.reshape(count * n, *a.shape[2:]) for a in (nodes.g, nodes.p_plus, nodes.p_minus)]
+    return many._replace(controls=own), (k.ravel(), *flat)
+
+
+def _at(tree: tuple, member: Member, k: Any) -> tuple:
+    """System, clock and number of a node; where controls at the nodes differ they are counted from the node on."""
+    system, clock = placed(tree[0], tree[2], member)
+    if member.controls is None:
+        return system, clock, k
+    return system, Clock(clock.time(k), clock.dt, member.controls), jnp.zeros_like(k)
+
+
+def _everything(tree: tuple, node: tuple) -> dict[str, Any]:
+    member, (k, vector, p_plus, p_minus) = node
+    system, clock, k = _at(tree, member, k)
+    return observe(system, tree[1], clock, k, system.group.from_vector(vector), p_plus, p_minus)
+
+
+def _values(tree: tuple, node: tuple) -> dict[str, Any]:
+    member, (k, vector, *_) = node
+    known, wanted = _everything(tree[:3], node), tree[3]
+    system, clock, k = _at(tree, member, k)
+    g = system.group.from_vector(vector)
+    found = {}
+    for name, function in wanted:
+        if function is not None:
+            what = f"observables[{name!r}]"
+            more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
+            found[name] = evaluated(what, function, clock.time(k), g, known["xi"], known["multipliers"], *more)
+        elif name in known or f"integral:{name}" in known:
+            found[name] = known[name] if name in known else known[f"integral:{name}"]
+        else:
+            there = ", ".join([*NODES, *known])
+            raise ValueError(
+                f"{system.name} has no observable {name!r}; there are {there}, and functions of ({ARGUMENTS})"
+            )
+    return {name: jnp.asarray(value, float) for name, value in found.items()}
+
+
+class Passages:
+    """Events of some members, the first of each event and member, as many as are kept.
+
+    A change of sign is seen from one node to the next, and located there by partial steps of the method.
+    """
+
+    def __init__(self, tree: tuple, events: tuple[Event, ...], members: Member, most: int) -> None:
+        self._tree, self._events, self._members, self._most = (*tree, events), events, members, most
+        self._count = np.zeros((len(members.dt), len(events)), np.int64)
+        self._before: np.ndarray | None = None
+        self._found: dict[str, np.ndarray] = {}
+        self._directions = np.array([event.direction for event in events])
+
+    def see(self, nodes: Nodes) -> np.ndarray:
+        """Events between consecutive nodes; returns the last node before a stop of each member, or that of its end.
+
+        The first node is the last of the call before.
+        """
+        values = mapped(_event_values, self._tree, _flat(self._members, nodes))
+        values = values.reshape(*nodes.k.shape, -1)
+        which = np.argwhere(crossed(values[:, :-1], values[:, 1:], self._directions))
+        end = np.full(len(values), nodes.k.shape[1] - 1)
+        if not len(which):
+            return end
+        m, n, e = which.T
+        member = jax.tree.map(lambda a: a[m], self._members)
+        flat = _flat(member, Nodes(*(a[m, n][:, None] for a in nodes)))
+        t, g, xi, lam = mapped(_located, self._tree, (*flat, e))
+        sense = np.sign(self._members.dt[m])
+        stopped = np.full(len(values), np.inf)
+        for i in np.lexsort((t * sense, m)).tolist():
+            if t[i] * sense[i] > stopped[m[i]]:
+                continue
+            self._keep(m[i], e[i], {"t": t[i], "g_vector": g[i], "xi": xi[i], "multipliers": lam[i]})
+            if self._events[e[i]].stop:
+                stopped[m[i]], end[m[i]] = t[i] * sense[i], n[i]
+        return end
+
+    def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
+        place = self._count[member, event]
+        self._count[member, event] += 1
+        if place < self._most:
+            for name, value in values.items():
+                self._array(self._events[event].name, name, np.shape(value))[member, place] = value
+
+    def _array(self, event: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        key = f"{event}:{name}"
+        if key not in self._found:
+            self._found[key] = np.full((len(self._count), self._most, *shape), np.nan)
+        return self._found[key]
+
+    def told(self) -> dict[str, np.ndarray]:
+        """By "event:what": t, g, xi, multipliers of shape=[members, most, …], and the number of each member's."""
+        tree, first = self._tree, jax.tree.map(lambda a: a[:1], self._members)
+        vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
+        nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
+        shapes = jax.tree.map(np.shape, mapped(_located, tree, (*_flat(first, nodes), np.zeros(1, np.int64))))
+        for event, count in zip(self._events, self._count.T, strict=True):
+            for name, shape in zip(("t", "g_vector", "xi", "multipliers"), shapes, strict=True):
+                self._array(event.name, name, shape[1:])
+            self._found[f"{event.name}:number"] = count
+        return self._found
+
+
+def _event_values(tree: tuple, node: tuple) -> Any:
+    member, (k, vector, p_plus, p_minus) = node
+    system, clock, k = _at(tree, member, k)
+    t, g, u = clock.time(k), system.group.from_vector(vector), clock.control(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
+    return jnp.stack([event.value(system, t, g, xi, u) for event in tree[3]])
+
+
+def _located(tree: tuple, node: tuple) -> tuple:
+    member, (k, vector, p_plus, p_minus), which = node
+    system, clock, k = _at(tree, member, k)
+    return located((system, tree[1], clock, tree[3]), (k, system.group.from_vector(vector), p_plus, p_minus, which))

@@ -1,0 +1,243 @@
+"""Running statistics: they see values piece by piece, keep what does not grow with them, and can be joined.
+
+Each is taken at every saved node over the members, or of every member over its nodes. A value that is nan (of a member
+that failed) is left out. What a statistic tells does not depend on the pieces that it saw, to the bit; statistics of
+parts that are joined agree to rounding, and counts, extrema and quantiles exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from geonh.ensembles.reading import Wanted, made_wanted
+from geonh.numerics.precision import as_count, as_float64, one_of
+
+SAMPLE = 4096
+"""Members that quantiles are taken from, where there are more."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What all statistics are: of an observable's name, or of a function of (t, g, ξ, λ) with a name of its own.
+
+    Attributes
+    ----------
+    of : str or callable
+    over : {"members", "time"}
+        At each saved node over the members, or of each member over its saved nodes.
+    """
+
+    of: str | Callable
+    over: str = field(default="members", kw_only=True)
+
+    def __post_init__(self) -> None:
+        one_of(self.over, "over", ("members", "time"))
+        if not isinstance(self.of, str) and getattr(self.of, "__name__", "<lambda>") == "<lambda>":
+            raise TypeError(f"a statistic is of an observable's name, or of a function with a name, got {self.of!r}")
+
+    @property
+    def wanted(self) -> Wanted:
+        name = self.of if isinstance(self.of, str) else self.of.__name__
+        return made_wanted({name: self.of}, "statistics")[0]
+
+    def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What it tells of what is known, by names such as "energy:mean" and "energy:mean over time"."""
+        end = " over time" if self.over == "time" else ""
+        return {f"{self.wanted.name}:{what}{end}": values for what, values in self.told(known).items()}
+
+    def as_data(self) -> dict[str, Any]:
+        """What ``made_statistic`` makes it of again, as JSON can hold it."""
+        return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
+
+    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """What is known before any value: of so many members, the first of number ``start``."""
+        raise NotImplementedError
+
+    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+        """Take in values, shape=[members, nodes, …], that begin at a member's number and a node; ``known`` changes."""
+        raise NotImplementedError
+
+    def joined(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is known of two parts of the members, the second after the first."""
+        if self.over == "time":
+            return {name: np.concatenate([a[name], b[name]]) for name in a}
+        return self._merged(a, b)
+
+    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The result, by name; the first axis is that of nodes, or of members."""
+        raise NotImplementedError
+
+    def _place(self, member: int, node: int, values: np.ndarray) -> tuple[slice, np.ndarray]:
+        """Where values go, and they with what is summed over first."""
+        if self.over == "members":
+            return slice(node, node + values.shape[1]), values
+        return slice(member, member + values.shape[0]), np.moveaxis(values, 1, 0)
+
+
+class Mean(Statistic):
+    """Mean, and standard deviation: sums of x − c and of its square, c the first value.
+
+    The sums are made one value after another, whatever the pieces. Parts are joined by the formula of Chan, Golub and
+    LeVeque (*The American Statistician* 37 (1983) 242).
+    """
+
+    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        full = (nodes if self.over == "members" else members, *shape)
+        return {"n": np.zeros(full, np.int64), "c": np.full(full, np.nan), "s": np.zeros(full), "q": np.zeros(full)}
+
+    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+        at, values = self._place(member, node, values)
+        good = np.isfinite(values)
+        first = np.take_along_axis(values, np.argmax(good, axis=0)[None], axis=0)[0]
+        c = known["c"][at] = np.where(np.isnan(known["c"][at]), first, known["c"][at])
+        off = np.where(good, values - c, 0.0)
+        known["n"][at] += good.sum(axis=0)
+        for name, terms in (("s", off), ("q", off * off)):
+            known[name][at] = np.add.accumulate(np.concatenate([known[name][at][None], terms]), axis=0)[-1]
+
+    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        c = np.where(np.isnan(a["c"]), b["c"], a["c"])
+        shift = np.where(b["n"] > 0, b["c"] - c, 0.0)
+        s = b["s"] + b["n"] * shift
+        q = b["q"] + 2 * shift * b["s"] + b["n"] * shift**2
+        return {"n": a["n"] + b["n"], "c": c, "s": a["s"] + s, "q": a["q"] + q}
+
+    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        n = np.where(known["n"] > 0, known["n"], 1)
+        spread = np.maximum(known["q"] - known["s"] ** 2 / n, 0.0) / n
+        empty = known["n"] <= 0
+        return {
+            "mean": np.where(empty, np.nan, known["c"] + known["s"] / n),
+            "std": np.where(empty, np.nan, np.sqrt(spread)),
+            "count": known["n"],
+        }
+
+
+class Extrema(Statistic):
+    """Least and greatest value."""
+
+    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        full = (nodes if self.over == "members" else members, *shape)
+        return {"min": np.full(full, np.nan), "max": np.full(full, np.nan)}
+
+    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+        at, values = self._place(member, node, values)
+        known["min"][at] = np.fmin(known["min"][at], np.fmin.reduce(values, axis=0))
+        known["max"][at] = np.fmax(known["max"][at], np.fmax.reduce(values, axis=0))
+
+    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"min": np.fmin(a["min"], b["min"]), "max": np.fmax(a["max"], b["max"])}
+
+    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return known
+
+
+@dataclass(frozen=True)
+class Quantiles(Statistic):
+    """Quantiles over the members: exact up to ``sample`` of them.
+
+    Of more members ``sample`` are taken, those with the least hash of their number; the part of all members below a
+    quantile then differs from q by √(q(1 − q)/sample), a standard deviation.
+
+    Attributes
+    ----------
+    q : sequence of float
+        Between 0 and 1.
+    sample : int
+    """
+
+    q: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    sample: int = SAMPLE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        q = as_float64(self.q, "q")
+        if q.ndim != 1 or not np.all((q >= 0) & (q <= 1)):
+            raise ValueError(f"q must be numbers between 0 and 1, got {self.q!r}")
+        object.__setattr__(self, "q", tuple(q.tolist()))
+        as_count(self.sample, "sample")
+        if self.over != "members":
+            raise ValueError("quantiles are taken over the members; over time take a Histogram")
+
+    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        numbers = np.arange(start, start + members)
+        numbers = np.sort(numbers[np.argsort(_hash(numbers), kind="stable")[: self.sample]])
+        return {"numbers": numbers, "values": np.full((len(numbers), nodes, *shape), np.nan)}
+
+    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+        low, high = np.searchsorted(known["numbers"], [start + member, start + member + len(values)])
+        taken = known["numbers"][low:high] - start - member
+        known["values"][low:high, node : node + values.shape[1]] = values[taken]
+
+    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        numbers, values = (np.concatenate([a[name], b[name]]) for name in ("numbers", "values"))
+        taken = np.sort(np.argsort(_hash(numbers), kind="stable")[: self.sample])
+        return {"numbers": numbers[taken], "values": values[taken]}
+
+    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a node that no member reached
+            return {"quantile": np.moveaxis(np.nanquantile(known["values"], self.q, axis=0), 0, 1)}
+
+
+@dataclass(frozen=True)
+class Histogram(Statistic):
+    """How many values are in each bin, [edge, next edge); those below and above are counted too.
+
+    Attributes
+    ----------
+    edges : array_like, shape=[bins + 1]
+        Increasing.
+    """
+
+    edges: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        edges = as_float64(self.edges, "edges")
+        if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
+            raise ValueError(f"edges must be two or more increasing numbers, got {self.edges!r}")
+        object.__setattr__(self, "edges", tuple(edges.tolist()))
+
+    def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        if shape:
+            raise ValueError(
+                f"{self.wanted.name} has shape {list(shape)}; a histogram is of one number: give a function"
+            )
+        return {"n": np.zeros((nodes if self.over == "members" else members, len(self.edges) + 1), np.int64)}
+
+    def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
+        at, values = self._place(member, node, values)
+        bins = known["n"].shape[1]
+        places = np.searchsorted(self.edges, values, side="right") + bins * np.arange(values.shape[1])
+        counts = np.bincount(places[np.isfinite(values)], minlength=bins * values.shape[1])
+        known["n"][at] += counts.reshape(-1, bins)
+
+    def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"n": a["n"] + b["n"]}
+
+    def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"counts": known["n"][:, 1:-1], "below": known["n"][:, 0], "above": known["n"][:, -1]}
+
+
+def made_statistic(data: Mapping[str, Any]) -> Statistic:
+    """A statistic from ``as_data``; it joins and tells, but sees no more."""
+    kinds = {kind.__name__: kind for kind in (Mean, Extrema, Quantiles, Histogram)}
+    return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
+
+
+def _hash(numbers: np.ndarray) -> np.ndarray:
+    """A mixed order of numbers: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,183 @@
+"""Sweeps run on stores: a configuration cut into shards, each a function of the configuration and its number.
+
+Whoever runs a sweep on its store computes what is missing. An executor schedules, retries and moves; each shard is
+written once, by whoever computes it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.ensembles.configuration import ensemble_store, parts_of
+from geonh.ensembles.ensemble import Ensemble, Passed
+from geonh.ensembles.opening import open_store, statistics_of
+from geonh.ensembles.solving import Solved, solved
+from geonh.integrators.node import Result
+from geonh.numerics.precision import as_count
+from geonh.running import check_progress, reporting
+from geonh.stores import Store, StoreError, StoreWarning
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from geonh.ensembles.sweep import Sweep
+
+
+def run(
+    sweep: Sweep,
+    path: str | os.PathLike,
+    shard: int | None,
+    only: tuple[int, int] | None,
+    executor: Any,
+    threads: int | None,
+    progress: bool | Callable[[int, int], None],
+    note: str,
+) -> xr.Dataset:
+    """``Sweep.run``."""
+    check_progress(progress, "members_done, members")
+    store = ensemble_store(sweep, path, shard, note)
+    mine = _mine(store.shards, only)
+    for damaged, fault in store.faults(mine, deep=True).items():
+        warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=3)
+        store.forget(damaged)
+    missing = [i for i in store.missing() if i in mine]
+    size = store.about["shard"]
+    done, total = (len(mine) - len(missing)) * size, min(len(mine) * size, sweep.members.size)
+    with reporting(progress, total, "members") as report, _executor(executor) as workers:
+        try:
+            for _ in _computed(sweep, store, missing, workers, threads):
+                done = min(done + size, total)
+                report(done, total)
+        except KeyboardInterrupt:
+            pass
+        except BrokenProcessPool as error:
+            left = len(store.missing())
+            raise StoreError(f"{path}: a worker died; {left} shards are missing: run again to finish them") from error
+    return open_store(path)
+
+
+def load(sweep: Sweep, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
+    """``Sweep.load``."""
+    size = sweep.members.size
+    if not 0 <= start < stop <= size:
+        raise ValueError(f"start and stop must be of 0 ≤ start < stop ≤ {size}, got {start} and {stop}")
+    if not os.path.lexists(path):
+        raise FileNotFoundError(f"{path} is not there: Sweep.run makes it")
+    store = ensemble_store(sweep, path)
+    first, last = start // store.about["shard"], -(-stop // store.about["shard"])
+    for shard, fault in store.faults(range(first, last), deep=True).items():
+        raise StoreError(f"{path}: shard {shard} is damaged, {fault}: run the sweep again, it mends that")
+    records = [store.record(shard) or {} for shard in range(first, last)]
+    faults = {int(i): words for record in records for i, words in record.get("faults", {}).items()}
+
+    def of(name: str) -> np.ndarray:
+        return store.array(name)[start:stop]
+
+    events = {f"{e.name}:{what}": of(f"{e.name}:{what}") for e in sweep.events for what in Passed._fields}
+    found = Solved(
+        sweep.members.part(start, stop),
+        records[0].get("engine", ""),
+        of("status"),
+        of("n_steps"),
+        {i - start: words for i, words in faults.items() if start <= i < stop},
+        {one.name: of(one.name) for one in sweep.observables},
+        events,
+    )
+    return replace(Ensemble.of(sweep, found), statistics=statistics_of(store))
+
+
+def _computed(
+    sweep: Sweep, store: Store, missing: list[int], workers: Executor | None, threads: int | None
+) -> Iterable[int]:
+    """Compute shards; gives the number of each that is done."""
+    if workers is None:
+        for i in missing:
+            yield compute(sweep, store, i, threads or os.cpu_count() or 1)
+        return
+    payload = _packed(sweep)
+    futures = [workers.submit(_compute_there, payload, str(store.path.resolve()), i, threads or 1) for i in missing]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def compute(sweep: Sweep, store: Store, shard: int, threads: int) -> int:
+    """Compute a shard and write it, unless somebody else has done so, or is at it."""
+    with store.claim(shard) as ours:
+        if ours:
+            size = store.about["shard"]
+            start = shard * size
+            found = solved(sweep, start, min(start + size, sweep.members.size), threads)
+            if np.any(found.status == Result.INTERRUPTED):
+                raise KeyboardInterrupt
+            facts = {
+                "faults": {str(start + i): words for i, words in found.faults.items()},
+                "failed": int(np.sum(~np.isin(found.status, (Result.SUCCESS, Result.EVENT)))),
+                "engine": found.engine,
+            }
+            parts = parts_of(sweep, found, size)
+            store.write(shard, {name: part.values for name, part in parts.items()}, facts)
+    return shard
+
+
+def _packed(sweep: Sweep) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise ImportError("an executor needs cloudpickle: pip install 'geonh[scale]'") from error
+    return cloudpickle.dumps(sweep)
+
+
+@lru_cache(maxsize=4)
+def _unpacked(payload: bytes) -> Sweep:
+    return pickle.loads(payload)  # one object for all shards of a worker, so that programs are compiled once
+
+
+def _compute_there(payload: bytes, path: str, shard: int, threads: int) -> int:
+    return compute(_unpacked(payload), Store(path), shard, threads)
+
+
+@contextmanager
+def _executor(executor: Any) -> Any:
+    """An executor of ``concurrent.futures`` from what a user gives; those made here are closed."""
+    if executor is None or isinstance(executor, Executor):
+        yield executor
+    elif hasattr(executor, "get_executor"):  # a Client of dask.distributed
+        yield executor.get_executor(pure=False, retries=3)
+    elif executor == "threads":
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            yield pool
+    elif executor == "processes":
+        import multiprocessing
+
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            yield pool
+    else:
+        raise TypeError(
+            f'executor must be "threads", "processes", an Executor of concurrent.futures or a Client of '
+            f"dask.distributed, got {executor!r}"
+        )
+
+
+def _mine(shards: int, only: tuple[int, int] | None) -> range:
+    if only is None:
+        return range(shards)
+    i, n = only
+    as_count(n, "n of only=(i, n)")
+    if not 0 <= as_count(i, "i of only=(i, n)", 0) < n:
+        raise ValueError(f"only=(i, n) needs 0 ≤ i < n, got {only}")
+    return range(i, shards, n)

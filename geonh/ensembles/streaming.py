@@ -1,0 +1,180 @@
+"""One long run into a store while it goes: memory is that of a shard of nodes, whatever the length.
+
+A shard's record holds the state after its last node, from which the next one begins; so a run that was killed goes on
+from there, to the same bits, and one that is finished goes further.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from geonh.ensembles.configuration import first_of, store_of
+from geonh.ensembles.ensemble import AXES, told_of
+from geonh.ensembles.opening import open_store
+from geonh.ensembles.reading import Nodes, read
+from geonh.ensembles.sweep import Sweep
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Result, State
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import Stepping, computed, stepping
+from geonh.numerics.waiting import Interrupts
+from geonh.running import check_progress, next_node, reporting
+from geonh.stores import Field, Store, StoreError, StoreWarning
+from geonh.watching import node_row
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+SHARD = 2**24
+"""Bytes of a shard of nodes, about."""
+
+
+def stream(
+    system: System,
+    method: Integrator | str | None = None,
+    *,
+    store: str | os.PathLike,
+    xi0: Any,
+    g0: Any = None,
+    dt: float,
+    n_steps: int,
+    t0: float = 0.0,
+    controls: Any = None,
+    save_every: int = 1,
+    observables: Iterable[str] | Mapping[str, Any] | None = None,
+    progress: bool | Callable[[int, int], None] = False,
+) -> xr.Dataset:
+    """Integrate a system for a long time, into a store.
+
+    Run again it goes on where it stopped, to the same bits; with a greater ``n_steps``, further.
+
+    Parameters
+    ----------
+    store : path
+        A folder, made if it is not there; one of another run is refused.
+    system, method, xi0, g0, dt, n_steps, t0, controls, save_every, progress
+        As for ``solve``; ``save_every`` divides ``n_steps``.
+    observables : sequence of str, or mapping of str to callable, optional
+        What is kept in place of the nodes, as for ``solve_ensemble``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Opened lazily, with "time" as the first axis. After Ctrl-C with the shards that were finished.
+
+    Raises
+    ------
+    StoreError
+        If the store is of another run, or cannot be written.
+    """
+    made = Sweep.of(
+        system,
+        method,
+        xi0=np.asarray(xi0)[None],
+        g0=g0,
+        dt=dt,
+        n_steps=n_steps,
+        t0=t0,
+        controls=controls,
+        save_every=save_every,
+        observables=observables,
+    )
+    check_progress(progress, "steps_done, n_steps")
+    run = _Stream(made, store)
+    with reporting(progress, n_steps) as report, Interrupts() as interrupts:
+        for done in run.shards():
+            report(min(done, n_steps), n_steps)
+            if interrupts.heard:
+                break
+    return open_store(store)
+
+
+class _Stream:
+    """A run, cut into shards of nodes."""
+
+    def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
+        self.sweep = sweep
+        begun, self.state = first_of(sweep)
+        assert begun.system is not None
+        self.member = jax.tree.map(np.asarray, sweep.members.part(0, 1).members)
+        self.tree = (begun.system, sweep.method, begun.clock)
+        self.loop: Stepping = stepping(next_node, node_row, self.tree, self.state)
+        nodes = sweep.n_steps // sweep.save_every + 1
+        self.first = computed(node_row, self.tree[:1], self.state)
+        one = self._read(self.first[None])
+        self.per = max(SHARD // (8 * self.loop.width), 1)
+        shards = -(-nodes // self.per)
+        fields = {
+            name: Field(value.shape[1:], "float64", _dims(name, value), told_of(name), self.per, nodes, float("nan"))
+            for name, value in one.items()
+        }
+        self.store = store_of(sweep, path, "run", self.per, lambda: (fields, shards))
+        if self.store.shards < shards or self.store.array(next(iter(fields))).shape[0] < nodes:
+            self.store.lengthen(nodes, shards)
+        elif self.store.array(next(iter(fields))).shape[0] > nodes:
+            raise StoreError(f"{path} is of a longer run than {sweep.n_steps} steps: open it with geonh.open_store")
+
+    def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        nodes = Nodes.of_rows(rows[None], self.sweep.system.group.dim)
+        tree = (self.sweep.system, self.sweep.method, self.sweep.controls)
+        return {name: value[0] for name, value in read(tree, self.member, nodes, self.sweep.observables).items()}
+
+    def shards(self) -> Any:
+        """Compute what is missing; gives the number of steps done after each piece."""
+        store, stride, total = self.store, self.sweep.save_every, self.sweep.n_steps // self.sweep.save_every + 1
+        for shard, fault in store.faults(deep=True).items():
+            warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)
+            store.forget(shard)
+        missing = set(store.missing())
+        for shard in range(store.shards):
+            record = store.record(shard) if shard not in missing else None
+            if record is None:
+                with store.claim(shard) as ours:
+                    if not ours:
+                        raise StoreError(f"{store.path}: another process computes shard {shard} of this run")
+                    begin, end = shard * self.per, min((shard + 1) * self.per, total)
+                    rows = np.full((end - begin, self.loop.width), np.nan)
+                    saved, status = 0, Result.SUCCESS
+                    if shard == 0:
+                        rows[0], saved = self.first, 1
+                    whole = saved
+                    for state, code, n in self.loop.pieces(self.state, end - begin - saved, stride, rows[saved:]):
+                        self.state, status, whole = state, Result(code), saved + n
+                        yield int(state.k)
+                    rows[whole:] = np.nan
+                    facts = {"status": int(status), "k": int(self.state.k), "state": _packed(self.state)}
+                    store.write(shard, self._read(rows), facts)
+                    record = store.record(shard)
+            assert record is not None
+            self.state = _unpacked(record["state"], self.state)
+            yield int(self.state.k)
+            if record["status"]:
+                words = Result(record["status"]).message
+                warnings.warn(f"{store.path}: step {record['k'] + 1}: {words}", StoreWarning, stacklevel=4)
+                return
+
+
+def _dims(name: str, value: np.ndarray) -> tuple[str, ...]:
+    if name in AXES and value.ndim == 2:
+        return "time", AXES[name]
+    return "time", *(f"{name} axis {i}" for i in range(value.ndim - 1))
+
+
+def _packed(state: State) -> list[list[Any]]:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    return [[a.dtype.str, list(a.shape), base64.b64encode(a.tobytes()).decode()] for a in leaves]
+
+
+def _unpacked(packed: list[list[Any]], like: State) -> State:
+    leaves = [np.frombuffer(base64.b64decode(text), dtype).reshape(shape) for dtype, shape, text in packed]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+__all__ = ["Store", "stream"]

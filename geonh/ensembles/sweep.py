@@ -1,0 +1,332 @@
+"""``Sweep``: an ensemble as a configuration, of which any range of members can be computed anywhere.
+
+``solve_ensemble`` computes all of them here and now; ``Sweep.run`` cuts them into shards and writes each to a store.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from geonh.alternation import ALTERNATING, AlternationWarning
+from geonh.ensembles.batch import Members, made_members
+from geonh.ensembles.ensemble import Ensemble
+from geonh.ensembles.reading import NODES, Wanted, made_wanted
+from geonh.ensembles.solving import solved
+from geonh.ensembles.statistics import Statistic
+from geonh.events import Event
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.registry import made_method
+from geonh.mechanics.system import System
+from geonh.numerics.precision import as_count, is_traced
+from geonh.numerics.waiting import interrupted_at_once
+from geonh.running import check_progress, reporting
+from geonh.solve import events_of
+from geonh.start import made_start
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from geonh.ensembles.storing import Executor
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``."""
+
+    system: System
+    method: Integrator
+    controls: Any
+    members: Members
+    n_steps: int
+    save_every: int
+    observables: tuple[Wanted, ...]
+    statistics: tuple[Statistic, ...]
+    events: tuple[Event, ...]
+    most_events: int
+
+    @classmethod
+    def of(
+        cls,
+        system: System,
+        method: Integrator | str | None = None,
+        *,
+        xi0: Any,
+        g0: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        dt: Any,
+        n_steps: int,
+        t0: Any = 0.0,
+        controls: Any = None,
+        combine: str = "zip",
+        members: int | None = None,
+        seed: int = 0,
+        project: bool = False,
+        save_every: int | None = None,
+        observables: Iterable[str] | Mapping[str, Any] | None = None,
+        statistics: Iterable[Statistic] = (),
+        events: Event | Iterable[Event] = (),
+        most_events: int = 1,
+    ) -> Sweep:
+        """From what a user writes; arguments and errors are those of ``solve_ensemble``."""
+        method = made_method(method)
+        refuse(method, system)
+        if is_traced(xi0, g0, dt, t0, parameters, controls, system):
+            raise TypeError(
+                "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
+            )
+        as_count(n_steps, "n_steps")
+        stride = n_steps if save_every is None else as_count(save_every, "save_every")
+        if n_steps % stride:
+            raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
+        shared, own = _parted(controls, n_steps + 1)
+        made = made_members(
+            system,
+            {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0},
+            parameters,
+            own,
+            combine=combine,
+            members=members,
+            seed=seed,
+            project=project,
+        )
+        first = jax.tree.map(lambda a: a[0], made.part(0, 1).members)
+        one = shared if own is None else own[0]
+        clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
+        statistics = tuple(statistics)
+        for statistic in statistics:
+            if not isinstance(statistic, Statistic):
+                raise TypeError(f"statistics must be Mean, Extrema, Quantiles or Histogram, got {statistic!r}")
+        return cls(
+            system,
+            method,
+            None if own is not None else clock.controls,
+            made,
+            n_steps,
+            stride,
+            made_wanted(NODES if observables is None else observables),
+            statistics,
+            events_of(events, system, clock),
+            as_count(most_events, "most_events"),
+        )
+
+    @property
+    def reading(self) -> tuple[Wanted, ...]:
+        """What is read from the nodes: what is kept, and what the statistics are of."""
+        return tuple({one.name: one for one in (*(s.wanted for s in self.statistics), *self.observables)}.values())
+
+    @interrupted_at_once
+    def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
+        """All members, here and now, as ``solve_ensemble`` does.
+
+        Raises
+        ------
+        ValueError
+            If no member has a sound start.
+        MemoryError
+            If what is kept would take most of the machine's memory, before the first step.
+        """
+        workers = (os.cpu_count() or 1) if threads is None else as_count(threads, "threads")
+        check_progress(progress, "members_done, members")
+        with reporting(progress, self.members.size, "members") as report:
+            found = Ensemble.of(self, solved(self, 0, self.members.size, workers, report))
+        if len(found.faults) == len(found):
+            raise ValueError(f"no member has a sound start; {found.message(0)}")
+        _warn_if_spoiled(found)
+        return found
+
+    def run(
+        self,
+        store: str | os.PathLike,
+        *,
+        shard: int | None = None,
+        only: tuple[int, int] | None = None,
+        executor: Executor | str | None = None,
+        threads: int | None = None,
+        progress: bool | Callable[[int, int], None] = False,
+        note: str = "",
+    ) -> xr.Dataset:
+        """Compute what is missing of a store, shard by shard, and open it.
+
+        Parameters
+        ----------
+        store : path
+            A folder, made if it is not there; one of another configuration is refused.
+        shard : int, optional
+            Members of a shard; by what is kept of each when left out.
+        only : (int, int), optional
+            (i, n): the shards i, i + n, i + 2n, … only, as a job of an array does.
+        executor : Executor, Client or str, optional
+            What computes the shards: "threads", "processes", any of ``concurrent.futures``, or a
+            ``dask.distributed.Client``; they must see the store. Left out, this process, one after another.
+        threads : int, optional
+            For each shard; as many as there are CPUs without an executor, else one.
+        progress : bool or callable
+            Show a progress bar, or call ``progress(members_done, members)`` after each shard.
+        note : str
+            What a new store shall keep besides.
+
+        Returns
+        -------
+        xarray.Dataset
+            Opened lazily; as ``open_store`` gives it.
+
+        Raises
+        ------
+        StoreError
+            If the store is of another configuration, in words, or cannot be written.
+        """
+        from geonh.ensembles.storing import run
+
+        return run(self, store, shard, only, executor, threads, progress, note)
+
+    def load(self, store: str | os.PathLike, start: int = 0, stop: int | None = None) -> Ensemble:
+        """Members of a store of this sweep, from one number up to another; all of them when left out.
+
+        Raises
+        ------
+        StoreError
+            If the store is of another configuration, or damaged.
+        """
+        from geonh.ensembles.storing import load
+
+        return load(self, store, start, self.members.size if stop is None else stop)
+
+
+def solve_ensemble(
+    system: System,
+    method: Integrator | str | None = None,
+    *,
+    xi0: Any,
+    g0: Any = None,
+    parameters: Mapping[str, Any] | None = None,
+    dt: Any,
+    n_steps: int,
+    t0: Any = 0.0,
+    controls: Any = None,
+    combine: str = "zip",
+    members: int | None = None,
+    seed: int = 0,
+    project: bool = False,
+    save_every: int | None = None,
+    observables: Iterable[str] | Mapping[str, Any] | None = None,
+    statistics: Iterable[Statistic] = (),
+    events: Event | Iterable[Event] = (),
+    most_events: int = 1,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int], None] = False,
+) -> Ensemble:
+    """Many runs at once, each with the bits of its own ``solve``.
+
+    What has a first axis of members differs between them; the rest is the same for all. In place of an array a frozen
+    distribution of ``scipy.stats`` draws xi0, dt, t0 or a parameter for each member.
+
+    Parameters
+    ----------
+    system : System
+        What moves.
+    method : Integrator or str, optional
+        As for ``solve``.
+    xi0 : array_like, shape=[n] or [members, n]
+        Initial velocities.
+    g0 : point of the group, or points with a first axis of members, optional
+        Initial group elements; the identity when left out. A distribution draws η of exp(η), and
+        ``ensembles.Near(g, distribution)`` of g·exp(η).
+    parameters : mapping of str to array_like, optional
+        Values for parameters of the system, in place of its own, for each member or for all.
+    dt, t0 : float, or array_like of shape=[members]
+        Time steps and initial times in seconds.
+    n_steps : int
+        Number of steps, the same for all.
+    controls : callable or array_like, shape=[n_steps + 1, …] or [members, n_steps + 1, …], optional
+        As for ``solve``; values at the nodes may differ between members.
+    combine : {"zip", "product"}
+        Whether what differs goes together, member by member, or is crossed: every start (g0 with xi0) with every value
+        of every parameter, dt, t0 and the controls.
+    members, seed : int, optional
+        How many members are drawn, and from which seed. What a member draws depends on the seed and its number alone.
+    project : bool
+        Put the starts on the constraints of each member, as ``system.project`` does.
+    save_every : int, optional
+        Keep every so many nodes, a divisor of ``n_steps``; only the first and the last when left out.
+    observables : sequence of str, or mapping of str to callable, optional
+        What is kept of the saved nodes, in place of the nodes themselves ("g", "p_plus", "p_minus"): names of what a
+        ``Trajectory`` has ("xi", "energy", "multipliers", a first integral's), or names with functions of
+        (t, g, ξ, λ), or of these and the parameters, in ``jax.numpy``.
+    statistics : sequence of Statistic
+        What is gathered on the way, in bounded memory: ``ensembles.Mean``, ``Extrema``, ``Quantiles``, ``Histogram``.
+    events : Event or sequence of Event, optional
+        What to locate between the nodes: first passages, sections; a member ends where an event stops it.
+    most_events : int
+        Of each event and member, the first so many are kept; all are counted.
+    threads : int, optional
+        As many as there are CPUs when left out.
+    progress : bool or callable
+        Show a progress bar, or call ``progress(members_done, members)`` now and then.
+
+    Returns
+    -------
+    Ensemble
+        Labelled arrays with the members along the first axis. A member that fails, or whose start is none, has nan
+        from there on, and ``status`` and ``message(i)`` tell why; the others are not touched. After Ctrl-C it has the
+        members that were finished.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For input that does not fit, or if no member has a sound start.
+    MemoryError
+        If what is kept would take most of the machine's memory, before the first step.
+    """
+    sweep = Sweep.of(
+        system,
+        method,
+        xi0=xi0,
+        g0=g0,
+        parameters=parameters,
+        dt=dt,
+        n_steps=n_steps,
+        t0=t0,
+        controls=controls,
+        combine=combine,
+        members=members,
+        seed=seed,
+        project=project,
+        save_every=save_every,
+        observables=observables,
+        statistics=statistics,
+        events=events,
+        most_events=most_events,
+    )
+    return sweep.solve(threads, progress)
+
+
+def _parted(controls: Any, n_nodes: int) -> tuple[Any, np.ndarray | None]:
+    """Controls that are the same for all, and those at the nodes of each member: they have two axes of that length."""
+    if controls is None or callable(controls):
+        return controls, None
+    array = np.asarray(controls)
+    if array.ndim > 1 and array.shape[1] >= n_nodes:
+        return None, array
+    return controls, None
+
+
+def _warn_if_spoiled(ensemble: Ensemble) -> None:
+    if ensemble.method.guarantees.node != "impulse" or not ensemble.has_nodes:
+        return
+    worst = np.nanmax(ensemble.alternation, axis=1, initial=0.0)
+    if (worst > ALTERNATING).any():
+        i = int(np.argmax(worst))
+        warnings.warn(
+            f"{(worst > ALTERNATING).sum()} of {len(ensemble)} members are spoiled: a part of the momentum alternates "
+            f"in sign from node to node and reaches {100 * worst[i]:.3g} % of it (member {i}); SymmetricProjection() "
+            "or Gauss(2) cures that",
+            AlternationWarning,
+            stacklevel=5,
+        )

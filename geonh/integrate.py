@@ -1,0 +1,188 @@
+"""``integrate``: runs inside a user's own ``jit``, ``grad`` and ``vmap``, in machine code with their derivatives."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock, State
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import example
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_flag, float64, require_float64
+from geonh.numerics.runs import Evaluation, Layout, Parts, Steps
+from geonh.observables import observe
+from geonh.start import made_start, refuse_unsound
+
+__all__ = ["Nodes", "integrate"]
+
+SHORT = 64
+"""Between saved nodes no more than so many steps apart, all nodes are kept for the derivatives."""
+
+
+class Nodes(NamedTuple):
+    """What ``integrate`` returns, with a leading time axis of length n_steps // save_every + 1.
+
+    ``status`` is 0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds
+    the ``Result``. ``observables`` has those of a trajectory by name, where they were asked for.
+    """
+
+    t: Array
+    g: Point
+    p_plus: Array
+    p_minus: Array
+    status: Array
+    observables: dict[str, Array]
+
+
+@judged
+def integrate(
+    system: System,
+    method: Integrator,
+    *,
+    xi0: Any,
+    g0: Any = None,
+    dt: Any,
+    n_steps: int,
+    t0: Any = 0.0,
+    controls: Any = None,
+    save_every: int = 1,
+    observables: bool = False,
+) -> Nodes:
+    """``solve`` for use under ``jit``, ``grad`` and ``vmap``: traceable, and differentiable in both modes.
+
+    It runs the same machine code, to the same bits. So do its derivatives: forwards beside the steps, backwards from
+    the saved nodes, between which steps are done again, so that ``save_every`` bounds the memory they take. A batch
+    (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA.
+
+    Parameters are those of ``solve``, and are tested as there; of what is traced, the shapes only. Any of the system's
+    arrays, the start, dt, t0 and the controls may be traced.
+
+    Parameters
+    ----------
+    observables : bool
+        Compute those of a trajectory too: "xi", "p", "energy", "multipliers", … of every saved node.
+
+    Returns
+    -------
+    Nodes
+        JAX arrays. Where a step fails no derivative flows through it, so those of the nodes before are right.
+
+    Raises
+    ------
+    RuntimeError
+        When traced in single precision.
+    ValueError, TypeError
+        For input that does not fit.
+
+    Examples
+    --------
+    >>> import jax
+    >>> import geonh as gn
+    >>> def reached(a):
+    ...     sleigh = gn.systems.chaplygin_sleigh(a=a)
+    ...     return gn.integrate(sleigh, gn.GNI(), xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=100).g[-1, 0]
+    >>> with gn.float64():
+    ...     slope = jax.grad(reached)(0.2)
+    """
+    require_float64("integrate")
+    as_count(save_every, "save_every")
+    as_flag(observables, "observables")
+    with float64():
+        start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+        refuse_unsound(system, method, start)
+        clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
+        arrays, parts = Parts.of((system, method, clock))
+        begin = Layout.of(jax.tree.map(jnp.asarray, (start.g, start.xi)))
+        kinds = _layout(parts, begin)
+        first = Evaluation(_First(begin, kinds), parts, kinds.size + 1)(arrays, begin.flat((start.g, start.xi)))
+        stride = 1 if save_every <= SHORT else save_every
+        nodes = first[None]
+        if n_steps >= stride:
+            rest = Steps(_Step(kinds), parts, n_steps // stride, stride)(arrays, first)
+            nodes = jnp.concatenate([nodes, rest])[:: save_every // stride]
+        states, status = kinds.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
+        found = {}
+        if observables:
+            seen = _observed(parts, kinds)
+            rows = jax.vmap(Evaluation(_Observe(kinds), parts, seen.size), (None, 0))(arrays, nodes[:, :-1])
+            found = seen.tree(rows)
+        return Nodes(
+            clock.time(save_every * jnp.arange(len(nodes))), states.g, states.p_plus, states.p_minus, status, found
+        )
+
+
+@dataclass(frozen=True)
+class _First:
+    """Node 0 as a vector, its status at the end, from (g, ξ) as a vector."""
+
+    begin: Layout
+    kinds: Layout
+
+    def __call__(self, tree: Any, start: Array) -> Array:
+        state = _first(tree, self.begin.tree(start))
+        return jnp.append(self.kinds.flat(_resting(state)), state.status.astype(start.dtype))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step between nodes as vectors."""
+
+    kinds: Layout
+
+    def __call__(self, tree: Any, node: Array) -> tuple[Array, Array]:
+        system, method, clock = tree
+        state = method.next_node(system, clock, self.kinds.tree(node))
+        return self.kinds.flat(_resting(state)), state.status
+
+
+@dataclass(frozen=True)
+class _Observe:
+    """The observables of a node, as vectors."""
+
+    kinds: Layout
+
+    def __call__(self, tree: Any, node: Array) -> Array:
+        found = _observe(tree, self.kinds.tree(node))
+        return Layout.of(found).flat(found)
+
+
+def _first(tree: Any, start: Any) -> State:
+    system, method, clock = tree
+    return method.first_node(system, clock, *start)
+
+
+def _resting(state: State) -> State:
+    """A state whose status is elsewhere, and through which no derivatives flow but those that matter."""
+    warm, rows = jax.lax.stop_gradient((state.warm, state.rows))
+    return state._replace(warm=warm, rows=rows, status=jnp.zeros_like(state.status))
+
+
+def _observe(tree: Any, state: State) -> dict[str, Any]:
+    system, method, clock = tree
+    return observe(system, method, clock, state.k, state.g, state.p_plus, state.p_minus)
+
+
+@functools.lru_cache(maxsize=128)
+def _layout(parts: Parts, begin: Layout) -> Layout:
+    """Of the nodes."""
+    shapes = jax.eval_shape(lambda arrays, x: _first(parts.tree(arrays), begin.tree(x)), *_examples(parts, begin))
+    return Layout.of(shapes)
+
+
+@functools.lru_cache(maxsize=128)
+def _observed(parts: Parts, kinds: Layout) -> Layout:
+    """Of the observables."""
+    shapes = jax.eval_shape(lambda arrays, x: _observe(parts.tree(arrays), kinds.tree(x)), *_examples(parts, kinds))
+    return Layout.of(shapes)
+
+
+def _examples(parts: Parts, of: Layout) -> tuple[Any, Any]:
+    return jax.tree.leaves(example(parts.types)), jax.ShapeDtypeStruct((of.size,), jnp.float64)

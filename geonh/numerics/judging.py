@@ -1,0 +1,144 @@
+"""What public functions are given, judged by the types that their signatures name: a sentence for each type.
+
+An argument of a type that is not known here, or of one of several, is for the function itself to judge.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from geonh.numerics.precision import as_flag, as_float64, as_names, is_traced, shortly
+
+Args = ParamSpec("Args")
+Out = TypeVar("Out")
+
+
+def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
+    """Decorate a public function: arguments of another type than its signature says are refused by their names.
+
+    Raises
+    ------
+    TypeError
+        When called with an argument of another type.
+    ValueError
+        When called with a number that is not finite.
+    """
+    signature = inspect.signature(function)
+    judges = {name: judge for name, p in signature.parameters.items() if (judge := _judge_of(str(p.annotation)))}
+
+    @functools.wraps(function)
+    def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if name in judges and value is not signature.parameters[name].default:
+                judges[name](value, name)
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _judge_of(annotation: str) -> Callable[[Any, str], Any] | None:
+    """The judge of the values of one type, which is perhaps optional."""
+    annotation = annotation.removesuffix(" | None")
+    bare = annotation
+    while (inner := re.sub(r"\[[^][]*\]", "", bare)) != bare:
+        bare = inner
+    return JUDGES.get(annotation) or JUDGES.get(bare)
+
+
+def _instance(place: str, words: str) -> Callable[[Any, str], None]:
+    """Of a class of geonh, looked up when it is needed."""
+
+    def judge(value: Any, argument: str) -> None:
+        import geonh
+
+        if not isinstance(value, operator.attrgetter(place)(geonh)):
+            raise TypeError(f"{argument} must be {words}, got {shortly(value)}")
+
+    return judge
+
+
+def _each(judge_of_one: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
+    """Of the entries of a list, or of a mapping."""
+
+    def judge(value: Any, argument: str) -> None:
+        if not isinstance(value, list | tuple | Mapping):
+            raise TypeError(f"{argument} must be a list or a mapping, got {shortly(value)}")
+        for key in value if isinstance(value, Mapping) else range(len(value)):
+            judge_of_one(value[key], f"{argument}[{key!r}]")
+
+    return judge
+
+
+def _function(value: Any, name: str) -> None:
+    from geonh.geometry.field import TimeDependent
+
+    if not callable(value) and not isinstance(value, TimeDependent):
+        raise TypeError(f"{name} must be a function, got {shortly(value)}")
+
+
+def _whole(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {shortly(value)}")
+    if abs(int(value)) >= 2**53:
+        raise ValueError(f"{name} must be an integer below 2^53, got {shortly(value)}")
+
+
+def _number(value: Any, name: str) -> None:
+    if not is_traced(value):
+        as_float64(value, name, ())
+
+
+def _array(value: Any, name: str) -> None:
+    if not is_traced(value):
+        as_float64(value, name)
+
+
+def _text(value: Any, name: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {shortly(value)}")
+
+
+def _mapping(value: Any, name: str) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping, got {shortly(value)}")
+
+
+def _sequence(value: Any, name: str) -> None:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be a list, got {shortly(value)}")
+
+
+JUDGES: dict[str, Callable[[Any, str], Any]] = {
+    "System": _instance("System", "a geonh System"),
+    "LagrangianSystem": _instance("System", "a geonh System"),
+    "Trajectory": _instance("Trajectory", "a geonh Trajectory"),
+    "Integrator": _instance("integrators.Integrator", "an integrator such as geonh.GNI()"),
+    "LieGroup": _instance("groups.LieGroup", "a group of geonh.groups"),
+    "Support": _instance("rolling.Support", "a support such as geonh.rolling.ball(1.0)"),
+    "PlanarBody": _instance("rolling.PlanarBody", "a PlanarBody, made by planar_body or trailer"),
+    "PeriodicOrbit": _instance("analysis.PeriodicOrbit", "one that periodic_orbit found"),
+    "Sequence[Wheel]": _each(_instance("rolling.Wheel", "a Wheel, made by wheel or knife_edge")),
+    "Sequence[PlanarBody]": _each(_instance("rolling.PlanarBody", "a PlanarBody, made by trailer")),
+    "Sequence[Convergence]": _each(_instance("diagnostics.Convergence", "a result of convergence")),
+    "Mapping[str, Section]": _each(_instance("events.Section", "a section of poincare_section")),
+    "Mapping[str, Callable]": _each(_function),
+    "Array": _array,
+    "Callable": _function,
+    "Generators": _function,
+    "Section": _function,
+    "Mapping": _mapping,
+    "Sequence": _sequence,
+    "Sequence[str]": as_names,
+    "bool": as_flag,
+    "int": _whole,
+    "float": _number,
+    "str": _text,
+}
+"""Of values that are not None, by the type as a signature has it."""

@@ -1,0 +1,202 @@
+"""Machine code as operations of JAX, under a user's own ``jit``, ``grad`` and ``vmap``.
+
+An operation y = f(arrays, x) is three primitives: its value; its tangent, linear in the tangents of arrays and x; the
+transpose of that, the cotangents. Each calls a program of the native engine. Elsewhere than on a CPU, where the engine
+has no code, and in derivatives of derivatives it is what JAX makes of ``plain``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from geonh.numerics.tracing import differentiated
+
+VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """y = f(arrays, x), of any arrays and a vector x, in double precision; equal to another where its programs are."""
+
+    def plain(self, arrays: list[Any], x: Array) -> Array:
+        """y in JAX."""
+        raise NotImplementedError
+
+    def shape(self, x: Any) -> tuple[int, ...]:
+        """Shape of y."""
+        raise NotImplementedError
+
+    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+        """A function of NumPy arrays that calls machine code for a part of this, or None where there is no code.
+
+        It takes the operands of the part, whose shapes for one member are given, and returns a list of its results.
+        What is batched has the members along a first axis, and so has all it returns if anything is.
+        """
+        raise NotImplementedError
+
+    def __call__(self, arrays: Sequence[Any], x: Any) -> Array:
+        """y, traceable."""
+        operands = (*map(jnp.asarray, arrays), jnp.asarray(x))
+        return _primitives[VALUE].bind(*operands, part=Part(VALUE, self), batched=())[0]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The value of an operation, its tangent or its cotangents; ``active`` are the arrays that the last two move.
+
+    The value takes (*arrays, x); the tangent (*arrays, x, y, *tangents of the active arrays, tangent of x); the
+    cotangents (*arrays, x, y, cotangent of y), and gives those of the active arrays and of x.
+    """
+
+    kind: str
+    of: Operation
+    active: tuple[bool, ...] = ()
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        if self.kind == VALUE:
+            return [self.of.plain(list(operands[:-1]), operands[-1])]
+        arrays, x, rest = self.parted(operands)
+
+        def function(moving: list, x: Array) -> Array:
+            return self.of.plain(joined(arrays, moving, self.active), x)
+
+        at = chosen(arrays, self.active), x
+        with differentiated():
+            if self.kind == TANGENT:
+                return [jax.jvp(function, at, (list(rest[:-1]), rest[-1]))[1]]
+            moving, x = jax.vjp(function, *at)[1](rest[0])
+            return [*moving, x]
+
+    def parted(self, operands: Sequence[Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        """Arrays, x, and what comes after y."""
+        n = len(operands) - 1 if self.kind == VALUE else len(self.active)
+        return list(operands[:n]), operands[n], tuple(operands[n + 2 :])
+
+
+def chosen(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
+    """Those of the active arrays."""
+    return [value for value, moves in zip(values, active, strict=True) if moves]
+
+
+def joined(arrays: Sequence[Any], moving: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
+    """All arrays, the active ones replaced."""
+    left = iter(moving)
+    return [next(left) if moves else array for array, moves in zip(arrays, active, strict=True)]
+
+
+def members(operands: Sequence[Any], batched: tuple[bool, ...]) -> int | None:
+    """Number of members, None where nothing is batched."""
+    return next((x.shape[0] for x, many in zip(operands, batched, strict=True) if many), None) if batched else None
+
+
+def _plain(part: Part, batched: tuple[bool, ...]) -> Callable:
+    return jax.vmap(part, [0 if many else None for many in batched]) if any(batched) else part
+
+
+def _one(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[Any]:
+    """Shapes of the operands of one member."""
+    flags = batched or (False,) * len(operands)
+    return [jax.ShapeDtypeStruct(x.shape[many:], x.dtype) for x, many in zip(operands, flags, strict=True)]
+
+
+def _shapes(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[ShapedArray]:
+    lead = (members(operands, batched),) if any(batched) else ()
+    arrays, x, _ = part.parted(_one(operands, batched))
+    shapes = [a.shape for a in (*chosen(arrays, part.active), x)] if part.kind == COTANGENT else [part.of.shape(x)]
+    return [ShapedArray((*lead, *shape), np.dtype(np.float64)) for shape in shapes]
+
+
+def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
+    """Outside of a trace."""
+    program = part.of.native(part, _one(operands, batched), batched)
+    if program is None:
+        return jax.jit(_plain(part, batched))(*operands)
+    return [jnp.asarray(x) for x in program(*map(np.asarray, operands))]
+
+
+def _called(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
+    """Within a program of XLA on a CPU."""
+    program = part.of.native(part, _one(operands, batched), batched)
+    if program is None:
+        return _plain(part, batched)(*operands)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in _shapes(*operands, part=part, batched=batched)]
+    return jax.pure_callback(lambda *values: program(*map(np.asarray, values)), shapes, *operands)
+
+
+def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
+    new = tuple(d is not None for d in dims)
+    moved = [jnp.moveaxis(x, d, 0) if many else x for x, d, many in zip(args, dims, new, strict=True)]
+    primitive = _primitives[part.kind]
+    if not any(batched):
+        found = primitive.bind(*moved, part=part, batched=new)
+        return found, [0] * len(found)
+    # Members of members are members.
+    outer = members(moved, new)
+    inner = next(x.shape[many] for x, many, old in zip(moved, new, batched, strict=True) if old)
+    flat = []
+    for x, many, old in zip(moved, new, batched, strict=True):
+        if many or old:
+            shape = x.shape[many + old :]
+            x = x.reshape(outer if many else 1, inner if old else 1, *shape)
+            x = jnp.broadcast_to(x, (outer, inner, *shape)).reshape(-1, *shape)
+        flat.append(x)
+    found = primitive.bind(*flat, part=part, batched=tuple(map(bool.__or__, new, batched)))
+    return [x.reshape(outer, inner, *x.shape[1:]) for x in found], [0] * len(found)
+
+
+def _pushed(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
+    """Tangents of a value."""
+    (y,) = _primitives[VALUE].bind(*primals, part=part, batched=batched)
+    *arrays, x = tangents
+    active = tuple(not isinstance(t, ad.Zero) and t.dtype != jax.dtypes.float0 for t in arrays)
+    if not any(active) and isinstance(x, ad.Zero):
+        return [y], [ad.Zero(jax.typeof(y))]
+    flags = batched and (*batched, any(batched), *chosen(batched[:-1], active), batched[-1])
+    moving = (*chosen(arrays, active), ad.instantiate_zeros(x))
+    return [y], _primitives[TANGENT].bind(*primals, y, *moving, part=Part(TANGENT, part.of, active), batched=flags)
+
+
+def _derived(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
+    """Tangents of a derivative."""
+    return jax.jvp(_plain(part, batched), primals, tuple(map(ad.instantiate_zeros, tangents)))
+
+
+def _pulled(given: list, *operands: Any, part: Part, batched: tuple[bool, ...]) -> list:
+    """Cotangents of a tangent's operands."""
+    n = len(part.active) + 2  # arrays, x and y, which are known
+    if isinstance(given[0], ad.Zero):
+        return [None] * len(operands)
+    flags = batched and (*batched[:n], any(batched))
+    found = _primitives[COTANGENT].bind(
+        *operands[:n], given[0], part=Part(COTANGENT, part.of, part.active), batched=flags
+    )
+    if batched:
+        found = [x if many else x.sum(0) for x, many in zip(found, batched[n:], strict=True)]
+    wanted = map(ad.is_undefined_primal, operands[n:])
+    return [None] * n + [x if asked else None for x, asked in zip(found, wanted, strict=True)]
+
+
+def _primitive(kind: str) -> Primitive:
+    made = Primitive(f"geonh_{kind}")
+    made.multiple_results = True
+    made.def_impl(_evaluated)
+    made.def_abstract_eval(_shapes)
+    batching.primitive_batchers[made] = _batch
+    ad.primitive_jvps[made] = _pushed if kind == VALUE else _derived
+    mlir.register_lowering(made, mlir.lower_fun(lambda *args, part, batched: _plain(part, batched)(*args)))
+    mlir.register_lowering(made, mlir.lower_fun(_called), platform="cpu")
+    return made
+
+
+_primitives = {kind: _primitive(kind) for kind in (VALUE, TANGENT, COTANGENT)}
+ad.primitive_transposes[_primitives[TANGENT]] = _pulled

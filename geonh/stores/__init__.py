@@ -1,0 +1,5 @@
+"""Stores: arrays on disk, written in shards. Nothing here knows what the arrays mean."""
+
+from geonh.stores.store import Field, Store, StoreError, StoreWarning
+
+__all__ = ["Field", "Store", "StoreError", "StoreWarning"]

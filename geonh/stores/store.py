@@ -1,0 +1,351 @@
+"""Stores: arrays on disk that are written in shards, each once and by one writer, whatever happens in between.
+
+A store is a folder in Zarr's format 3, which any Zarr reader opens. Its arrays are cut along their first axis; what
+belongs to a shard is written file by file and then vouched for by a record, with the size and digest of each file, that
+appears by one renaming. A shard without a sound record is not there. While a shard is being computed its writer holds a
+lock that the system releases when the writer dies, however. Nothing here knows what the arrays mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from geonh.stores.disk import digest_of, locked, put_file, put_folder, remove_leftovers, sealed, synced, unsealed
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+OWN = ".geonh"
+"""Folder of records and locks in a store."""
+FORMAT = 1
+CHUNK = 2**20
+"""Bytes that a reader of a part of a shard reads at least, about."""
+
+
+class StoreError(ValueError):
+    """A store that is damaged, or of another configuration, or cannot be written."""
+
+
+class StoreWarning(UserWarning):
+    """A store that has not all its shards."""
+
+
+class Field(NamedTuple):
+    """An array of a store: what comes after its first axis, of which a shard has ``per`` entries.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Without the first axis.
+    dtype : str
+    dims : tuple of str
+        Names of all axes.
+    attributes : dict
+    per : int
+        Entries of a shard along the first axis.
+    total : int
+        Entries of all shards.
+    fill : float or int
+        What a shard that is not there reads as.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    dims: tuple[str, ...]
+    attributes: dict[str, Any]
+    per: int
+    total: int
+    fill: Any
+
+
+class Store:
+    """A store that is there.
+
+    Parameters
+    ----------
+    path : path
+        Its folder.
+
+    Raises
+    ------
+    StoreError
+        If it is none, or what it says of itself is damaged.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = Path(path)
+        self.about: dict[str, Any] = {}
+        self._arrays: dict[str, Any] = {}
+        try:
+            self._settle()
+        except FileNotFoundError:
+            raise StoreError(f"{path} is not a store of geonh") from None
+        except ValueError:
+            raise StoreError(f"{path} is damaged: {OWN}/store.json is not as it was written") from None
+        if self.about["format"] != FORMAT:
+            raise StoreError(f"{path} is of format {self.about['format']}; this geonh reads {FORMAT}: update geonh")
+        for name, digest in self.about["metadata"].items():
+            if digest_of(self.path / name) != digest:
+                raise StoreError(f"{path} is damaged: {name} is not as it was written")
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike,
+        fields: Mapping[str, Field],
+        shards: int,
+        about: Mapping[str, Any],
+        files: Mapping[str, Callable[[Path], Any]] | None = None,
+    ) -> Store:
+        """A new store without any shard; if another process makes it first, that one.
+
+        Parameters
+        ----------
+        path : path
+            A folder that is not there.
+        fields : mapping of str to Field
+        shards : int
+        about : mapping
+            What can be told of it in JSON.
+        files : mapping of str to callable
+            What else it keeps, by name: what writes it to a path.
+        """
+        zarr, path = _zarr(), Path(path)
+        codecs = zarr.codecs
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            group = zarr.create_group(folder, zarr_format=3)
+            for name, field in fields.items():
+                chunks, whole = _chunks(field)
+                group.create_array(
+                    name,
+                    shape=(field.total, *field.shape),
+                    dtype=field.dtype,
+                    chunks=chunks,
+                    shards=None if chunks == whole else whole,
+                    compressors=[codecs.ZstdCodec(level=1), codecs.Crc32cCodec()],
+                    fill_value=field.fill,
+                    dimension_names=field.dims,
+                    attributes=field.attributes,
+                )
+            _quietly(zarr.consolidate_metadata, folder)
+            own = folder / OWN
+            for part in ("records", "locks"):
+                (own / part).mkdir(parents=True)
+            for name, write in (files or {}).items():
+                write(own / name)
+            metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
+            made = {**about, "format": FORMAT, "shards": shards, "metadata": metadata, "arrays": list(fields)}
+            put_file(own / "store.json", sealed(made))
+            put_folder(folder, path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return cls(path)
+
+    def empty_copy(self, path: str | os.PathLike) -> Store:
+        """A new store like this one, without any shard."""
+        path = Path(path)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            for name in self.about["metadata"]:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.path / name, folder / name)
+            for part in ("records", "locks"):
+                (folder / OWN / part).mkdir(parents=True)
+            for file in self._own.iterdir():
+                if file.is_file():
+                    shutil.copyfile(file, folder / OWN / file.name)
+            put_folder(folder, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Store(path)
+
+    def lengthen(self, total: int, shards: int) -> None:
+        """Make room along the first axis of all arrays, of one length; a last shard that is not full is dropped.
+
+        The new metadata is in the journal before it is in place, so that one who dies on the way leaves no damage.
+        """
+        if self.array(self.about["arrays"][0]).shape[0] % self.about["shard"]:
+            self.forget(self.shards - 1)
+        texts = {name: json.loads((self.path / name).read_text()) for name in self.about["metadata"]}
+        for name in self.about["arrays"]:
+            for about in (texts[f"{name}/zarr.json"], texts["zarr.json"]["consolidated_metadata"]["metadata"][name]):
+                about["shape"][0] = total
+        journal = {name: json.dumps(text) for name, text in texts.items()}
+        put_file(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Put metadata in place that the journal has."""
+        about = unsealed((self._own / "store.json").read_bytes())
+        journal = about.pop("journal", {})
+        for name, text in journal.items():
+            put_file(self.path / name, text.encode())
+            about["metadata"][name] = digest_of(self.path / name)
+        if journal:
+            put_file(self._own / "store.json", sealed(about))
+        self.about, self._arrays = about, {}
+
+    @property
+    def _own(self) -> Path:
+        return self.path / OWN
+
+    @property
+    def shards(self) -> int:
+        return self.about["shards"]
+
+    def file(self, name: str) -> Path:
+        """A file that was given to it."""
+        return self._own / name
+
+    def array(self, name: str) -> Any:
+        """An array, lazily."""
+        if name not in self._arrays:
+            self._arrays[name] = _zarr().open_array(self.path / name, mode="r+")
+        return self._arrays[name]
+
+    # --- shards ---------------------------------------------------------------------------------------------
+    def _record(self, shard: int) -> Path:
+        return self._own / "records" / f"{shard:08d}.json"
+
+    def record(self, shard: int) -> dict[str, Any] | None:
+        """What a finished shard says of itself, or None."""
+        try:
+            return unsealed(self._record(shard).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def missing(self) -> list[int]:
+        """Shards that are not there."""
+        return [shard for shard in range(self.shards) if not self._record(shard).exists()]
+
+    def faults(self, shards: Iterable[int] | None = None, *, deep: bool = False) -> dict[int, str]:
+        """What is wrong with shards that have a record: by the size of their files, or by all their bytes."""
+        found = {}
+        for shard in range(self.shards) if shards is None else shards:
+            if self._record(shard).exists():
+                fault = self._fault(shard, deep)
+                if fault:
+                    found[shard] = fault
+        return found
+
+    def _fault(self, shard: int, deep: bool) -> str:
+        record = self.record(shard)
+        if record is None:
+            return "its record is damaged"
+        if record["shard"] != shard:
+            return f"its record is that of shard {record['shard']}"
+        for name, (size, digest) in record["files"].items():
+            path = self.path / name
+            there = path.stat().st_size if path.exists() else 0
+            if there != size:
+                return f"{name} has {there} bytes in place of {size}"
+            if deep and digest_of(path) != digest:
+                return f"{name} is not as it was written"
+        return ""
+
+    def forget(self, shard: int) -> None:
+        """Take a shard for missing."""
+        self._record(shard).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def claim(self, shard: int) -> Iterator[bool]:
+        """While it is entered nobody else computes a shard; whether it is ours to compute.
+
+        It is not if another process is at it, or it is finished.
+        """
+        lock = self._own / "locks" / f"{shard:08d}"
+        with open(lock, "ab") as file:
+            ours = locked(file) and not self._record(shard).exists()
+            if ours:
+                remove_leftovers(self._record(shard))
+            try:
+                yield ours
+            finally:
+                if ours:
+                    lock.unlink(missing_ok=True)  # who opened it before finds the record
+
+    def write(self, shard: int, values: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Write a shard, and then its record.
+
+        Raises
+        ------
+        StoreError
+            If the disk is full, or gone; the shard is not there then.
+        """
+        try:
+            files = {}
+            for name, array in values.items():
+                whole = self.array(name)
+                per = (whole.shards or whole.chunks)[0]
+                path = "/".join((name, "c", str(shard), *"0" * (whole.ndim - 1)))
+                remove_leftovers(self.path / path)
+                whole[shard * per : shard * per + len(array)] = array
+                files[path] = synced(self.path / path)
+            put_file(self._record(shard), sealed({"shard": shard, "files": files, **facts}))
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: shard {shard} could not be written ({error.strerror or error}); the "
+                f"{self.shards - len(self.missing())} finished ones are sound: make room and run again"
+            ) from error
+
+    def take(self, other: Store, shard: int) -> None:
+        """A finished shard of another store of the same configuration, copied with its record."""
+        record = other.record(shard)
+        assert record is not None
+        for name in record["files"]:
+            target = self.path / name
+            if record["files"][name][0]:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                put_file(target, (other.path / name).read_bytes())
+        put_file(self._record(shard), other._record(shard).read_bytes())
+
+    def opened(self) -> xr.Dataset:
+        """The arrays, lazily."""
+        import xarray as xr
+
+        return xr.open_zarr(self.path, consolidated=True, chunks=None)
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+        import zarr.codecs
+    except ImportError as error:
+        raise ImportError("stores need zarr: pip install 'geonh[scale]'") from error
+    return zarr
+
+
+def _quietly(function: Any, *args: Any) -> Any:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # consolidated metadata is said to be young in format 3
+        return function(*args)
+
+
+def _chunks(field: Field) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of what is read at once and of a shard: whole numbers of one make the other."""
+    rest = [max(n, 1) for n in field.shape]
+    item = np.dtype(field.dtype).itemsize
+    one = item * int(np.prod(rest[1:], dtype=int))
+    along = min(rest[0], max(CHUNK // one, 1)) if rest else 1
+    most = max(CHUNK // max(one * along, 1), 1)
+    first = (
+        max(n for n in range(1, field.per + 1) if field.per % n == 0 and n <= most) if field.per > most else field.per
+    )
+    if not rest:
+        return (first,), (field.per,)
+    return (first, along, *rest[1:]), (field.per, -(-rest[0] // along) * along, *rest[1:])

@@ -1,0 +1,252 @@
+"""Real faults: processes killed, disks that are full, files that are cut, flipped and gone, two runs on one store.
+
+Of each: nothing that was finished is lost or computed twice, nothing wrong is returned, and what is refused is told
+with what to do.
+"""
+
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sweeping import SIZE, sweep
+from test_stores import same
+
+import geonh as gn
+from geonh.ensembles import Sweep
+from geonh.groups import Translations
+from geonh.integrators.node import Result
+from geonh.stores import Store, StoreError, StoreWarning
+
+pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
+resource = pytest.importorskip("resource", reason="limits of a process are those of POSIX")
+PROGRAM = Path(__file__).with_name("sweeping.py")
+
+
+def begun(path, members=200, n_steps=40):
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(path), str(members), str(n_steps)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def finished(path):
+    """Finished shards, and what would change if one were written again."""
+    if not path.exists():
+        return {}
+    store = Store(path)
+    assert not store.faults(deep=True)
+    records = path / ".geonh" / "records"
+    return {i: (records / f"{i:08d}.json").stat().st_mtime_ns for i in range(store.shards) if i not in store.missing()}
+
+
+def killed_again_and_again(path, times, members, n_steps, wait):
+    rng, before = random.Random(1), {}
+    cuts = 0
+    for _ in range(times):
+        process = begun(path, members, n_steps)
+        time.sleep(rng.uniform(0, wait))
+        process.kill()
+        process.wait()
+        after = finished(path)
+        assert {i: after.get(i) for i in before} == before
+        cuts += 0 < len(after) < -(-members // SIZE)
+        before = after
+    data = sweep(members, n_steps).run(path, shard=SIZE)
+    after = finished(path)
+    assert {i: after[i] for i in before} == before
+    same(data, sweep(members, n_steps).solve())
+    assert not list(path.rglob("*.partial"))
+    return cuts
+
+
+def test_killed(tmp_path):
+    killed_again_and_again(tmp_path / "a.zarr", 2, 600, 400, 0.5)
+
+
+@pytest.mark.slow
+def test_killed_at_fifty_moments(tmp_path):
+    assert killed_again_and_again(tmp_path / "a.zarr", 50, 12_000, 400, 0.6) > 25
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stores") / "all.zarr"
+    sweep().run(path, shard=SIZE)
+    return path, sweep().solve()
+
+
+def spoil(path, how):
+    """Do something to a file of shard 2."""
+    file = next(p for p in path.rglob("energy/c/2/*") if p.is_file())
+    content = bytearray(file.read_bytes())
+    if how == "gone":
+        file.unlink()
+    elif how == "cut":
+        file.write_bytes(content[:-5])
+    elif how == "flipped":
+        content[len(content) // 2] ^= 4
+        file.write_bytes(content)
+    else:
+        record = path / ".geonh" / "records" / "00000002.json"
+        record.write_bytes(record.read_bytes()[:-20])
+    return how
+
+
+@pytest.mark.parametrize("how", ["gone", "cut", "flipped", "record"])
+def test_spoiled_shards(whole, tmp_path, how):
+    path = shutil.copytree(whole[0], tmp_path / "a.zarr")
+    spoil(path, how)
+    if how == "flipped":
+        with pytest.raises(ValueError, match="checksum"):
+            gn.open_store(path).energy.load()
+    else:
+        with pytest.raises(StoreError, match="run it again, that mends them"):
+            gn.open_store(path)
+    with pytest.raises(StoreError, match="shard 2 is damaged"):
+        sweep().load(path)
+    with pytest.warns(StoreWarning, match="shard 2 is computed again"):
+        data = sweep().run(path)
+    same(data, whole[1])
+
+
+@pytest.mark.parametrize("name", ["zarr.json", "energy/zarr.json", ".geonh/store.json"])
+def test_a_spoiled_store_is_refused(whole, tmp_path, name):
+    path = shutil.copytree(whole[0], tmp_path / "a.zarr")
+    text = (path / name).read_text()
+    (path / name).write_text(text.replace("200", "300", 1) if "200" in text else text.replace("1", "2", 1))
+    with pytest.raises(StoreError, match="is damaged"):
+        gn.open_store(path)
+    with pytest.raises(StoreError, match="is damaged"):
+        sweep().run(path)
+
+
+def test_files_that_may_not_grow(whole, tmp_path):
+    path = tmp_path / "a.zarr"
+    with pytest.warns(StoreWarning):
+        sweep().run(path, shard=SIZE, only=(0, 3))
+    before, (soft, hard) = finished(path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(StoreError, match="make room and run again"):
+            sweep().run(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert finished(path) == before
+    same(sweep().run(path), whole[1])
+    assert not list(path.rglob("*.partial"))
+
+
+@pytest.mark.slow
+def test_a_full_file_system(tmp_path):
+    place = tmp_path / "small"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", place], capture_output=True).returncode:
+        pytest.skip("no right to mount a small file system")
+    try:
+        with pytest.raises(StoreError, match="make room and run again"):
+            sweep(2000).run(place / "a.zarr", shard=SIZE)
+        done = finished(place / "a.zarr")
+        assert len(done) > 3
+        assert subprocess.run(["mount", "-o", "remount,size=8m", place]).returncode == 0
+        same(sweep(2000).run(place / "a.zarr"), sweep(2000).solve())
+        after = finished(place / "a.zarr")
+        assert {i: after[i] for i in done} == done
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_shard_that_another_computes_is_left_to_it(whole, tmp_path):
+    path = tmp_path / "a.zarr"
+    with pytest.warns(StoreWarning):
+        sweep().run(path, shard=SIZE, only=(6, 7))
+    with Store(path).claim(3) as ours:
+        assert ours
+        with pytest.warns(StoreWarning, match="1 of 7 shards are missing"):
+            sweep().run(path)
+        assert Store(path).missing() == [3]
+    same(sweep().run(path), whole[1])
+
+
+@pytest.mark.slow
+def test_two_runs_on_one_store(tmp_path):
+    path = tmp_path / "a.zarr"
+    both = [begun(path, 6000, 400) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    data = sweep(6000, 400).run(path)
+    same(data, sweep(6000, 400).solve())
+
+
+def test_members_that_fail_are_masked_and_the_others_kept(tmp_path):
+    def pull(t, x, xi, u):
+        return jnp.where(x[0] > 0.5, jnp.nan, 0.0) * jnp.array([1.0, 0.0])
+
+    system = gn.System(
+        Translations(2), metric=np.eye(2), forces=pull, distribution=gn.Distribution([[0.0, 1.0]]), name="cliff"
+    )
+    xi0 = np.stack([np.linspace(0, 1, 80), np.zeros(80)], axis=1)
+    xi0[5, 1] = 1.0  # breaks the constraint
+    made = Sweep.of(system, "rk4", xi0=xi0, dt=0.05, n_steps=20, save_every=1)
+    data = made.run(tmp_path / "a.zarr", shard=16)
+    runs = made.solve()
+    assert set(np.unique(runs.status)) == {Result.SUCCESS, Result.NOT_FINITE, Result.START}
+    np.testing.assert_array_equal(data.status, runs.status)
+    np.testing.assert_array_equal(data["g"], runs.g_vector)
+    assert np.isnan(data["g"][79, -1]).all()
+    assert "member 5 did not start" in made.load(tmp_path / "a.zarr").message(5)
+    assert sum(Store(tmp_path / "a.zarr").record(i)["failed"] for i in range(5)) == (runs.status != 0).sum()
+
+
+@pytest.mark.slow
+def test_a_worker_process_that_dies(tmp_path):
+    from concurrent.futures import ProcessPoolExecutor
+
+    path = tmp_path / "a.zarr"
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(os.getpid).result()
+        victim = next(iter(pool._processes))
+        pool.submit(_die_soon, victim)
+        with pytest.raises(StoreError, match="run again to finish them"):
+            sweep(12_000, 4000).run(path, shard=SIZE, executor=pool)
+    before = finished(path)
+    same(sweep(12_000, 4000).run(path), sweep(12_000, 4000).solve())
+    after = finished(path)
+    assert {i: after[i] for i in before} == before
+
+
+def _die_soon(pid):
+    time.sleep(6)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_dask_worker_that_dies(whole, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    place = os.pathsep.join(filter(None, [str(PROGRAM.parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", place)
+    path, killed = tmp_path / "a.zarr", []
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "local_directory": str(tmp_path)}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        assert all(address.startswith("tcp://") for address in client.scheduler_info()["workers"])
+
+        def kill_one(done, total):
+            if not killed:
+                worker = next(iter(cluster.workers.values()))
+                os.kill(worker.pid, signal.SIGKILL)
+                killed.append(done)
+
+        data = sweep().run(path, shard=SIZE, executor=client, progress=kill_one)
+    assert killed
+    assert data.attrs["missing"] == 0
+    same(data, whole[1])

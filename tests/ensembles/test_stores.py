@@ -1,0 +1,177 @@
+"""Sweeps in stores: the bits of the ensemble, finished when run again, refused where they are another's."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import xarray as xr
+from sweeping import SIZE, sweep
+from typer.testing import CliRunner
+
+import geonh as gn
+from geonh.cli import app
+from geonh.ensembles import merge
+from geonh.stores import Store, StoreError, StoreWarning
+
+zarr = pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
+
+
+@pytest.fixture(scope="module")
+def solved():
+    return sweep().solve()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stores") / "all.zarr"
+    sweep().run(path, shard=SIZE)
+    return path
+
+
+def same(data, runs):
+    for name, values in runs.kept.items():
+        np.testing.assert_array_equal(data[name], values, err_msg=name)
+    for name, values in runs.statistics.items():
+        np.testing.assert_allclose(data[name], values, rtol=1e-12, atol=1e-14, err_msg=name)
+    np.testing.assert_array_equal(data["through:t"], runs.events["through"].t)
+    np.testing.assert_array_equal(data.status, runs.status)
+    np.testing.assert_array_equal(data.k, runs.parameters["k"])
+
+
+def test_a_store_has_the_bits_of_the_ensemble(path, solved):
+    data = gn.open_store(path)
+    same(data, solved)
+    assert data.energy.dims == ("member", "time")
+    assert set(data.coords) >= {"k", "member", "time", "coordinate"}
+    assert data.attrs["missing"] == 0
+    np.testing.assert_allclose(data.time, solved.t[0], rtol=1e-15)
+    lazy = xr.open_zarr(path, consolidated=True, chunks=None)  # a reader that knows nothing of geonh
+    np.testing.assert_array_equal(lazy["g"][7], solved.kept["g"][7])
+    part = sweep().load(path, 50, 120)
+    np.testing.assert_array_equal(part[3].g_vector, solved[53].g_vector)
+    np.testing.assert_array_equal(part.energy, solved.energy[50:120])
+
+
+def test_what_is_there_is_not_computed_again(path):
+    store = Store(path)
+    files = {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()}
+    sweep().run(path)
+    assert {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()} == files
+    assert store.missing() == []
+
+
+def test_jobs_of_an_array_and_their_merge(tmp_path, solved):
+    parts = [tmp_path / f"{i}.zarr" for i in range(3)]
+    for i, part in enumerate(parts):
+        with pytest.warns(StoreWarning, match="shards are missing"):
+            data = sweep().run(part, shard=SIZE, only=(i, 3))
+        assert data.attrs["missing"] == 7 - len(range(i, 7, 3))
+        there = np.isin(np.arange(200) // SIZE % 3, i)
+        np.testing.assert_array_equal(data.energy[there], solved.energy[there])
+        assert np.isnan(data.energy[~there]).all()
+        assert (data.status[~there] == gn.integrators.Result.INTERRUPTED).all()
+    assert merge(tmp_path / "all.zarr", parts[:2]) == [2, 5]
+    assert merge(tmp_path / "all.zarr", parts) == []
+    same(gn.open_store(tmp_path / "all.zarr"), solved)
+    sweep(weight=1.5).run(tmp_path / "other.zarr", shard=SIZE)
+    with pytest.raises(StoreError, match="is of another sweep"):
+        merge(tmp_path / "all.zarr", [tmp_path / "other.zarr"])
+
+
+OTHERS = {
+    "n_steps": ({"n_steps": 80}, "n_steps: 40 there, 80 here"),
+    "seed": ({"seed": 5}, "starts and parameters"),
+    "function": ({"weight": 1.5}, "potential"),
+    "observables": ({"observables": ["energy"]}, "observables"),
+    "members": ({"members": 100}, "members: 200 there, 100 here"),
+    "event": ({"events": gn.Event(lambda t, g, xi, lam: g[0] - 0.1, name="through")}, "events"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_configuration_is_refused_in_words(path, name):
+    change, words = OTHERS[name]
+    with pytest.raises(StoreError, match=words):
+        sweep(**change).run(path)
+
+
+def test_threads_give_the_same_store(tmp_path, path):
+    with ThreadPoolExecutor(2) as pool:
+        told = []
+        data = sweep().run(tmp_path / "a.zarr", shard=SIZE, executor=pool, progress=lambda *at: told.append(at))
+    assert data.identical(gn.open_store(path))
+    assert told == [(min(30 * i, 200), 200) for i in range(1, 8)]
+    with pytest.raises(TypeError, match="executor must be"):
+        sweep().run(tmp_path / "b.zarr", executor="gpu")
+
+
+def test_the_commands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke
+    words = "vertical-disk --vary I=0.5:2 --random 130 --seed 3 --spread 0.1 --steps 20 --shard-members 64"
+    one = run(app, f"sweep {words} --store a.zarr --shard 0/2".split())
+    assert one.exit_code == 0, one.output
+    assert "2 of 3 finished" in one.output
+    assert "geonh resume a.zarr" in one.output
+    whole = run(app, ["resume", "a.zarr"])
+    assert "3 of 3 finished" in whole.output
+    exported = run(app, ["export", "a.zarr", "--member", "129", "--out", "m.nc"])
+    assert exported.exit_code == 0, exported.output
+    data, member = gn.open_store("a.zarr"), gn.Trajectory.load("m.nc")
+    np.testing.assert_array_equal(member.g_vector, data["g"][129])
+    assert member.attributes["parameters"]["I"] == float(data.I[129])
+    assert run(app, ["export", "a.zarr", "--out", "all.nc"]).exit_code == 0
+    np.testing.assert_array_equal(xr.open_dataset("all.nc")["g"], data["g"])
+    assert run(app, ["merge", "b.zarr", "a.zarr"]).exit_code == 0
+    assert "vertical-disk" in run(app, ["info", "b.zarr"]).output
+    grid = run(
+        app,
+        [
+            "sweep",
+            "vertical-disk",
+            "--vary",
+            "I=1:2:3",
+            "--vary",
+            "J=1:2:4",
+            "--steps",
+            "4",
+            "--observe",
+            "energy",
+            "--store",
+            "g.zarr",
+        ],
+    )
+    assert grid.exit_code == 0, grid.output
+    assert gn.open_store("g.zarr").sizes["member"] == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--random 5 --vary z=0:1", "no parameter 'z'"),
+        ("--vary I=1:2", "takes N without --random"),
+        ("", "nothing differs"),
+        ("--random 5 --vary I=1:2 --shard 3/2", "--shard takes I/N"),
+        ("--random 5 --vary I=1:2 --observe speed", "no observable"),
+        ("--vary I=1", "--vary takes NAME=A:B"),
+    ],
+)
+def test_wrong_words(tmp_path, words, text):
+    result = CliRunner().invoke(app, f"sweep vertical-disk {words} --steps 4 --store {tmp_path}/x.zarr".split())
+    assert result.exit_code == 2
+    assert text in result.output
+    assert not (tmp_path / "x.zarr").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StoreWarning)
+        sweep().run(tmp_path / "a.zarr", shard=SIZE, only=(6, 7))
+    with pytest.warns(StoreWarning, match="6 of 7 shards are missing"):
+        gn.open_store(tmp_path / "a.zarr")
+    with pytest.raises(StoreError, match="is not a store of geonh"):
+        gn.open_store(tmp_path)
+    with pytest.raises(ValueError, match="0 ≤ i < n"):
+        sweep().run(tmp_path / "a.zarr", only=(2, 2))

@@ -1,0 +1,83 @@
+"""One run into a store while it goes: the bits of ``solve``, from wherever it was stopped."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sweeping import system
+
+import geonh as gn
+from geonh.ensembles import streaming
+from geonh.stores import Store, StoreError, StoreWarning
+
+pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
+RUN = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "save_every": 2}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(streaming, "SHARD", 8 * 7 * 60)
+
+
+@pytest.mark.parametrize("method", ["rk4", "gni"])
+def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
+    path, whole = tmp_path / "a.zarr", gn.solve(system(1.0), method, **RUN, n_steps=500)
+    with pytest.raises(ZeroDivisionError):
+        gn.stream(system(1.0), method, store=path, **RUN, n_steps=300, progress=lambda done, total: 1 / (done < 150))
+    with pytest.warns(StoreWarning, match="shards are missing"):
+        assert gn.open_store(path).sizes["time"] == 151
+    half = gn.stream(system(1.0), method, store=path, **RUN, n_steps=300)
+    np.testing.assert_array_equal(half["g"], whole.g_vector[:151])
+    data = gn.stream(system(1.0), method, store=path, **RUN, n_steps=500)
+    np.testing.assert_array_equal(data["g"], whole.g_vector)
+    np.testing.assert_array_equal(data["p_minus"], whole.p_minus)
+    np.testing.assert_allclose(data.time, whole.t, rtol=1e-14)
+    assert data["g"].dims == ("time", "coordinate")
+    with pytest.raises(StoreError, match="starts and parameters"):
+        gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.2]}, n_steps=500)
+    with pytest.raises(StoreError, match="longer run"):
+        gn.stream(system(1.0), method, store=path, **RUN, n_steps=300)
+
+
+def test_observables_and_mending(small, tmp_path):
+    path, whole = tmp_path / "a.zarr", gn.solve(system(1.0), "rk4", **RUN, n_steps=400)
+    wanted = {"energy": "energy", "twice": lambda t, g, xi, lam: 2 * xi}
+    data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=400, observables=wanted)
+    np.testing.assert_array_equal(data.energy, whole.energy)
+    np.testing.assert_array_equal(data.twice, 2 * whole.xi)
+    file = path / "energy" / "c" / "1"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.warns(StoreWarning, match="shard 1 is computed again"):
+        data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=400, observables=wanted)
+    np.testing.assert_array_equal(data.energy, whole.energy)
+
+
+def test_one_who_dies_while_a_store_is_made_longer_leaves_no_damage(small, tmp_path, monkeypatch):
+    path, settle = tmp_path / "a.zarr", Store._settle
+    gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=300)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "_settle", lambda self: settle(self) if not self.about else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500)
+    data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500)
+    np.testing.assert_array_equal(data["g"], gn.solve(system(1.0), "rk4", **RUN, n_steps=500).g_vector)
+
+
+LONG = """
+import resource, sys, geonh as gn
+entry = gn.systems.catalogue["chaplygin-sphere"]
+system = entry.system()
+start = entry.start(system)
+data = gn.stream(system, store=sys.argv[1], g0=start.g0, xi0=start.xi0, dt=1e-3, n_steps=int(sys.argv[2]))
+assert float(abs(data["g"][-1, 2:]).max()) <= 1 + 1e-9
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_ten_million_nodes_in_half_a_gigabyte(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LONG, str(tmp_path / "a.zarr"), "10000000"], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 500, done.stdout

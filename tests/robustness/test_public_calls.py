@@ -1,0 +1,192 @@
+"""Every public name with junk in each argument in turn: it works, or geonh says which argument is wrong, and why."""
+
+import contextlib
+import inspect
+import operator
+import os
+import re
+import traceback
+import warnings
+from pathlib import Path
+
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from public_calls import BODY, CALLS, RESULTS, ROOMS, RUN, THINGS, Made
+
+import geonh as gn
+import geonh.viewer
+
+pytestmark = pytest.mark.user_precision
+
+JUNK = {
+    "None": None,
+    "True": True,
+    "0": 0,
+    "-1": -1,
+    "2.5": 2.5,
+    "10**400": 10**400,
+    "1e308": 1e308,
+    "nan": np.nan,
+    "inf": np.inf,
+    "1j": 1j,
+    "text": "junk",
+    "empty text": "",
+    "nul": "\0",
+    "bytes": b"a",
+    "[]": [],
+    "[1.0]": [1.0],
+    "ragged": [[1.0], [1.0, 2.0]],
+    "[None]": [None],
+    "['a']": ["a"],
+    "{}": {},
+    "{'a': 1}": {"a": 1},
+    "{1: 2}": {1: 2},
+    "set": {1.0},
+    "range": range(3),
+    "zeros(0)": np.zeros(0),
+    "zeros((2, 2, 2))": np.zeros((2, 2, 2)),
+    "nans": np.full(3, np.nan),
+    "float32": np.ones(3, np.float32),
+    "jax float32": jnp.ones(3, jnp.float32),
+    "complex": np.ones(3, complex),
+    "texts": np.array(["a", "b", "c"]),
+    "objects": np.array([object()]),
+    "masked": np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
+    "dates": np.array([1, 2, 3], "datetime64[s]"),
+    "uint64": np.uint64(2**63),
+    "function of nothing": lambda: 1,
+    "function to None": lambda *a: None,
+    "function to text": lambda *a: "a",
+    "function that raises": lambda *a: 1 / 0,
+    "len": len,
+    "class": int,
+    "object": object(),
+    "exception": ValueError("x"),
+    "module": gn,
+    "os": os,
+    "method": gn.GNI(),
+    "class of methods": gn.GNI,
+    "system": BODY,
+    "trajectory": RUN,
+    "group": gn.groups.SO3(),
+    "generator": iter([1]),
+    "slice": slice(1),
+    "...": ...,
+}
+
+
+def named(name):
+    """The public name, or the method of one of ``THINGS``."""
+    first, _, rest = name.partition(".")
+    return operator.attrgetter(rest)(THINGS[first]) if first in THINGS else operator.attrgetter(name)(gn)
+
+
+def right_call(name):
+    """Arguments by position and by name that are right."""
+    given = {key: value.make() if isinstance(value, Made) else value for key, value in CALLS[name].items()}
+    return [given.pop("*")] if "*" in given else [], given
+
+
+def precision_of(name):
+    """``integrate`` is traced by its caller."""
+    return gn.float64() if name == "integrate" else contextlib.nullcontext()
+
+
+SAID = {
+    "matrix": "metric",
+    "psi": "on",
+    "function": "support|event",
+    "at": "it|constraint",
+    "g": "g0",
+    "names": "base",
+    "base": "names",
+    "a": "semi-axes",
+    "gains": "gain",
+    "word": "method",
+    "horizontal": "name",
+    "constraints": "holonomic",
+    "space": "MatrixGroup",
+    "motion": "xi",
+    "p": "system",
+}
+"""What else messages call an argument."""
+
+
+def names_an_argument(name, text):
+    words = [word for key in CALLS[name] for word in (key, SAID.get(key, key))]
+    return "*" in CALLS[name] or name.startswith("systems.") or re.search(rf"\b({'|'.join(words)})\b", text)
+
+
+def attack(name, argument, junk):
+    """What is wrong with the answer of a public name to junk in one argument; "" where nothing is."""
+    positional, given = right_call(name)
+    if argument == "*":
+        positional = [junk]
+    else:
+        given[argument] = junk
+    try:
+        with warnings.catch_warnings(), precision_of(name):
+            warnings.simplefilter("ignore")
+            named(name)(*positional, **given)
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        if isinstance(error, OSError):
+            return ""
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        if "/geonh/" not in Path(last.filename).as_posix() or not (last.line or "").startswith(("raise", ")")):
+            return f"not ours: {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno} {last.line})"
+        if isinstance(error, ValueError | TypeError) and not names_an_argument(name, str(error)):
+            return f"does not name it: {type(error).__name__}: {error}"
+    except Exception as error:
+        last = [x for x in traceback.extract_tb(error.__traceback__) if "/geonh/" in x.filename][-1]
+        return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno} {last.line})"
+    finally:
+        plt.close("all")
+    return ""
+
+
+ARGUMENTS = [(name, argument) for name, call in CALLS.items() for argument in call]
+LEFT_OUT = {
+    ("diagnostics.convergence", "span"): ("1e308", "uint64"),  # a long time indeed
+    **{
+        (name, "progress"): tuple(label for label, junk in JUNK.items() if callable(junk))  # what they raise is theirs
+        for name in ("solve", "resume", "solve_ensemble", "geometry.growth_vector", "plotting.animate")
+    },
+}
+
+
+def wrong_answers(name, argument, labels):
+    labels = [label for label in labels if label not in LEFT_OUT.get((name, argument), ())]
+    wrong = {label: attack(name, argument, JUNK[label]) for label in labels}
+    return {label: said for label, said in wrong.items() if said}
+
+
+def test_every_public_name_is_called():
+    rooms = [gn, *(getattr(gn, name) for name in ROOMS), geonh.viewer]
+    public = {name: getattr(room, name) for room in rooms for name in room.__all__}
+    functions = {name for name, made in public.items() if callable(made) and not inspect.ismodule(made)}
+    assert functions - {call.rpartition(".")[2] for call in CALLS} - set(RESULTS.split()) == set()
+
+
+def test_an_object_in_any_argument_is_refused_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wrong = {(name, argument): attack(name, argument, JUNK["object"]) for name, argument in ARGUMENTS}
+    assert not {place: said for place, said in wrong.items() if said}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_the_calls_are_right(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    positional, given = right_call(name)
+    with precision_of(name):
+        named(name)(*positional, **given)
+    plt.close("all")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "argument"), ARGUMENTS)
+def test_junk_in_any_argument_is_refused_by_its_name(name, argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not wrong_answers(name, argument, JUNK)
