@@ -273,6 +273,26 @@ CALLS = {
         "bounds": None,
         "guess": None,
         "method": None,
+        "solver": "slsqp",
+        "t0": 0.0,
+        "max_iterations": 10,
+    },
+    "control.shooting_control": {
+        "system": DRIVEN,
+        "end": [1.0, 0.0],
+        "n_controls": 2,
+        "span": 1.0,
+        "n_steps": 4,
+        "n_knots": 2,
+        "start": [0.0, 0.0],
+        "xi_start": None,
+        "xi_end": None,
+        "free": (),
+        "cost": None,
+        "bounds": None,
+        "guess": None,
+        "method": None,
+        "solver": "slsqp",
         "t0": 0.0,
         "max_iterations": 10,
     },
@@ -520,7 +540,7 @@ ROOMS = (
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
-LyapunovSpectrum PeriodicOrbit RootLocus SteadyMotion Estimate OptimalControl Convergence Drift Section Momenta Moving
+LyapunovSpectrum PeriodicOrbit RootLocus SteadyMotion Estimate OptimalControl Shot Convergence Drift Section Momenta Moving
 NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition DiscreteLagrangian Equations
 Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator State Warm Quantity Contact
 PlanarBody Support Surface Wheel Entry Start Page
