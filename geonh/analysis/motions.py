@@ -56,6 +56,17 @@ def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.
     return u
 
 
+def motion_at(motion: Any, *values: float) -> Any:
+    """The motion that a user gives at values of parameters."""
+    if not callable(motion):
+        return motion
+    try:
+        return motion(*values)
+    except Exception as error:
+        at = ", ".join(f"{value:g}" for value in values)
+        raise ValueError(f"motion could not be evaluated at {at}: {type(error).__name__}: {error}") from error
+
+
 def single(points: Any, i: int = 0) -> Any:
     """One of points with a first axis."""
     return jax.tree.map(lambda a: np.asarray(a)[i], points)

@@ -201,6 +201,18 @@ CALLS = {
         "symmetries": None,
         "tol": 1e-8,
     },
+    "analysis.stability_map": {
+        "system": SLEIGH,
+        "first": [0.2, 0.3],
+        "second": [1.0, 2.0],
+        "motion": (G, [0.0, 1.0, 0.0]),
+        "parameters": ("a", "m"),
+        "t": 0.0,
+        "controls": None,
+        "spins": None,
+        "symmetries": None,
+        "tol": 1e-8,
+    },
     "analysis.divergence": {"system": SLEIGH, "g": G, "xi": XI, "t": 0.0, "controls": None},
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
@@ -540,7 +552,8 @@ ROOMS = (
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
-LyapunovSpectrum PeriodicOrbit RootLocus SteadyMotion Estimate OptimalControl Shot Convergence Drift Section Momenta Moving
+LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift Section
+Momenta Moving
 NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition DiscreteLagrangian Equations
 Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator State Warm Quantity Contact
 PlanarBody Support Surface Wheel Entry Start Page
