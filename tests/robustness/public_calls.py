@@ -552,10 +552,9 @@ ROOMS = (
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
-LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift Section
-Momenta Moving
-NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition DiscreteLagrangian Equations
-Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator State Warm Quantity Contact
-PlanarBody Support Surface Wheel Entry Start Page
+LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift
+Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
+DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
+State Warm Quantity Contact PlanarBody Support Surface Wheel Entry Start Page
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
