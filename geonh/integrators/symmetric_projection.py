@@ -121,8 +121,8 @@ class SymmetricProjection(RuleFlow):
         if system.distribution is None:
             return made
         # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
-        # discrete flow swings across the constraint, and the node tells nothing of it. From rest the
-        # motion is that of the step.
+        # discrete flow swings across the constraint, and the node tells nothing of it. From rest the motion is that of
+        # the step.
         x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
         mean = z * (1 / clock.dt)
