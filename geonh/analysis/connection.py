@@ -245,10 +245,10 @@ def _check_sections(connection: Connection) -> None:
         return
     with float64():
         r = jnp.asarray(0.3 + 0.1 * np.arange(len(connection.shape)))
-        s, mu = connection._sections(r), connection._blocks(r)[2]
+        s, mu = np.asarray(connection._sections(r)), np.asarray(connection._blocks(r)[2])
     d = connection.group_dimension - len(mu)
-    gap = float(np.abs(mu @ s.T).max(initial=0.0))
-    if s.shape != (d, connection.group_dimension) or gap > 1e-9 * (1 + float(np.abs(s).max(initial=0.0))):
+    gap = float(np.abs(mu @ s.T).max(initial=0.0)) if s.shape == (d, connection.group_dimension) else np.inf
+    if gap > 1e-9 * (1 + float(np.abs(s).max(initial=0.0))):
         raise ValueError(
             f"sections must give {d} row(s) of length {connection.group_dimension} on which the constraints vanish; "
             f"got shape {list(s.shape)}, off by {gap:.2g}"

@@ -119,7 +119,7 @@ def lyapunov_exponents(
     if method.guarantees.node != "velocity":
         raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
     n, n_steps = system.group.dim, as_count(n_steps, "n_steps")
-    every = min(as_count(every, "every"), n_steps)
+    every, n_saved = min(as_count(every, "every"), n_steps), as_count(n_saved, "n_saved")
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g, name="g")
     controls = made_drive(system, controls, point, xi)
@@ -139,7 +139,7 @@ def lyapunov_exponents(
     state = _State(np.zeros(()), point, xi, frame[:count], np.zeros(count))
     tree = (system, method, controls, as_float64(dt, "dt", ()), np.int64(every))
     loop = stepping(_round, _row, tree, state)
-    stride = max(rounds // as_count(n_saved, "n_saved"), 1)
+    stride = max(rounds // n_saved, 1)
     buffer = np.empty((rounds // stride, loop.width))
     for reached, status, _ in loop.pieces(state, len(buffer), stride, buffer):
         if status:

@@ -83,7 +83,7 @@ def _times(t0: float, step: float, n: int) -> Any:
     import xarray as xr
     from xarray.indexes import RangeIndex
 
-    return xr.Coordinates.from_xindex(RangeIndex.arange(t0, t0 + n * step, step, dim="time"))
+    return xr.Coordinates.from_xindex(RangeIndex.linspace(t0, t0 + (n - 1) * step, n, endpoint=True, dim="time"))
 
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from geonh.watching import located
 NODES = ("g", "p_plus", "p_minus")
 """What a Trajectory is made of, and what is kept when nothing is said."""
 ARGUMENTS = "t, g, xi, lam"
+RESERVED = ("status", "n_steps", "t", "time", "step", "member", "reason", "coordinate", "component")
 
 
 class Wanted(NamedTuple):
@@ -58,8 +59,8 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
 
     Raises
     ------
-    TypeError
-        For what is neither.
+    TypeError, ValueError
+        For what is neither, or has a name that is taken.
     """
     if isinstance(observables, str) or not isinstance(observables, Iterable):
         raise TypeError(
@@ -70,6 +71,8 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
     for name, value in given.items():
         if not isinstance(name, str) or not (callable(value) or value == name):
             raise TypeError(f"{what}: {name!r} must be the name of an observable, or have a function of ({ARGUMENTS})")
+        if name in RESERVED:
+            raise ValueError(f"{what}: {name!r} is what every ensemble has; give it another name")
         if callable(value):
             takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")
         found.append(Wanted(name, value if callable(value) else None))

@@ -40,7 +40,7 @@ class Action(Precise):
 
     def __check_init__(self) -> None:
         if not isinstance(self.group, LieGroup):
-            raise TypeError(f"group must be a group of geonh.groups, got {shortly(self.group)}")
+            raise TypeError(f"group must be a geonh LieGroup, got {shortly(self.group)}")
 
     def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
         """Ambient tangent vector ρ_x(ξ) = d/dt x·exp(tξ) at t = 0, with the structure of x; ξ of shape=[n]."""

@@ -26,7 +26,7 @@ from jax import Array
 from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import shortly
 
 _ROOTS = 4
 _NEWTON_STEPS = 16
@@ -95,7 +95,10 @@ class MatrixGroup(LieGroup):
         is_manifold = hasattr(space, "belongs")
         if is_manifold and (algebra is None or not hasattr(algebra, "basis")):
             raise TypeError(f"{type(space).__name__} has no lie_algebra with a basis; give the basis, shape=[n, N, N]")
-        basis = as_float64(space, "space") if algebra is None else np.asarray(algebra.basis)
+        try:
+            basis = np.asarray(space if algebra is None else algebra.basis)
+        except ValueError as error:
+            raise ValueError(f"space is a nested list of unequal lengths: {shortly(space)}") from error
         _check_basis(basis)
         basis = basis.astype(np.float64)
         n, N, _ = basis.shape

@@ -121,12 +121,12 @@ class SymmetricProjection(RuleFlow):
         if system.distribution is None:
             return made
         # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
-        # discrete flow swings across the constraint, and the node tells nothing of it. Forces may set it in motion from
-        # rest: then the motion is that at both ends.
+        # discrete flow swings across the constraint, and the node tells nothing of it. From rest the motion is that of
+        # the step.
         x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
-        v = system.split_forms(x)[1].rows @ (z * (1 / clock.dt) - xi)
-        reaction, moving = middle.reaction @ solve_spd(M, middle.reaction), xi @ M @ xi
-        if middle.xi is not None:
-            moving = (moving + middle.xi @ M @ middle.xi) / 2
-        return made._replace(status=jnp.where(4 * v @ v > moving + reaction, Result.ACROSS.value, 0))
+        mean = z * (1 / clock.dt)
+        v = system.split_forms(x)[1].rows @ (mean - xi)
+        motion = jnp.maximum(xi @ M @ xi, mean @ M @ mean - v @ v)
+        reaction = middle.reaction @ solve_spd(M, middle.reaction)
+        return made._replace(status=jnp.where(4 * v @ v > motion + reaction, Result.ACROSS.value, 0))

@@ -9,7 +9,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -111,7 +111,8 @@ def _mapping(value: Any, name: str) -> None:
 
 
 def _sequence(value: Any, name: str) -> None:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+    listed = hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) != 0
+    if isinstance(value, str | bytes | Mapping | type) or not listed:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 
 
@@ -120,7 +121,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "LagrangianSystem": _instance("System", "a geonh System"),
     "Trajectory": _instance("Trajectory", "a geonh Trajectory"),
     "Integrator": _instance("integrators.Integrator", "an integrator such as geonh.GNI()"),
-    "LieGroup": _instance("groups.LieGroup", "a group of geonh.groups"),
+    "LieGroup": _instance("groups.LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("rolling.Support", "a support such as geonh.rolling.ball(1.0)"),
     "PlanarBody": _instance("rolling.PlanarBody", "a PlanarBody, made by planar_body or trailer"),
     "PeriodicOrbit": _instance("analysis.PeriodicOrbit", "one that periodic_orbit found"),

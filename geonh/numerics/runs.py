@@ -342,7 +342,7 @@ class _Run:
             y_bar[:, -1] = last
             yield np.concatenate([x[:, None], y[:, :-1]], axis=1)[..., :-1], y_bar, 1.0 * (y[..., -1] == 0)
             return
-        stride = -(-n_steps // BLOCK)
+        stride = BLOCK * -(-n_steps // BLOCK**2)
         n_nodes = (n_steps - 1) // stride
         path = np.concatenate([x[:, None], self._nodes(arrays, x, n_nodes, stride)], axis=1)
         yield from self._within(arrays, path[:, -1], n_steps - n_nodes * stride, last)

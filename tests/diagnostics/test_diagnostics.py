@@ -158,7 +158,7 @@ def test_bad_input_is_named():
     at = {"xi0": [0.8, -0.5, 0.0]}
     with pytest.raises(TypeError, match="method must be an integrator"):
         convergence(sleigh, gn.GNI, **at)
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match=r"steps must be a positive integer, got 10.5"):
         convergence(sleigh, gn.GNI(), steps=(10.5, 40), **at)
     with pytest.raises(ValueError, match="span"):
         convergence(sleigh, gn.GNI(), span=0.0, **at)

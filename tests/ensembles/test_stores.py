@@ -175,3 +175,18 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
         gn.open_store(tmp_path)
     with pytest.raises(ValueError, match="0 ≤ i < n"):
         sweep().run(tmp_path / "a.zarr", only=(2, 2))
+
+
+def test_what_cannot_be_a_store_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is not a store of geonh"):
+        sweep().run(tmp_path / "file")
+    with pytest.raises(ValueError, match="network address"):
+        sweep().run("s3://bucket/a.zarr")
+    with pytest.raises(TypeError, match="must be a path"):
+        sweep().run(3)
+    with pytest.raises(StoreError, match="give them other names"):
+        sweep(observables={"a/b": lambda t, g, xi, lam: t}).run(tmp_path / "a.zarr")
+    with pytest.raises(ValueError, match="is what every ensemble has"):
+        sweep(observables={"status": lambda t, g, xi, lam: t})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]

@@ -36,6 +36,8 @@ def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
     assert data["g"].dims == ("time", "coordinate")
     with pytest.raises(StoreError, match="starts and parameters"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.2]}, n_steps=500)
+    with pytest.raises(ValueError, match="does not satisfy the constraints"):
+        gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.4]}, n_steps=500)
     with pytest.raises(StoreError, match="longer run"):
         gn.stream(system(1.0), method, store=path, **RUN, n_steps=300)
 

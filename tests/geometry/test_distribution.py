@@ -20,9 +20,9 @@ def spd(rng, n):
 
 
 @settings(max_examples=25, deadline=None)
-@given(SEEDS, st.integers(2, 6), st.data())
-def test_projectors(seed, n, data):
-    m = data.draw(st.integers(1, n - 1))
+@given(SEEDS, st.sampled_from([(2, 1), (3, 2), (4, 1), (6, 3)]))
+def test_projectors(seed, shape):
+    n, m = shape
     rng = np.random.default_rng(seed)
     M, forms = jnp.asarray(spd(rng, n)), rng.normal(size=(m, n))
     frame = np.linalg.svd(forms)[2][m:]

@@ -160,5 +160,5 @@ def test_defaults_suffice():
 
 @pytest.mark.parametrize("thing", [None, "SO(3)", SE2])
 def test_needs_a_group(thing):
-    with pytest.raises(TypeError, match="check_group takes a geonh LieGroup"):
+    with pytest.raises(TypeError, match="group must be a geonh LieGroup"):
         check_group(thing)

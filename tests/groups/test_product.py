@@ -61,8 +61,8 @@ def test_cayley_only_if_all_factors_have_it():
 
 
 @pytest.mark.parametrize(("factors", "names", "error", "message"), [
-    ([], None, ValueError, "at least one factor"),
-    ([SE2(), "SO(3)"], None, TypeError, "factor 1 of a Product must be a geonh LieGroup, got str"),
+    ([], None, ValueError, "factors must be a list of at least one group"),
+    ([SE2(), "SO(3)"], None, TypeError, r"factors\[1\] of a Product must be a geonh LieGroup, got str"),
     ([SE2()], ("a", "b"), ValueError, "one entry for each of the 1 factors"),
     ([SE2()], "a", ValueError, "one entry for each"),
 ])  # fmt: skip
@@ -102,5 +102,5 @@ def test_opposite_velocity_is_spatial():
 
 
 def test_opposite_needs_a_group():
-    with pytest.raises(TypeError, match="Opposite takes a geonh LieGroup, got int"):
+    with pytest.raises(TypeError, match="group must be a geonh LieGroup, got int"):
         Opposite(3)

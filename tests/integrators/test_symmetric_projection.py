@@ -260,3 +260,19 @@ def test_a_light_mass_across_the_constraint_is_the_limit():
         ratio = found[mass, gn.SymmetricProjection, 500] / found[mass, gn.SymmetricProjection, 1000]
         np.testing.assert_allclose(ratio, 4, rtol=0.05)
         assert found[mass, gn.GNI, 500] < 1e-4
+
+
+def test_a_push_sets_going_what_stands():
+    """Where neither ξ nor λ is there to compare with: a roller racer at φ = 0, pushed at its hinge, as Gauss has it."""
+    racer = gn.systems.roller_racer()
+    pushed = gn.System(
+        racer.group,
+        metric=racer.metric,
+        distribution=racer.distribution,
+        forces=lambda t, x, xi, u: jnp.array([0.0, 0.0, 0.0, 1.0]),
+        parameters=racer.parameters,
+        base=racer.action,
+    )
+    run, exact = (gn.solve(pushed, m, xi0=np.zeros(4), dt=0.02, n_steps=50) for m in (PROJECTED, "gauss4"))
+    np.testing.assert_allclose(run.xi, exact.xi, atol=2e-3)
+    assert exact.xi[-1, 3] > 2.0

@@ -107,7 +107,7 @@ SAID = {
     "word": "method",
     "horizontal": "name",
     "constraints": "holonomic",
-    "space": "MatrixGroup",
+    "space": "MatrixGroup|basis",
     "motion": "xi",
     "p": "system",
 }
@@ -190,3 +190,60 @@ def test_the_calls_are_right(name, tmp_path, monkeypatch):
 def test_junk_in_any_argument_is_refused_by_its_name(name, argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert not wrong_answers(name, argument, JUNK)
+
+
+FORCED = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], forces=lambda t, x, xi, u: -xi)
+AT = {"g": [0.0, 0.0], "xi": [0.0, 0.0]}
+SMALL = {"n_steps": 2, "dt": 0.1}
+UNUSED = {
+    "value": lambda system: gn.analysis.linearise(system, **AT, controls=[1.0]),
+    "value of a search": lambda system: gn.analysis.steady_motion(system, **AT, controls=[1.0]),
+    "value of a locus": lambda system: gn.analysis.root_locus(
+        system, [1.0], lambda v: tuple(AT.values()), controls=[1.0]
+    ),
+    "divergence": lambda system: gn.analysis.divergence(system, **AT, controls=[1.0]),
+    "exponents": lambda system: gn.analysis.lyapunov_exponents(system, **AT, **SMALL, controls=jnp.sin),
+    "orbit": lambda system: gn.analysis.periodic_orbit(system, **AT, period=1.0, controls=jnp.sin),
+    "reference": lambda system: gn.mechanics.reference_trajectory(system, [0, 1], AT["xi"], controls=jnp.sin),
+    "convergence": lambda system: gn.diagnostics.convergence(system, gn.GNI(), xi0=AT["xi"], controls=jnp.sin),
+}
+
+
+@pytest.mark.parametrize("call", UNUSED.values(), ids=UNUSED)
+@pytest.mark.parametrize("forces", [None, FORCED.forces], ids=["no forces", "forces without u"])
+def test_controls_that_nothing_uses_are_refused(call, forces):
+    system = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], forces=forces)
+    with pytest.raises(ValueError, match=r"controls are given, but .* (no forces that would use them|do not use u)"):
+        call(system)
+
+
+def test_the_value_of_controls_that_nothing_uses_is_refused():
+    with pytest.raises(ValueError, match="u is given, but system has no forces"):
+        gn.mechanics.accelerations(BODY, 0.0, np.eye(3), np.ones(3), [1.0])
+
+
+@pytest.mark.parametrize("name", ["t", "tol"])
+def test_numbers_that_are_none_are_refused_by_their_names(name):
+    with pytest.raises(ValueError, match=f"{name} must be finite, got nan"):
+        gn.analysis.linearise(FORCED, **AT, **{name: np.nan})
+
+
+COUNTS = {
+    "max_iterations": lambda n: gn.analysis.steady_motion(FORCED, **AT, max_iterations=n),
+    "n_states": lambda n: gn.analysis.invariant_measure(BODY, n_states=n),
+    "every": lambda n: gn.analysis.lyapunov_exponents(FORCED, **AT, **SMALL, every=n),
+    "count": lambda n: gn.analysis.lyapunov_exponents(FORCED, **AT, **SMALL, count=n),
+    "n_saved": lambda n: gn.analysis.lyapunov_exponents(FORCED, **AT, **SMALL, n_saved=n),
+    "samples": lambda n: gn.mechanics.symmetries(BODY, samples=n),
+    "n_samples": lambda n: BODY.check(n_samples=n),
+    "seed": lambda n: gn.mechanics.symmetries(BODY, seed=n),
+    "n_steps": lambda n: gn.analysis.periodic_orbit(FORCED, **AT, period=1.0, n_steps=n),
+    "resolution": lambda n: gn.drawing.ball(1.0, resolution=n),
+}
+
+
+@pytest.mark.parametrize("n", [-1, 10**400, True, 2.0], ids=["-1", "10**400", "True", "2.0"])
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_are_refused_by_their_names(name, n):
+    with pytest.raises((ValueError, TypeError), match=f"^{name} must be an? (positive )?integer"):
+        COUNTS[name](n)
