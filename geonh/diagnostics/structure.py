@@ -34,6 +34,17 @@ from geonh.start import made_start, refuse_unsound
 def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """Largest entry of (DΦ)ᵀω(DΦ) − ω for a step of a system on T*G, scalar; on T*{φ = 0} with holonomic constraints.
 
+    Parameters
+    ----------
+    system, method
+        What is run, and by which method.
+    xi0 : array_like, shape=[n]
+        Velocity at the start, on the constraints.
+    g0 : point of the group, optional
+        The start; the identity when left out.
+    dt : float
+        Step, s.
+
     Raises
     ------
     ValueError
@@ -62,6 +73,19 @@ def adjoint_defect(
 
     Where the momentum jumps at the nodes, the way back leaves with the momentum that came in. Two, because a method
     that holds the next increment makes its first step back with the last one there.
+
+    Parameters
+    ----------
+    system, method
+        What is run, and by which method.
+    other : Integrator
+        What may be its adjoint.
+    xi0 : array_like, shape=[n]
+        Velocity at the start, on the constraints.
+    g0 : point of the group, optional
+        The start; the identity when left out.
+    dt : float
+        Step, s.
     """
     return _run(_there_and_back, system, (method, other), dt, g0, xi0)
 
@@ -75,6 +99,19 @@ def reversibility_defect(
 
     For ℓ even in ξ and without drift the flow is reversible under p ↦ −p; a symmetric method that commutes with it
     retraces its steps.
+
+    Parameters
+    ----------
+    system, method
+        What is run, and by which method.
+    xi0 : array_like, shape=[n]
+        Velocity at the start, on the constraints.
+    g0 : point of the group, optional
+        The start; the identity when left out.
+    dt : float
+        Step, s.
+    n_steps : int
+        Steps there, and back.
     """
     return _run(_retrace, system, method, dt, g0, xi0, as_count(n_steps, "n_steps"))
 
@@ -87,6 +124,17 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
     Coordinates are exponential for g, with the weight √det M, and M-orthonormal for ξ in D. It tends to the divergence
     of the vector field as dt → 0; zero where a volume is kept, negative where the phase space contracts, as for the
     Chaplygin sleigh.
+
+    Parameters
+    ----------
+    system, method
+        What is run, and by which method.
+    xi0 : array_like, shape=[n]
+        Velocity at the start, on the constraints.
+    g0 : point of the group, optional
+        The start; the identity when left out.
+    dt : float
+        Step, s.
 
     Raises
     ------

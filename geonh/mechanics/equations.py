@@ -27,7 +27,28 @@ from geonh.numerics.precision import as_float64, float64, in_float64, is_traced,
 @judged
 @in_float64
 def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """ξ̇ of shape=[n] and the multipliers λ of shape=[m], at time t, group element g, velocity ξ and controls u."""
+    """ξ̇ and the multipliers of the continuous equations.
+
+    Parameters
+    ----------
+    system : System
+        Linear or affine constraints, or none.
+    t : float
+        Time, s.
+    g : point of the group
+        Where it is.
+    xi : array_like, shape=[n]
+        Velocity in the frame of the body, on the constraints.
+    u : array_like, optional
+        Controls, as the system's forces take them.
+
+    Returns
+    -------
+    ndarray, shape=[n]
+        ξ̇, per s².
+    ndarray, shape=[m]
+        λ, in newtons or newton metres per unit of the forms.
+    """
     if not is_traced(system, t, g, xi, u):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
@@ -53,7 +74,21 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
 @judged
 @in_float64
 def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
-    """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms."""
+    """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms.
+
+    Parameters
+    ----------
+    system : System
+        Linear or affine constraints, or none.
+    t : float
+        Time, s.
+    g : point of the group
+        Where it is.
+    xi : array_like, shape=[n]
+        Velocity in the frame of the body, on the constraints.
+    u : array_like, optional
+        Controls, as the system's forces take them.
+    """
     return accelerations(system, t, g, xi, u)[1]
 
 

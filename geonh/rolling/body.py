@@ -236,7 +236,10 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
 # --- the functions of the system -----------------------------------------------------------------------------
 @in_float64
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body by its support function, the path of its contact, and the plane where it rolls on one."""
+    """The body by its support function, the path of its contact, and the plane where it rolls on one.
+
+    It is the ``draw=`` of ``rolling``: of the time t, s, the place g and the parameters p.
+    """
     _refuse_another(p, p)
     g = as_float64(g, "g", (4, 4))
 

@@ -169,7 +169,7 @@ def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
 
 @judged
 def support(function: Callable) -> Support:
-    """A body of one's own, H(n) in ``jax.numpy`` with H(sn) = sH(n).
+    """A body of one's own: ``function`` is H(n) of n, shape=[3], in metres, in ``jax.numpy``, with H(sn) = sH(n).
 
     Raises
     ------

@@ -131,7 +131,7 @@ class _Round(Surface):
 
 @judged
 def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
-    """The plane e·X = level with the unit normal e along ``normal``; the body is on the side that e points to.
+    """The plane e·X = level (m) with the unit normal e along ``normal``, shape=[3]; the body is where e points to.
 
     The default is z = 0; an incline of angle α along x is ``plane((sin α, 0, cos α))``.
     """
@@ -140,14 +140,14 @@ def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
 
 @judged
 def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
-    """A cylinder about an axis of space, "x", "y" or "z"; the body is "inside" or "outside"."""
+    """A cylinder of a radius in metres about an axis of space, "x", "y" or "z"; the body is "inside" or "outside"."""
     one_of(axis, "axis", ("x", "y", "z"))
     return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
 
 
 @judged
 def sphere(radius: float, side: str = "inside") -> Surface:
-    """A sphere about the origin; the body is "inside" or "outside"."""
+    """A sphere of a radius in metres about the origin; the body is "inside" or "outside"."""
     return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
 
 
