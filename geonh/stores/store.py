@@ -87,7 +87,7 @@ class Store:
         self._arrays: dict[str, Any] = {}
         try:
             self._settle()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise StoreError(f"{path} is not a store of geonh") from None
         except ValueError:
             raise StoreError(f"{path} is damaged: {OWN}/store.json is not as it was written") from None
@@ -119,6 +119,9 @@ class Store:
         files : mapping of str to callable
             What else it keeps, by name: what writes it to a path.
         """
+        for name in fields:
+            if "/" in name:
+                raise StoreError(f"{path}: {name!r} cannot be the name of an array, which is a folder of the store")
         zarr, path = _zarr(), Path(path)
         codecs = zarr.codecs
         path.parent.mkdir(parents=True, exist_ok=True)
