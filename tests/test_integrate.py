@@ -269,6 +269,20 @@ def test_second_derivatives(method):
         np.testing.assert_allclose(hessian(end_from)(at, method), central, rtol=1e-7, atol=1e-8)
 
 
+def test_members_and_derivatives_on_an_accelerator():
+    try:
+        device = jax.devices("gpu")[0]
+    except RuntimeError:
+        pytest.skip("JAX sees no accelerator here")
+    offsets = jnp.linspace(0.1, 0.5, 8)
+    together = jax.jit(jax.vmap(jax.value_and_grad(heading), (0, None)))
+    wanted = together(offsets, 0.8)
+    with jax.default_device(device):
+        found = together(jax.device_put(offsets, device), 0.8)
+    assert found[0].devices() == {device}
+    agree(jax.device_get(found), jax.device_get(wanted), 1e-11)
+
+
 @pytest.mark.filterwarnings("ignore::geonh.numerics.compiled.EngineWarning")
 def test_without_the_native_engine(monkeypatch):
     wanted = jax.value_and_grad(heading)(0.2, 0.8, 5)
