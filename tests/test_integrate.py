@@ -269,6 +269,13 @@ def test_second_derivatives(method):
         np.testing.assert_allclose(hessian(end_from)(at, method), central, rtol=1e-7, atol=1e-8)
 
 
+def test_a_program_for_an_accelerator_does_not_call_the_host():
+    members = jax.jit(jax.vmap(jax.grad(heading), (0, None)))
+    program = jax.export.export(members, platforms=["cuda"])(jnp.zeros(3), 0.8).mlir_module()
+    assert "stablehlo.while" in program
+    assert "callback" not in program
+
+
 def test_members_and_derivatives_on_an_accelerator():
     try:
         device = jax.devices("gpu")[0]
