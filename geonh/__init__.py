@@ -6,26 +6,10 @@ structure-preserving method and returns a labelled ``Trajectory``. What the firs
 ``systems``, ``interop``, ``drawing`` and ``plotting``.
 """
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from geonh import (
-    analysis,
-    control,
-    diagnostics,
-    drawing,
-    ensembles,
-    geometry,
-    groups,
-    integrators,
-    interop,
-    mechanics,
-    plotting,
-    rolling,
-    systems,
-    testing,
-    trajectory,
-)
-from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
+from geonh import geometry, groups, integrators, mechanics, trajectory
 from geonh.events import Event
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import time_dependent
@@ -41,6 +25,21 @@ from geonh.numerics.precision import float64
 from geonh.solve import IntegrationError, resume, solve
 from geonh.trajectory import Trajectory
 from geonh.version import __version__
+
+if TYPE_CHECKING:
+    from geonh import (
+        analysis,
+        control,
+        diagnostics,
+        drawing,
+        ensembles,
+        interop,
+        plotting,
+        rolling,
+        systems,
+        testing,
+    )
+    from geonh.ensembles import Ensemble, Sweep, open_store, solve_ensemble, stream
 
 __all__ = [
     "GNI",
@@ -85,10 +84,26 @@ __all__ = [
 ]
 
 
+_LATER = (
+    *("analysis", "control", "diagnostics", "drawing", "ensembles", "interop", "plotting", "rolling", "systems"),
+    "testing",
+)
+"""Rooms that are imported when they are first asked for."""
+_OF_ENSEMBLES = ("Ensemble", "Sweep", "open_store", "solve_ensemble", "stream")
+
+
 def __getattr__(name: str) -> Any:
-    """Say where a name is that is not here."""
-    rooms = (integrators, geometry, rolling, mechanics, groups, analysis, control, diagnostics, interop, drawing)
-    for room in rooms:
-        if name in room.__all__:
-            raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is {room.__name__}.{name}")
+    """Import what waits to be asked for, and say where a name is that is not here."""
+    if name in _LATER:
+        return importlib.import_module(f"geonh.{name}")
+    if name in _OF_ENSEMBLES:
+        return getattr(importlib.import_module("geonh.ensembles"), name)
+    if not name.startswith("__"):
+        for room in ("integrators", "geometry", "rolling", "mechanics", "groups", *_LATER):
+            if name in getattr(importlib.import_module(f"geonh.{room}"), "__all__", ()):
+                raise AttributeError(f"module 'geonh' has no attribute {name!r}: it is geonh.{room}.{name}")
     raise AttributeError(f"module 'geonh' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

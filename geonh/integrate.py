@@ -63,7 +63,8 @@ def integrate(
     (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA.
 
     Parameters are those of ``solve``, and are tested as there; of what is traced, the shapes only. Any of the system's
-    arrays, the start, dt, t0 and the controls may be traced.
+    arrays, the start, dt, t0 and the controls may be traced. Functions must not close over what is traced: it is given
+    as parameters, and controls that need it are ``jax.tree_util.Partial(function, value)``, a function of (value, t).
 
     Parameters
     ----------

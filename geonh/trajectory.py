@@ -39,7 +39,6 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
 from geonh.observables import Observed, observe
-from geonh.systems import catalogue
 from geonh.version import __version__
 
 if TYPE_CHECKING:
@@ -522,6 +521,8 @@ def _same(a: Any, b: Any) -> bool:
 
 def _facts(system: System, clock: Clock) -> dict[str, Any]:
     """What a run tells of its system and of what drives it."""
+    from geonh.systems import catalogue
+
     controls = clock.controls
     driven = "" if controls is None else "a function" if callable(controls) else f"{len(controls)} values"
     return {

@@ -269,6 +269,27 @@ def test_second_derivatives(method):
         np.testing.assert_allclose(hessian(end_from)(at, method), central, rtol=1e-7, atol=1e-8)
 
 
+def test_a_program_for_an_accelerator_does_not_call_the_host():
+    members = jax.jit(jax.vmap(jax.grad(heading), (0, None)))
+    program = jax.export.export(members, platforms=["cuda"])(jnp.zeros(3), 0.8).mlir_module()
+    assert "stablehlo.while" in program
+    assert "callback" not in program
+
+
+def test_members_and_derivatives_on_an_accelerator():
+    try:
+        device = jax.devices("gpu")[0]
+    except RuntimeError:
+        pytest.skip("JAX sees no accelerator here")
+    offsets = jnp.linspace(0.1, 0.5, 8)
+    together = jax.jit(jax.vmap(jax.value_and_grad(heading), (0, None)))
+    wanted = together(offsets, 0.8)
+    with jax.default_device(device):
+        found = together(jax.device_put(offsets, device), 0.8)
+    assert found[0].devices() == {device}
+    agree(jax.device_get(found), jax.device_get(wanted), 1e-11)
+
+
 @pytest.mark.filterwarnings("ignore::geonh.numerics.compiled.EngineWarning")
 def test_without_the_native_engine(monkeypatch):
     wanted = jax.value_and_grad(heading)(0.2, 0.8, 5)
@@ -279,3 +300,37 @@ def test_without_the_native_engine(monkeypatch):
     agree(jax.value_and_grad(heading)(0.2, 0.8, 5), wanted, 1e-12)
     for made in caches:
         made.cache_clear()
+
+
+@pytest.mark.parametrize("transformed", [jax.jit, jax.grad], ids=["jit", "grad"])
+@pytest.mark.parametrize("what", ["potential", "controls"])
+def test_a_function_that_closes_over_what_is_traced_is_refused_in_words(what, transformed):
+    def reached(k):
+        functions = {"potential": lambda x: k * x @ x, "forces": lambda t, x, xi, u: u * xi}
+        own = {"potential": "potential", "controls": "forces"}[what]
+        system = gn.System(Translations(1), metric=[1.0], **{own: functions[own]})
+        controls = (lambda t: k * t) if what == "controls" else None
+        return gn.integrate(system, gn.GNI(), xi0=[1.0], g0=[0.5], dt=0.1, n_steps=2, controls=controls).g[-1, 0]
+
+    with gn.float64(), pytest.raises(TypeError, match="closes over a value that is being traced"):
+        transformed(reached)(2.0)
+
+
+def test_controls_with_a_value_that_is_traced():
+    system = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: jnp.stack([u]))
+
+    given = {"xi0": [0.3], "g0": [0.0], "dt": 0.1, "n_steps": 4}
+
+    def reached(w):
+        drive = jax.tree_util.Partial(lambda w, t: w * t, w)
+        return gn.integrate(system, gn.GNI(), **given, controls=drive).g
+
+    with gn.float64():
+        found = jax.jit(reached)(2.0)
+    np.testing.assert_array_equal(found, gn.solve(system, gn.GNI(), **given, controls=lambda t: 2.0 * t).g)
+
+
+def test_no_members():
+    with gn.float64():
+        assert jax.vmap(jax.grad(lambda a: heading(a, 0.5)))(jnp.zeros(0)).shape == (0,)
+        assert jax.jit(jax.vmap(jax.vmap(lambda a: heading(a, 0.5))))(jnp.zeros((2, 0))).shape[:2] == (2, 0)

@@ -6,6 +6,7 @@ from geonh.analysis.locus import RootLocus, root_locus
 from geonh.analysis.lyapunov import LyapunovSpectrum, lyapunov_exponents
 from geonh.analysis.measure import InvariantMeasure, divergence, invariant_measure
 from geonh.analysis.orbits import PeriodicOrbit, continue_orbit, periodic_orbit
+from geonh.analysis.stability import StabilityMap, stability_map
 from geonh.analysis.steady import SteadyMotion, steady_motion
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "LyapunovSpectrum",
     "PeriodicOrbit",
     "RootLocus",
+    "StabilityMap",
     "SteadyMotion",
     "continue_orbit",
     "divergence",
@@ -25,5 +27,6 @@ __all__ = [
     "nonholonomic_connection",
     "periodic_orbit",
     "root_locus",
+    "stability_map",
     "steady_motion",
 ]

@@ -227,8 +227,8 @@ def nonholonomic_connection(
     beyond = [n for n in getattr(system.action, "names", ()) if n not in names]
     if beyond:
         raise ValueError(f"{system.name} depends on {beyond}, which are not among the shape {list(names)}")
-    if system.holonomic is not None or system.is_timed:
-        raise ValueError(f"{system.name} has holonomic constraints or depends on the time: it has no connection here")
+    if system.is_timed:
+        raise ValueError(f"{system.name} depends on the time: it has no connection here")
     if system.is_affine:
         raise ValueError(f"{system.name} has affine constraints: it moves without its shape; no connection tells how")
     if sections is not None and not callable(sections):

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from geonh.analysis.linearisation import Linearisation, reduced
-from geonh.analysis.motions import checked, generators, steady
+from geonh.analysis.motions import checked, generators, motion_at, steady
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
@@ -164,7 +164,7 @@ def root_locus(
 
     def at(values: np.ndarray, family: tuple[int, ...] | None = None) -> list[Linearisation]:
         nonlocal material
-        motions = [_motion_at(motion, float(v)) for v in values]
+        motions = [motion_at(motion, float(v)) for v in values]
         changed = [system.parameters if parameter is None else {**system.parameters, parameter: v} for v in values]
         g, xi, u = checked(system, motions, controls, t)
         said = [f"at {parameter or 'value'} = {v:.6g}: " for v in values]
@@ -187,16 +187,6 @@ def root_locus(
         parameter or "value",
         lambda value: at(np.array([value]), usual)[0].eigenvalues,
     )
-
-
-def _motion_at(motion: Any, value: float) -> Any:
-    """The motion that a user gives at a value."""
-    if not callable(motion):
-        return motion
-    try:
-        return motion(value)
-    except Exception as error:
-        raise ValueError(f"motion could not be evaluated at {value:g}: {type(error).__name__}: {error}") from error
 
 
 def _contains(family: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -24,6 +24,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
 from geonh.integrators.runge_kutta import RKMK
+from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped, stepping
 from geonh.numerics.judging import judged
@@ -125,6 +126,8 @@ def lyapunov_exponents(
     node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
     if not as_float64(dt, "dt", ()):
         raise ValueError("dt must not be zero")
+    if fault := place_fault(system, 0.0, point, "at g"):
+        raise ValueError(fault)
     residual, rows = (a[0] for a in mapped(_constraint_slope, system, node))
     if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"xi is off the constraints of {system.name} by {residual}; system.project(g, xi) is on them")

@@ -10,7 +10,7 @@ import numpy as np
 from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock
-from geonh.mechanics.soundness import OFF_GROUP, group_fault
+from geonh.mechanics.soundness import OFF_GROUP, group_fault, place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_float64, float64, shortly
 from geonh.start import inspect_forces, made_controls
@@ -56,6 +56,17 @@ def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.
     return u
 
 
+def motion_at(motion: Any, *values: float) -> Any:
+    """The motion that a user gives at values of parameters."""
+    if not callable(motion):
+        return motion
+    try:
+        return motion(*values)
+    except Exception as error:
+        at = ", ".join(f"{value:g}" for value in values)
+        raise ValueError(f"motion could not be evaluated at {at}: {type(error).__name__}: {error}") from error
+
+
 def single(points: Any, i: int = 0) -> Any:
     """One of points with a first axis."""
     return jax.tree.map(lambda a: np.asarray(a)[i], points)
@@ -90,8 +101,11 @@ def steady(
     Raises
     ------
     ValueError
-        If a motion is off the constraint or not steady, its equations depend on time, or are not finite.
+        If constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not
+        finite.
     """
+    if fault := place_fault(with_parameters(system, parameters[0]), t, single(g), "at this motion"):
+        raise ValueError(f"{labels[0]}{fault}")
     found, sigmas, many = derivatives(system, parameters, t, g, xi, u), [], range(len(xi))
     for i, said in enumerate(labels):
         one = found.at(i)

@@ -25,6 +25,7 @@ from geonh.analysis.equations import equations, material_symmetries, names
 from geonh.analysis.motions import checked, generators, single
 from geonh.geometry.field import evaluated as value_of
 from geonh.groups.base import Point
+from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
@@ -150,7 +151,8 @@ def steady_motion(
     iteration = -1
     while (iteration := iteration + 1) <= max_iterations:
         if not np.all(np.isfinite(value)) or not np.all(np.isfinite(slope)):
-            raise RuntimeError(f"no steady motion of {system.name} found: the equations are not finite at xi = {xi}")
+            fault = place_fault(system, t, g, "there") or f"the equations are not finite at xi = {xi}"
+            raise RuntimeError(f"no steady motion of {system.name} found: {fault}")
         step = np.linalg.lstsq(slope, -value, rcond=1e-11)[0] @ directions
         solved = float(np.abs(value).max()) <= tol * (1.0 + float(np.linalg.norm(slope)))
         if solved and np.linalg.norm(step) <= SETTLED * (1.0 + float(np.linalg.norm(xi))):

@@ -6,7 +6,7 @@ The discrete problem, min J(z) under c(z) = 0, is solved by Newton's method on i
 
 sparse, with exact second derivatives, about nodes that move along: g_k ← g_k exp(η_k). λ begins by least squares, and
 a step is halved until the residual falls. A guess that is too far is first brought onto c = 0 by shortest steps, and if
-that does not do, or with bounds, SLSQP goes before; controls that are at their bounds stay there.
+that does not do, or with bounds, SLSQP or trust-constr goes before; controls that are at their bounds stay there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 import scipy
 
 from geonh.analysis.subspaces import kernel
-from geonh.control.transcription import Motion, Transcription
+from geonh.control.transcription import SOLVERS, Motion, Transcription, effort, limits_of
 from geonh.geometry.field import takes_parameters
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, float64, shortly
+from geonh.numerics.precision import as_count, as_float64, float64, one_of, shortly
 from geonh.solve import solve
 from geonh.trajectory import Trajectory
 
@@ -65,7 +65,7 @@ class OptimalControl:
         Least eigenvalue of the second derivative of the cost among neighbours that satisfy the equations: negative at a
         saddle, where Newton's method may end too; else the cost is least among neighbours.
     iterations : int
-        Newton's steps; those of SLSQP before them are in ``before``.
+        Newton's steps; those of SciPy's solver before them are in ``before``.
     before : int
     multipliers : ndarray
         λ of the discrete equations: a warm start.
@@ -87,7 +87,7 @@ class OptimalControl:
         return (
             f"{self._problem.system.name}: cost {self.cost:.10g} in {self.t[-1] - self.t[0]:.6g} s, {len(self.t) - 1} "
             f"steps; residual {self.residual:.1e}, optimality {self.optimality:.1e}, {self.iterations} Newton steps"
-            + (f" after {self.before} of SLSQP" if self.before else "")
+            + (f" after {self.before} of SciPy's solver" if self.before else "")
         )
 
     __repr__ = __str__
@@ -124,6 +124,7 @@ def optimal_control(
     bounds: tuple[Any, Any] | None = None,
     guess: OptimalControl | tuple[Any, Any] | None = None,
     method: SymmetricProjection | None = None,
+    solver: str = "slsqp",
     t0: float = 0.0,
     max_iterations: int = 40,
 ) -> OptimalControl:
@@ -158,6 +159,9 @@ def optimal_control(
         left out, the shortest way along the group, without controls.
     method : SymmetricProjection, optional
         With other options than its own.
+    solver : str
+        What goes before Newton's method with bounds, or from a guess that is too far: "slsqp", or "trust-constr",
+        SciPy's interior point method, slower with few unknowns, and sparse.
     t0 : float
         When it begins.
     max_iterations : int
@@ -179,19 +183,20 @@ def optimal_control(
     A saddle is left along its direction of negative curvature. The cost found is least among neighbours; that no other
     way is cheaper, nobody knows: try other guesses.
     """
+    one_of(solver, "solver", SOLVERS)
     problem = _problem(system, end, n_controls, n_steps, start, xi_start, xi_end, free, free_span, cost, method, t0)
     motion, lam = _guess(problem, system.point(start), system.point(end, name="end"), span, guess)
-    limits = None if bounds is None else _limits(bounds, n_controls)
+    limits = None if bounds is None else limits_of(bounds, n_controls)
     held, before = np.zeros(problem.size, bool), 0
     if limits is not None:
-        motion, before = _slsqp(problem, motion, limits)
+        motion, before = _minimised(problem, motion, limits, solver)
         made, held = _within(problem, motion, limits, max_iterations)
     else:
         made = _newton(problem, motion, lam, held, max_iterations)
         if not _solved(made):
             made = _newton(problem, _restored(problem, motion), None, held, max_iterations)
         if not _solved(made):
-            motion, before = _slsqp(problem, motion, None)
+            motion, before = _minimised(problem, motion, None, solver)
             made = _newton(problem, motion, None, held, max_iterations)
     curvature, made = _descended(problem, made, held, max_iterations) if _solved(made) else (np.nan, made)
     motion, lam, price, residual, optimality, iterations = made
@@ -228,7 +233,10 @@ def _problem(
     if system.forces is None:
         raise ValueError(f"{system.name} has no forces that controls could act by")
     if system.holonomic is not None or system.is_timed:
-        raise ValueError(f"{system.name} has holonomic constraints, or depends on the time: it is not transcribed")
+        why = "holonomic constraints" if system.holonomic is not None else "functions of the time"
+        raise ValueError(
+            f"{system.name} has {why}: it is not transcribed; write it in coordinates without, or take shooting_control"
+        )
     n, names = system.group.dim, system.group.velocity_names
     as_count(n_controls, "n_controls")
     as_count(n_steps, "n_steps", 2)
@@ -248,7 +256,7 @@ def _problem(
     with float64():
         mu = np.asarray(system.annihilator(system.at(g1)))
     rows = kernel(mu, float(np.linalg.norm(mu)) or 1.0).T if at[1] is not None else np.zeros((0, n))
-    price = cost or _effort
+    price = cost or effort
     return Transcription(
         system=system,
         method=method,
@@ -263,10 +271,6 @@ def _problem(
         n_steps=n_steps,
         n_controls=n_controls,
     )
-
-
-def _effort(t: Any, g: Any, u: Any) -> Any:
-    return u @ u
 
 
 def _guess(problem: Transcription, g0: Point, g1: Point, span: float, guess: Any) -> tuple[Motion, np.ndarray | None]:
@@ -422,17 +426,8 @@ def _solved(made: tuple) -> bool:
     return made[3] < SETTLED and made[4] < 1e3 * SETTLED
 
 
-def _limits(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise TypeError(f"bounds must be (lower, upper), got {bounds!r}")
-    lower, upper = (np.broadcast_to(as_float64(b, "bounds"), (n_controls,)) for b in bounds)
-    if not np.all(lower < upper):
-        raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
-    return lower, upper
-
-
-def _slsqp(problem: Transcription, motion: Motion, limits: Any) -> tuple[Motion, int]:
-    """SLSQP about the nodes of a guess; no error if it does not end, since Newton's method tells."""
+def _minimised(problem: Transcription, motion: Motion, limits: Any, solver: str) -> tuple[Motion, int]:
+    """SciPy's minimum about the nodes of a guess; no error if it does not end, since Newton's method tells."""
     eta, u, span = problem.columns
     low, high = np.full(problem.size, -np.inf), np.full(problem.size, np.inf)
     if limits is not None:
@@ -454,19 +449,25 @@ def _slsqp(problem: Transcription, motion: Motion, limits: Any) -> tuple[Motion,
         at = (np.concatenate([rows[kept], rest]), np.concatenate([columns[kept], rest]))
         return scipy.sparse.csr_matrix((data, at), (problem.size, problem.size))
 
-    found = scipy.optimize.minimize(
-        lambda z: problem.price(problem.moved(motion, z))[0] / scale,
-        np.clip(np.zeros(problem.size), low, high),
-        jac=lambda z: chart(z).T @ problem.price(problem.moved(motion, z))[1] / scale,
-        bounds=scipy.optimize.Bounds(low, high),
-        constraints={
-            "type": "eq",
-            "fun": lambda z: problem.equations(problem.moved(motion, z)),
-            "jac": lambda z: (problem.jacobian(problem.moved(motion, z))[1] @ chart(z)).toarray(),
-        },
-        method="SLSQP",
-        options={"maxiter": 200, "ftol": 1e-10},
-    )
+    def slope(z: np.ndarray) -> Any:
+        found = problem.jacobian(problem.moved(motion, z))[1] @ chart(z)
+        return found.toarray() if solver == "slsqp" else found
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "delta_grad")  # of trust-constr, where something is linear
+        found = scipy.optimize.minimize(
+            lambda z: problem.price(problem.moved(motion, z))[0] / scale,
+            np.clip(np.zeros(problem.size), low, high),
+            jac=lambda z: chart(z).T @ problem.price(problem.moved(motion, z))[1] / scale,
+            bounds=scipy.optimize.Bounds(low, high),
+            constraints={
+                "type": "eq",
+                "fun": lambda z: problem.equations(problem.moved(motion, z)),
+                "jac": slope,
+            },
+            method=solver,
+            options={"maxiter": 200, **SOLVERS[solver]},
+        )
     return problem.moved(motion, found.x), int(found.nit)
 
 

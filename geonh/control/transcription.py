@@ -30,7 +30,10 @@ from geonh.integrators.node import Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import as_float64, float64
+
+SOLVERS: dict[str, dict] = {"slsqp": {"ftol": 1e-10}, "trust-constr": {"gtol": 1e-8, "xtol": 1e-10}}
+"""SciPy's solvers of nonlinear programmes, with their options."""
 
 
 class Motion(NamedTuple):
@@ -256,3 +259,18 @@ def _price(tree: tuple, node: tuple) -> tuple[Array, Array, Array]:
 
     zero = jnp.zeros(n + len(u) + 1)
     return price(zero), jax.jacfwd(price)(zero), jax.jacfwd(jax.jacfwd(price))(zero)
+
+
+def effort(t: Any, g: Any, u: Any) -> Any:
+    """u·u, the cost when none is given."""
+    return u @ u
+
+
+def limits_of(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds of the controls, shape=[n_u] each."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise TypeError(f"bounds must be (lower, upper), got {bounds!r}")
+    lower, upper = (np.broadcast_to(as_float64(b, "bounds"), (n_controls,)) for b in bounds)
+    if not np.all(lower < upper):
+        raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
+    return lower, upper

@@ -20,6 +20,7 @@ from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.statistics import Quantiles
 from geonh.geometry.field import takes_parameters
 from geonh.integrators.node import Result, State
+from geonh.netcdf import checked_path
 from geonh.numerics.precision import as_count, float64
 from geonh.stores import Field, Store, StoreError
 from geonh.trajectory import Trajectory, describe
@@ -64,7 +65,7 @@ def store_of(
     StoreError
         If one of another configuration is there.
     """
-    if not os.path.lexists(path):
+    if not os.path.lexists(checked_path(path)):
         fields, shards = layout()
         about = {
             "what": what,

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from geonh.ensembles.batch import Batch, Member, placed
-from geonh.ensembles.reading import NODES, Nodes, read_all
+from geonh.ensembles.reading import NODES, TAKEN, Nodes, read_all
 from geonh.ensembles.solving import first_node
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
@@ -214,8 +214,11 @@ class Ensemble(Observed):
             f"differing in {varied}; {ended}"
         )
 
-    def variables(self) -> dict[str, tuple]:
-        """What was kept, how the members ended and in what they differ: by name, (axes, values, attributes)."""
+    def variables(self, others: Iterable[str] = ()) -> dict[str, tuple]:
+        """What was kept, how the members ended and in what they differ: by name, (axes, values, attributes).
+
+        A parameter whose name is taken, by one of others too, is "parameter …".
+        """
         units = known_units(_unit_facts(self.system))
         nodes = "time" if self.same_times else "step"
         found: dict[str, tuple] = {
@@ -230,7 +233,7 @@ class Ensemble(Observed):
         if not self.same_times:
             found["t"] = (("member", "step"), self.t, {"units": units["time"]})
         for name, values in self.parameters.items():
-            label = f"parameter {name}" if name in found else name
+            label = f"parameter {name}" if name in {*found, *others, *TAKEN} else name
             found[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
         return found
 
@@ -247,7 +250,7 @@ class Ensemble(Observed):
 
         group, units = self.system.group, known_units(_unit_facts(self.system))
         nodes = "time" if self.same_times else "step"
-        data = self.variables()
+        data = self.variables(self.observables)
         for key, value in self.observables.items():
             unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
             data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
@@ -262,7 +265,9 @@ class Ensemble(Observed):
             if dim in dims:
                 coordinates[dim] = list(names)
         made = xr.Dataset(data, coordinates, self.attributes)
-        return made.set_coords([name for name in (*self.parameters, "parameter g") if name in data and name != "g"])
+        return made.set_coords(
+            [f"parameter {name}" if f"parameter {name}" in data else name for name in self.parameters]
+        )
 
     @property
     def attributes(self) -> dict[str, str]:

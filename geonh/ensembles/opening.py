@@ -70,8 +70,9 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
         k = np.arange(sizes[nodes]) * step
         coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
     data = data.assign_coords(coordinates)
-    differ = {before + name for name in about["configuration"]["what differs"] for before in ("", "parameter ")}
-    data = data.set_coords([name for name in data.data_vars if name in differ])
+    differ = about["configuration"]["what differs"]
+    labels = [f"parameter {name}" if f"parameter {name}" in data else name for name in differ]
+    data = data.set_coords([label for label in labels if label in data])
     for label, (dims, values, attributes) in labelled(statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
@@ -83,7 +84,7 @@ def _times(t0: float, step: float, n: int) -> Any:
     import xarray as xr
     from xarray.indexes import RangeIndex
 
-    return xr.Coordinates.from_xindex(RangeIndex.arange(t0, t0 + n * step, step, dim="time"))
+    return xr.Coordinates.from_xindex(RangeIndex.linspace(t0, t0 + (n - 1) * step, n, endpoint=True, dim="time"))
 
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:
@@ -129,6 +130,8 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     StoreError
         If one is of another configuration, or a shard of it is damaged.
     """
+    if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
+        raise TypeError(f"sources must be a list of stores, got {sources!r}")
     others = [Store(path) for path in sources]
     if not others:
         raise ValueError("merge needs stores to copy from")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,13 +14,18 @@ from geonh.ensembles.batch import Member, placed
 from geonh.events import Event, crossed
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.node import Clock
+from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import inspected
+from geonh.numerics.precision import float64
 from geonh.observables import observe
 from geonh.watching import located
 
 NODES = ("g", "p_plus", "p_minus")
 """What a Trajectory is made of, and what is kept when nothing is said."""
 ARGUMENTS = "t, g, xi, lam"
+TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "coordinate", "component", "constraint"}
+"""Names that tables and files use themselves."""
 
 
 class Wanted(NamedTuple):
@@ -58,8 +64,8 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
 
     Raises
     ------
-    TypeError
-        For what is neither.
+    TypeError, ValueError
+        For what is neither, or has a name that is taken.
     """
     if isinstance(observables, str) or not isinstance(observables, Iterable):
         raise TypeError(
@@ -72,8 +78,24 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
             raise TypeError(f"{what}: {name!r} must be the name of an observable, or have a function of ({ARGUMENTS})")
         if callable(value):
             takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")
+            if not name or name in TAKEN or set(name) & set("/:"):
+                raise ValueError(f"{what}: {name!r} cannot be the name of a function, a table or file needs it itself")
         found.append(Wanted(name, value if callable(value) else None))
     return tuple(found)
+
+
+def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
+    """Trace functions of (t, g, ξ, λ) once and raise for what does not fit, and for indices out of range."""
+    zero = np.zeros(())
+    with float64():
+        g, xi = system.point(None), np.zeros(system.group.dim)
+        lam = np.zeros(len(system.annihilator(system.at(g, zero))))
+        for name, function in wanted:
+            if function is not None:
+                what = f"observables[{name!r}]"
+                more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
+                made = jax.make_jaxpr(functools.partial(evaluated, what, function))(zero, g, xi, lam, *more)
+                inspected(what, made)
 
 
 def read(tree: tuple, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:

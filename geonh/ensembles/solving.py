@@ -82,7 +82,7 @@ def solved(
     batch, tree = sweep.members.part(start, stop), (sweep.system, sweep.method, sweep.controls)
     _refuse_times(batch, sweep.n_steps, start)
     with float64():
-        states, faults = _first_nodes(*tree, batch)
+        states, faults = first_nodes(*tree, batch)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     status[list(faults)] = Result.START
     runner = None if empty else _runner(sweep, batch, states)
@@ -236,7 +236,7 @@ def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) ->
     return found
 
 
-def _first_nodes(system: System, method: Integrator, controls: Any, batch: Batch) -> tuple[State, dict[int, str]]:
+def first_nodes(system: System, method: Integrator, controls: Any, batch: Batch) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and what is wrong with those starts that are none, by member."""
     states, found = mapped(first_node, (system, method, controls), batch.members)
     faults, sound = {}, clearly_sound(batch.members.xi, Facts(*found)) & (np.asarray(states.status) == 0)

@@ -24,7 +24,7 @@ from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
 from geonh.integrators.node import Result
-from geonh.numerics.precision import as_count
+from geonh.numerics.precision import as_count, shortly
 from geonh.running import check_progress, reporting
 from geonh.stores import Store, StoreError, StoreWarning
 
@@ -46,6 +46,8 @@ def run(
 ) -> xr.Dataset:
     """``Sweep.run``."""
     check_progress(progress, "members_done, members")
+    if threads is not None:
+        as_count(threads, "threads")
     store = ensemble_store(sweep, path, shard, note)
     mine = _mine(store.shards, only)
     for damaged, fault in store.faults(mine, deep=True).items():
@@ -176,6 +178,8 @@ def _executor(executor: Any) -> Any:
 def _mine(shards: int, only: tuple[int, int] | None) -> range:
     if only is None:
         return range(shards)
+    if not isinstance(only, tuple | list) or len(only) != 2:
+        raise TypeError(f"only must be two integers (i, n), got {shortly(only)}")
     i, n = only
     as_count(n, "n of only=(i, n)")
     if not 0 <= as_count(i, "i of only=(i, n)", 0) < n:

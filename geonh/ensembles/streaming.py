@@ -19,14 +19,16 @@ from geonh.ensembles.configuration import first_of, store_of
 from geonh.ensembles.ensemble import AXES, told_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import Nodes, read
+from geonh.ensembles.solving import first_nodes
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import Stepping, computed, stepping
+from geonh.numerics.precision import as_float64, float64
 from geonh.numerics.waiting import Interrupts
 from geonh.running import check_progress, next_node, reporting
-from geonh.stores import Field, Store, StoreError, StoreWarning
+from geonh.stores import Field, StoreError, StoreWarning
 from geonh.watching import node_row
 
 if TYPE_CHECKING:
@@ -71,13 +73,15 @@ def stream(
 
     Raises
     ------
+    ValueError, TypeError
+        For input that does not fit, an inconsistent start included.
     StoreError
         If the store is of another run, or cannot be written.
     """
     made = Sweep.of(
         system,
         method,
-        xi0=np.asarray(xi0)[None],
+        xi0=as_float64(xi0, "xi0", (system.group.dim,))[None],
         g0=g0,
         dt=dt,
         n_steps=n_steps,
@@ -101,6 +105,10 @@ class _Stream:
 
     def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
         self.sweep = sweep
+        with float64():
+            _, faults = first_nodes(sweep.system, sweep.method, sweep.controls, sweep.members.part(0, 1))
+        if faults:
+            raise ValueError(faults[0])
         begun, self.state = first_of(sweep)
         assert begun.system is not None
         self.member = jax.tree.map(np.asarray, sweep.members.part(0, 1).members)
@@ -175,6 +183,3 @@ def _packed(state: State) -> list[list[Any]]:
 def _unpacked(packed: list[list[Any]], like: State) -> State:
     leaves = [np.frombuffer(base64.b64decode(text), dtype).reshape(shape) for dtype, shape, text in packed]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
-
-
-__all__ = ["Store", "stream"]

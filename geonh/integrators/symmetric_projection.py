@@ -121,11 +121,12 @@ class SymmetricProjection(RuleFlow):
         if system.distribution is None:
             return made
         # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
-        # discrete flow swings across the constraint, and the node tells nothing of it.
+        # discrete flow swings across the constraint, and the node tells nothing of it. From rest the motion is that of
+        # the step.
         x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
         mean = z * (1 / clock.dt)
         v = system.split_forms(x)[1].rows @ (mean - xi)
-        motion = jnp.maximum(xi @ M @ xi, mean @ M @ mean - v @ v)  # from rest it is that of the step
+        motion = jnp.maximum(xi @ M @ xi, mean @ M @ mean - v @ v)
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
         return made._replace(status=jnp.where(4 * v @ v > motion + reaction, Result.ACROSS.value, 0))

@@ -193,7 +193,7 @@ def _rank(rows: Any) -> int:
     import sympy
 
     symbols = list(rows.free_symbols)
-    with mpmath.workdps(50):
+    with mpmath.workdps(DIGITS):
         at = [mpmath.frac(mpmath.sqrt(2 + 3 * i)) + 0.2 for i in range(len(symbols))]
         values = mpmath.svd_r(sympy.lambdify([symbols], rows, "mpmath")(at), compute_uv=False)
         return sum(1 for value in values if value > ZERO * values[0])

@@ -17,6 +17,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.mechanics.lagrangian import LagrangianSystem
+from geonh.mechanics.soundness import place_fault
 from geonh.numerics.compiled import prepared
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle
@@ -128,6 +129,8 @@ def reference_trajectory(
 
     Raises
     ------
+    ValueError
+        If the equations are not finite at the start, as where constraints are dependent.
     RuntimeError
         If the solver fails.
     """
@@ -147,6 +150,9 @@ def reference_trajectory(
     with float64():
         start = np.concatenate([np.asarray(group.to_vector(point)), xi])
     slope = prepared(_slope, (system, controls), (np.zeros(()), start))
+    if not np.all(np.isfinite(slope((times[:1], start[None])))):
+        fault = place_fault(system, times[0], system.point(g0), "at g0")
+        raise ValueError(fault or f"the equations of {system.name} are not finite at the start")
     with float64():
         solution = solve_ivp(
             lambda t, y: slope((np.array([t]), y[None]))[0],

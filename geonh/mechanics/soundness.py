@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from geonh.mechanics.holonomic import ON_HOLONOMIC, rows_fault
+from geonh.numerics.compiled import computed
 from geonh.numerics.precision import single_precision_note
 
 OFF_GROUP = 1e-9
@@ -48,6 +49,17 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
         system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),
         jnp.asarray(system.group.turn(dt * xi), float),
     )
+
+
+def place_fault(system: Any, t: float, g: Any, where: str) -> str:
+    """What is wrong with the metric or the constraints at a place."""
+    M, rows = computed(_place, system, (np.float64(t), g))
+    return metric_fault(system, M, where) or rows_fault(system, g, t, rows, where)
+
+
+def _place(system: Any, node: tuple) -> tuple[Array, Array]:
+    x = system.at(node[1], node[0])
+    return system.mass_matrix(x), system.rows(x)
 
 
 def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found: Facts) -> str:

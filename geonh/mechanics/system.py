@@ -121,7 +121,10 @@ class System(LagrangianSystem):
                 "write Distribution(forms=...)"
             )
         if holonomic is not None and distribution is not None and distribution.forms is None:
-            raise TypeError("holonomic= goes with a distribution given by forms=, not by frame=")
+            raise TypeError(
+                "holonomic= goes with a distribution given by forms=, not by frame=: its rows join the forms, and a "
+                "frame would have to be tangent to φ = 0 as well; write Distribution(forms)"
+            )
         self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
         self.potential = None if potential is None else Field(potential, "potential")
         self.lagrangian_is_timed = isinstance(lagrangian, TimeDependent)

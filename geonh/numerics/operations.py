@@ -116,8 +116,15 @@ def _shapes(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Shape
     return [ShapedArray((*lead, *shape), np.dtype(np.float64)) for shape in shapes]
 
 
+def _nothing(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
+    """Results where there are no members."""
+    return [jnp.zeros(x.shape) for x in _shapes(*operands, part=part, batched=batched)]
+
+
 def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
     """Outside of a trace."""
+    if members(operands, batched) == 0:
+        return _nothing(*operands, part=part, batched=batched)
     program = part.of.native(part, _one(operands, batched), batched)
     if program is None:
         return jax.jit(_plain(part, batched))(*operands)
@@ -126,6 +133,8 @@ def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[An
 
 def _called(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
     """Within a program of XLA on a CPU."""
+    if members(operands, batched) == 0:
+        return _nothing(*operands, part=part, batched=batched)
     program = part.of.native(part, _one(operands, batched), batched)
     if program is None:
         return _plain(part, batched)(*operands)
@@ -141,14 +150,14 @@ def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -
         found = primitive.bind(*moved, part=part, batched=new)
         return found, [0] * len(found)
     # Members of members are members.
-    outer = members(moved, new)
+    outer = next(x.shape[0] for x, many in zip(moved, new, strict=True) if many)
     inner = next(x.shape[many] for x, many, old in zip(moved, new, batched, strict=True) if old)
     flat = []
     for x, many, old in zip(moved, new, batched, strict=True):
         if many or old:
             shape = x.shape[many + old :]
             x = x.reshape(outer if many else 1, inner if old else 1, *shape)
-            x = jnp.broadcast_to(x, (outer, inner, *shape)).reshape(-1, *shape)
+            x = jnp.broadcast_to(x, (outer, inner, *shape)).reshape(outer * inner, *shape)
         flat.append(x)
     found = primitive.bind(*flat, part=part, batched=tuple(map(bool.__or__, new, batched)))
     return [x.reshape(outer, inner, *x.shape[1:]) for x in found], [0] * len(found)

@@ -1,6 +1,7 @@
 """Pictures of trajectories. One file per kind of picture; matplotlib is imported when one is made, not before."""
 
 from geonh.plotting.animation import animate
+from geonh.plotting.ensembles import plot_basins, plot_fan, plot_histogram
 from geonh.plotting.invariants import Quantity, invariants
 from geonh.plotting.kept import (
     plot_convergence,
@@ -15,7 +16,10 @@ __all__ = [
     "Quantity",
     "animate",
     "invariants",
+    "plot_basins",
     "plot_convergence",
+    "plot_fan",
+    "plot_histogram",
     "plot_invariants",
     "plot_multipliers",
     "plot_phase",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from geonh.netcdf import checked_path
 from geonh.stores.disk import digest_of, locked, put_file, put_folder, remove_leftovers, sealed, synced, unsealed
 
 if TYPE_CHECKING:
@@ -82,12 +83,12 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
-        self.path = Path(path)
+        self.path = checked_path(path)
         self.about: dict[str, Any] = {}
         self._arrays: dict[str, Any] = {}
         try:
             self._settle()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise StoreError(f"{path} is not a store of geonh") from None
         except ValueError:
             raise StoreError(f"{path} is damaged: {OWN}/store.json is not as it was written") from None
@@ -119,11 +120,15 @@ class Store:
         files : mapping of str to callable
             What else it keeps, by name: what writes it to a path.
         """
-        zarr, path = _zarr(), Path(path)
+        zarr, path = _zarr(), checked_path(path)
         codecs = zarr.codecs
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        awkward = [name for name in fields if "/" in name or name.startswith(("zarr.json", "."))]
+        if awkward:
+            raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
+        folder = None
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
             group = zarr.create_group(folder, zarr_format=3)
             for name, field in fields.items():
                 chunks, whole = _chunks(field)
@@ -151,7 +156,8 @@ class Store:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
         return cls(path)
 
     def empty_copy(self, path: str | os.PathLike) -> Store:

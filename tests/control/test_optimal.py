@@ -95,10 +95,11 @@ def test_the_span_is_found():
 
 
 @pytest.mark.slow
-def test_bounds_are_kept():
+@pytest.mark.parametrize("solver", ["slsqp", "trust-constr"])
+def test_bounds_are_kept(solver):
     # The costate is linear in t, so u = clip(c(1 − 2t/T)), with c from the distance.
     T, d, bound = 2.0, 1.0, 2.3
-    found = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound))
+    found = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound), solver=solver)
     assert np.abs(found.u).max() <= bound
     assert np.sum(np.abs(found.u) > bound - 1e-9) >= 4
     free = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80)
@@ -174,6 +175,7 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
         ({"bounds": 3.0}, "lower, upper"),
         ({"bounds": (1.0, -1.0)}, "lower must be below"),
         ({"method": gn.GNI()}, "SymmetricProjection"),
+        ({"solver": "ipopt"}, "solver"),
         ({"guess": ([[0.0] * 3] * 2, [[0.0]] * 2)}, "guess must be"),
         ({"cost": lambda t: 0.0}, "cost takes"),
         ({"end": [0.0, 1.0]}, "end must"),

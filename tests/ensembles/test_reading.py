@@ -260,3 +260,53 @@ def test_what_does_not_fit_is_named(name):
 def test_statistics_that_are_none(make, text):
     with pytest.raises((TypeError, ValueError), match=text):
         make()
+
+
+def named(name, function):
+    function.__name__ = name
+    return function
+
+
+ONCE = {"xi0": np.array([[0.2, 0.1], [0.4, 0.2]]), "dt": 0.1, "n_steps": 2}
+ENERGY = named("energy", lambda t, g, xi, lam: xi @ xi)
+SPEED = named("speed", lambda t, g, xi, lam: 2 * xi @ xi)
+
+
+@pytest.mark.parametrize(
+    ("read", "words"),
+    {
+        "functions": ({"observables": {"speed": ENERGY}, "statistics": [Mean(SPEED)]}, "two things"),
+        "an observable": ({"observables": ["energy"], "statistics": [Mean(ENERGY)]}, "two things"),
+        "histograms": ({"statistics": [Histogram("energy", edges=[0, i]) for i in (1, 2)]}, "there twice"),
+        "quantiles": ({"statistics": [Quantiles("energy", q=[q]) for q in (0.1, 0.9)]}, "there twice"),
+        "status": ({"observables": {"status": SPEED}}, "'status' cannot be the name"),
+        "a group of arrays": ({"observables": {"a/b": SPEED}}, "'a/b' cannot be the name"),
+        "entries": ({"observables": {"v": lambda t, g, xi, lam: xi[7]}}, r"observables\['v'\] asks for index 7"),
+    }.values(),
+)
+def test_one_name_is_one_thing_and_functions_read_what_is_there(read, words):
+    with pytest.raises(ValueError, match=words):
+        gn.solve_ensemble(well(), **ONCE, **read)
+
+
+def driven(force):
+    return gn.System(Translations(3), metric=np.eye(3), forces=force)
+
+
+def test_controls_of_as_many_members_as_nodes_are_told_apart_by_what_the_forces_take():
+    xi0, u = np.eye(3), np.random.default_rng(4).normal(size=(3, 3))
+    system = driven(lambda t, x, xi, u: u)
+    runs = gn.solve_ensemble(system, xi0=xi0, dt=0.1, n_steps=2, save_every=1, controls=u)
+    for i in range(3):
+        np.testing.assert_array_equal(runs[i].xi, gn.solve(system, xi0=xi0[i], dt=0.1, n_steps=2, controls=u).xi)
+    own = driven(lambda t, x, xi, u: jnp.stack([u, -u, u]))
+    runs = gn.solve_ensemble(own, xi0=xi0, dt=0.1, n_steps=2, save_every=1, controls=u)
+    np.testing.assert_array_equal(runs[1].xi, gn.solve(own, xi0=xi0[1], dt=0.1, n_steps=2, controls=u[1]).xi)
+    with pytest.raises(ValueError, match="and the forces take both"):
+        gn.solve_ensemble(driven(lambda t, x, xi, u: u * xi), xi0=xi0, dt=0.1, n_steps=2, controls=u)
+
+
+def test_masked_controls_of_members_are_refused():
+    u = np.ma.array(np.ones((2, 3)), mask=[[0, 0, 0], [0, 1, 0]])
+    with pytest.raises(TypeError, match="controls is a masked array"):
+        gn.solve_ensemble(driven(lambda t, x, xi, u: u * xi), xi0=np.eye(3)[:2], dt=0.1, n_steps=2, controls=u)

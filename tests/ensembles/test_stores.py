@@ -173,5 +173,54 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
         gn.open_store(tmp_path / "a.zarr")
     with pytest.raises(StoreError, match="is not a store of geonh"):
         gn.open_store(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("no folder")
+    with pytest.raises(StoreError, match="is not a store of geonh"):
+        sweep().run(file)
     with pytest.raises(ValueError, match="0 ≤ i < n"):
         sweep().run(tmp_path / "a.zarr", only=(2, 2))
+
+
+def test_what_cannot_be_a_store_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is not a store of geonh"):
+        sweep().run(tmp_path / "file")
+    with pytest.raises(ValueError, match="network address"):
+        sweep().run("s3://bucket/a.zarr")
+    with pytest.raises(TypeError, match="must be a path"):
+        sweep().run(3)
+    for name in ("a/b", "status"):
+        with pytest.raises(ValueError, match="cannot be the name of a function"):
+            sweep(observables={name: lambda t, g, xi, lam: t})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize("name", ["p", "energy", "time", "t", "status", "reason"])
+def test_parameters_whose_names_are_taken_are_labelled_as_such(tmp_path, name):
+    stiff = gn.System(
+        gn.groups.Translations(1), metric=[1.0], potential=lambda x, p: p[name] * x @ x, parameters={name: 1.0}
+    )
+    made = gn.ensembles.Sweep.of(stiff, "rk4", xi0=[0.1], parameters={name: [1.0, 2.0]}, dt=0.1, n_steps=2)
+    for data in (made.solve().to_xarray(), made.run(tmp_path / "a.zarr")):
+        label = name if name in ("p", "energy") and name not in data.data_vars else f"parameter {name}"
+        np.testing.assert_array_equal(data.coords[label], [1.0, 2.0])
+        np.testing.assert_allclose(data.time, [0.0, 0.2])
+
+
+def test_names_that_no_store_can_hold(tmp_path):
+    event = gn.Event(lambda t, g, xi, lam: xi[0], name="left/right")
+    with pytest.raises(StoreError, match="'left/right:"):
+        sweep(events=event).run(tmp_path / "a.zarr")
+    assert not list(tmp_path.iterdir())
+
+
+def test_junk_of_runs_and_merges(tmp_path):
+    for junk in (3, (1,)):
+        with pytest.raises(TypeError, match="only must be two integers"):
+            sweep().run(tmp_path / "a.zarr", only=junk)
+    with pytest.raises(ValueError, match="threads must be"):
+        sweep().run(tmp_path / "a.zarr", threads=0)
+    with pytest.raises(TypeError, match="sources must be a list of stores"):
+        merge(tmp_path / "b.zarr", str(tmp_path))
+    with pytest.raises(TypeError, match="statistics must be a list"):
+        sweep(statistics=gn.ensembles.Mean("energy"))

@@ -36,6 +36,8 @@ def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
     assert data["g"].dims == ("time", "coordinate")
     with pytest.raises(StoreError, match="starts and parameters"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.2]}, n_steps=500)
+    with pytest.raises(ValueError, match="does not satisfy the constraints"):
+        gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.4]}, n_steps=500)
     with pytest.raises(StoreError, match="longer run"):
         gn.stream(system(1.0), method, store=path, **RUN, n_steps=300)
 
@@ -81,3 +83,11 @@ def test_ten_million_nodes_in_half_a_gigabyte(tmp_path):
         [sys.executable, "-c", LONG, str(tmp_path / "a.zarr"), "10000000"], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 500, done.stdout
+
+
+@pytest.mark.parametrize(("t0", "dt", "n_steps"), [(1.0, 0.01, 55), (-3.7, 0.3, 13), (0.5, -0.1, 5)])
+def test_the_times_of_a_stream_are_as_many_as_its_nodes(tmp_path, t0, dt, n_steps):
+    data = gn.stream(
+        system(1.0), "rk4", store=tmp_path / "a.zarr", **{**RUN, "dt": dt, "save_every": 1}, t0=t0, n_steps=n_steps
+    )
+    np.testing.assert_allclose(data.time, t0 + dt * np.arange(n_steps + 1), rtol=1e-14, atol=1e-15)

@@ -201,6 +201,18 @@ CALLS = {
         "symmetries": None,
         "tol": 1e-8,
     },
+    "analysis.stability_map": {
+        "system": SLEIGH,
+        "first": [0.2, 0.3],
+        "second": [1.0, 2.0],
+        "motion": (G, [0.0, 1.0, 0.0]),
+        "parameters": ("a", "m"),
+        "t": 0.0,
+        "controls": None,
+        "spins": None,
+        "symmetries": None,
+        "tol": 1e-8,
+    },
     "analysis.divergence": {"system": SLEIGH, "g": G, "xi": XI, "t": 0.0, "controls": None},
     "analysis.invariant_measure": {"system": BODY, "candidates": None, "g": None, "n_states": 4, "seed": 0},
     "analysis.lyapunov_exponents": {
@@ -273,6 +285,26 @@ CALLS = {
         "bounds": None,
         "guess": None,
         "method": None,
+        "solver": "slsqp",
+        "t0": 0.0,
+        "max_iterations": 10,
+    },
+    "control.shooting_control": {
+        "system": DRIVEN,
+        "end": [1.0, 0.0],
+        "n_controls": 2,
+        "span": 1.0,
+        "n_steps": 4,
+        "n_knots": 2,
+        "start": [0.0, 0.0],
+        "xi_start": None,
+        "xi_end": None,
+        "free": (),
+        "cost": None,
+        "bounds": None,
+        "guess": None,
+        "method": None,
+        "solver": "slsqp",
         "t0": 0.0,
         "max_iterations": 10,
     },
@@ -520,9 +552,9 @@ ROOMS = (
 )
 RESULTS = """
 Ensemble FileError IntegrationError Trajectory float64 Connection Displacement InvariantMeasure Linearisation
-LyapunovSpectrum PeriodicOrbit RootLocus SteadyMotion Estimate OptimalControl Convergence Drift Section Momenta Moving
-NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition DiscreteLagrangian Equations
-Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator State Warm Quantity Contact
-PlanarBody Support Surface Wheel Entry Start Page
+LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift
+Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
+DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
+State Warm Quantity Contact PlanarBody Support Surface Wheel Entry Start Page
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""

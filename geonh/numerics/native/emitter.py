@@ -55,6 +55,11 @@ class Emitter(Arithmetic):
         return self.run(jaxpr.jaxpr, [self.constant(c) for c in jaxpr.consts], args)
 
     def constant(self, array: Any) -> Value:
+        if isinstance(array, jax.core.Tracer):
+            raise TypeError(
+                "a function of the system, or controls, closes over a value that is being traced: give the value as "
+                "parameters=, and such controls as jax.tree_util.Partial(function of (value, t), value)"
+            )
         array = np.asarray(array)
         if array.size <= STRAIGHT:
             return constants(array)

@@ -1,0 +1,151 @@
+"""Stability over two parameters: where small disturbances of a steady motion die out, and the figure of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.analysis.linearisation import reduced
+from geonh.analysis.motions import checked, generators, motion_at, steady
+from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_float64, as_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SPEED = "value"
+"""What a parameter is called that only the motion depends on."""
+
+
+@dataclass(frozen=True)
+class StabilityMap:
+    """Growth of small disturbances over two parameters.
+
+    Attributes
+    ----------
+    first, second : ndarray, shape=[N₁] and [N₂]
+        The parameters.
+    growth : ndarray, shape=[N₁, N₂]
+        Largest real part of the eigenvalues, 1/s; −∞ where neighbouring steady motions leave no state.
+    frequency : ndarray, shape=[N₁, N₂]
+        |Im| of the eigenvalue with it, rad/s: zero where disturbances grow, or die out, without swinging.
+    parameters : tuple of str
+        What the two are called.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    growth: np.ndarray
+    frequency: np.ndarray
+    parameters: tuple[str, str]
+
+    def stable(self, tol: float = 0.0) -> np.ndarray:
+        """Where no disturbance grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool."""
+        return self.growth <= tol
+
+    def plot(self, labels: tuple[str, str] | None = None) -> Figure:
+        """The growth over both parameters, with the line where it is zero.
+
+        Parameters
+        ----------
+        labels : tuple of str, optional
+            Of the two axes; the parameters' names when left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.0, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        growth = np.where(np.isfinite(self.growth), self.growth, np.nan).T
+        largest = float(np.nanmax(np.abs(growth), initial=0.0)) or 1.0
+        shown = axes.pcolormesh(
+            self.first, self.second, growth, cmap="RdBu_r", vmin=-largest, vmax=largest, shading="nearest"
+        )
+        if np.nanmin(growth) < 0 < np.nanmax(growth):
+            axes.contour(self.first, self.second, growth, levels=[0.0], colors="black")
+        first, second = self.parameters if labels is None else labels
+        axes.set(xlabel=first, ylabel=second)
+        figure.colorbar(shown, label="growth, 1/s")
+        return figure
+
+
+@judged
+def stability_map(
+    system: System,
+    first: Any,
+    second: Any,
+    motion: Callable[[float, float], tuple[Any, Any]] | tuple[Any, Any],
+    *,
+    parameters: tuple[str | None, str | None] = (None, None),
+    t: float = 0.0,
+    controls: Any = None,
+    spins: Any = None,
+    symmetries: Any = None,
+    tol: float = 1e-8,
+) -> StabilityMap:
+    """Growth of disturbances of a steady motion over two parameters, all in one native call.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    first, second : array_like, shape=[N₁] and [N₂]
+        Values of the two.
+    motion : callable or (g, xi)
+        (a, b) → (g, ξ), the steady motion there; or one that is the same everywhere.
+    parameters : tuple of str or None
+        The entries, numbers, of ``system.parameters`` that take the values; None for one, such as a speed, that only
+        the motion depends on.
+    t, controls, spins, symmetries, tol :
+        As in ``linearise``; spins are those found at the first pair.
+
+    Returns
+    -------
+    StabilityMap
+
+    Raises
+    ------
+    ValueError
+        As ``linearise``, naming the values; or for a parameter that the system does not have.
+
+    Examples
+    --------
+    >>> import geonh as gn
+    >>> sleigh = gn.systems.chaplygin_sleigh()
+    >>> found = gn.analysis.stability_map(
+    ...     sleigh, [-1.0, 1.0], [0.1, 0.2], lambda u, a: (None, [0.0, u, 0.0]), parameters=(None, "a")
+    ... )
+    """
+    axes = [as_float64(values, name) for name, values in (("first", first), ("second", second))]
+    for name, values in zip(("first", "second"), axes, strict=True):
+        if values.ndim != 1 or not len(values):
+            raise ValueError(f"{name} must be of shape [N] with N ≥ 1, got {list(values.shape)}")
+    if not isinstance(parameters, tuple | list) or len(parameters) != 2:
+        raise TypeError(f"parameters must be two names, or None in place of one, got {parameters!r}")
+    named = as_names([p for p in parameters if p is not None], "parameters")
+    known = [name for name, value in system.parameters.items() if np.shape(value) == ()]
+    if wrong := [name for name in named if name not in known]:
+        raise ValueError(f"parameters: {wrong} are not numbers among the parameters of {system.name}: {known}")
+    if len(named) < 2 and not callable(motion):
+        raise ValueError("motion must be a function of both values where one of parameters is None")
+    pairs = [(float(a), float(b)) for a in axes[0] for b in axes[1]]
+    called = tuple(name or SPEED for name in parameters)
+    motions, changed, said = [], [], []
+    for a, b in pairs:
+        said.append(f"at {called[0]} = {a:.6g}, {called[1]} = {b:.6g}: ")
+        own = {name: np.float64(v) for name, v in zip(parameters, (a, b), strict=True) if name is not None}
+        changed.append({**system.parameters, **own})
+        motions.append(motion_at(motion, a, b))
+    g, xi, u = checked(system, motions, controls, t)
+    tested = steady(system, changed, t, g, xi, u, generators(system, spins), tol, said)
+    lines = [reduced(system, one, symmetries, said=say) for one, say in zip(tested, said, strict=True)]
+    fastest = [line.eigenvalues[0] if len(line.eigenvalues) else complex(-np.inf, 0.0) for line in lines]
+    roots = np.array(fastest).reshape(len(axes[0]), len(axes[1]))
+    return StabilityMap(axes[0], axes[1], roots.real, np.abs(roots.imag), (called[0], called[1]))

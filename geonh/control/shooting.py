@@ -1,0 +1,283 @@
+r"""Optimal control by shooting: the controls alone are unknown, and the motion follows from them.
+
+u(t) is linear between knots. A motion from (g₀, ξ₀) under it by any method, in K steps, has a cost and an end,
+
+    J(u) = hΣw_k c(t_k, g_k, u(t_k)),   r(u) = (T log(g₁⁻¹g_K), D(ξ_K − ξ₁)),
+
+with rows T tangent to φ = 0, and D to the constraints, at the end asked for. SciPy's SLSQP or trust-constr makes J
+least under r = 0 and the bounds, with derivatives that are exact through all steps of the method. Fewer unknowns than
+by transcription, and holonomic constraints, functions of the time and methods of any order are taken; but the end
+depends on the first control through the whole motion, so an unstable or long one is better transcribed.
+
+Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy
+from jax import Array, lax
+
+from geonh.analysis.subspaces import kernel
+from geonh.control.transcription import SOLVERS, effort, limits_of
+from geonh.geometry.field import evaluated, takes_parameters
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.node import Clock
+from geonh.integrators.runge_kutta import RKMK
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_float64, one_of
+from geonh.solve import solve
+from geonh.trajectory import Trajectory
+
+FAR = 1e10
+REACHED = 1e-7
+"""The end is missed by less than this, relative to 1 + |ξ|."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A motion of least cost among those under controls that are linear between knots.
+
+    Attributes
+    ----------
+    knots : ndarray, shape=[J]
+        Times of the knots, s.
+    u : ndarray, shape=[J, n_u]
+        Controls there.
+    cost : float
+    miss : float
+        Largest entry of r.
+    iterations : int
+    """
+
+    knots: np.ndarray
+    u: np.ndarray
+    cost: float
+    miss: float
+    iterations: int
+    _tree: tuple = field(repr=False)
+
+    def __str__(self) -> str:
+        span = self.knots[-1] - self.knots[0]
+        return (
+            f"{self._tree[0].name}: cost {self.cost:.10g} in {span:.6g} s, {len(self.knots)} knots; the end is missed "
+            f"by {self.miss:.1e}; {self.iterations} iterations"
+        )
+
+    __repr__ = __str__
+
+    def trajectory(self) -> Trajectory:
+        """The run of ``solve`` under these controls."""
+        system, method, start, n_steps = self._tree[:4]
+        knots, u = self.knots, self.u
+        return solve(
+            system,
+            method,
+            g0=start[0],
+            xi0=start[1],
+            t0=knots[0],
+            dt=(knots[-1] - knots[0]) / int(n_steps),
+            n_steps=int(n_steps),
+            controls=lambda t: _between(t, knots, u),
+        )
+
+
+@judged
+def shooting_control(
+    system: System,
+    *,
+    end: Any,
+    n_controls: int,
+    span: float,
+    n_steps: int,
+    n_knots: int | None = None,
+    start: Any = None,
+    xi_start: Any = None,
+    xi_end: Any = None,
+    free: Sequence[str] = (),
+    cost: Callable | None = None,
+    bounds: tuple[Any, Any] | None = None,
+    guess: Any = None,
+    method: Integrator | None = None,
+    solver: str = "slsqp",
+    t0: float = 0.0,
+    max_iterations: int = 200,
+) -> Shot:
+    """The controls, linear between knots, that bring a system from one state to another at the least cost.
+
+    Parameters
+    ----------
+    system, end, n_controls, span, n_steps, start, xi_start, xi_end, free, cost, bounds, t0
+        As of ``optimal_control``; bounds hold at the knots, and so between them.
+    n_knots : int, optional
+        Number of knots, evenly spread; every fourth node when left out.
+    guess : array_like or Shot, optional
+        Controls at evenly spread times, shape=[·, n_u]; zero when left out.
+    method : Integrator, optional
+        Any method whose controls are a function of the time; ``RKMK(4)`` when left out.
+    solver : str
+        "slsqp", or "trust-constr" (SciPy's interior point method).
+    max_iterations : int
+
+    Returns
+    -------
+    Shot
+
+    Raises
+    ------
+    ValueError, TypeError
+        For input that does not fit.
+    RuntimeError
+        If the end is not reached, or a motion fails on the way.
+    """
+    method = RKMK(4) if method is None else method
+    refuse(method, system)
+    one_of(solver, "solver", SOLVERS)
+    if system.forces is None:
+        raise ValueError(f"{system.name} has no forces that controls could act by")
+    n_u, K = as_count(n_controls, "n_controls"), as_count(n_steps, "n_steps", 2)
+    J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
+    t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
+    if not span > 0:
+        raise ValueError(f"span must be positive, got {span}")
+    n, names = system.group.dim, system.group.velocity_names
+    if unknown := [name for name in free if name not in names]:
+        raise ValueError(f"free: {unknown} are not among the velocities {list(names)}")
+    xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
+    g0, g1 = system.point(start, name="start"), system.point(end, name="end")
+    open_end = isinstance(xi_end, str) and xi_end == "free"
+    xi1 = np.zeros(n) if xi_end is None or open_end else as_float64(xi_end, "xi_end", (n,))
+    for name, g, xi, t in (("start", g0, xi0, t0), ("end", g1, None if open_end else xi1, t0 + span)):
+        _refuse_off(system, name, g, xi, t)
+    mu, G = (np.asarray(a) for a in mapped(_rows, system, jax.tree.map(lambda a: np.asarray(a)[None], (g1, t0 + span))))
+    held = np.eye(n)[[i for i, name in enumerate(names) if name not in free]]
+    T = held @ (tangent := kernel(G[0], float(np.linalg.norm(G)) or 1.0)) @ tangent.T
+    T = T[np.linalg.norm(T, axis=1) > 1e-9]
+    T = np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)]  # as many as there are conditions
+    D = np.zeros((0, n)) if open_end else kernel(mu[0], float(np.linalg.norm(mu)) or 1.0).T
+    price = effort if cost is None else cost
+    takes = takes_parameters(price, "t, g, u", "cost")
+    tree = (system, method, (g0, xi0), np.int64(K), price, takes, np.array([t0, span]), (g1, xi1, T, D))
+    given = np.zeros((2, n_u)) if guess is None else guess.u if isinstance(guess, Shot) else as_float64(guess, "guess")
+    if given.ndim != 2 or given.shape[1] != n_u or len(given) < 2:
+        raise ValueError(f"guess must be controls of shape [·, {n_u}], got {list(given.shape)}")
+    at = np.linspace(0, 1, J)
+    u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
+    found, missed, iterations = _least(tree, u0, bounds, solver, max_iterations)
+    value = _shots(tree, found)[0]
+    return Shot(t0 + span * at, found, float(value[0]), missed, iterations, tree)
+
+
+def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> None:
+    """Raise ValueError for a state that is not on the constraints; without a velocity for a place."""
+    node = (g, np.zeros(system.group.dim) if xi is None else xi, np.float64(t))
+    phi, gap = (a[0] for a in mapped(_off, system, jax.tree.map(lambda a: np.asarray(a)[None], node)))
+    if np.abs(phi).max(initial=0.0) > 1e-9:
+        raise ValueError(f"{name} does not satisfy the holonomic constraints of {system.name}: φ = {phi}")
+    if xi is not None and np.abs(gap).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
+        raise ValueError(f"xi_{name} is off the constraints of {system.name} by {np.abs(gap).max():.2g}")
+
+
+def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations: int) -> tuple[np.ndarray, float, int]:
+    """Controls of least cost, by how much they miss, and the number of iterations."""
+    shape = u0.shape
+    kept: dict[bytes, tuple[np.ndarray, np.ndarray, int]] = {}
+
+    def all_of(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        key = z.tobytes()
+        if key not in kept:
+            kept.clear()
+            value, slope, status = _shots(tree, z.reshape(shape))
+            # A trial that cannot be integrated costs so much that the solver turns back.
+            kept[key] = np.nan_to_num(value, nan=FAR), np.nan_to_num(slope), status
+        return kept[key]
+
+    first, _, status = all_of(u0.ravel())
+    if status:
+        raise RuntimeError(f"the motion of {tree[0].name} under the guess fails; a shorter span, or more steps, may do")
+    scale = max(abs(float(first[0])), 1.0)
+    low, high = (-np.inf, np.inf) if bounds is None else limits_of(bounds, shape[1])
+    low, high = (np.broadcast_to(limit, shape).ravel() for limit in (low, high))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "delta_grad")  # of trust-constr, where something is linear
+        found = scipy.optimize.minimize(
+            lambda z: all_of(z)[0][0] / scale,
+            np.clip(u0.ravel(), low, high),
+            jac=lambda z: all_of(z)[1][0] / scale,
+            bounds=None if bounds is None else scipy.optimize.Bounds(low, high),
+            constraints={"type": "eq", "fun": lambda z: all_of(z)[0][1:], "jac": lambda z: all_of(z)[1][1:]},
+            method=solver,
+            options={"maxiter": max_iterations, **SOLVERS[solver]},
+        )
+    value, _, status = all_of(found.x)
+    missed = float(np.abs(value[1:]).max(initial=0.0))
+    if status or not missed <= REACHED * (1 + np.abs(tree[2][1]).max()):
+        raise RuntimeError(
+            f"no controls of {tree[0].name} found that reach the end: after {found.nit} iterations it is missed by "
+            f"{missed:.2g}; another guess, more knots or optimal_control may do"
+        )
+    return found.x.reshape(shape), missed, int(found.nit)
+
+
+def _shots(tree: tuple, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """(J, r), their derivative by all controls, shapes [1 + q] and [1 + q, J·n_u], and the status of the motion."""
+    directions = np.eye(u.size).reshape(-1, *u.shape)
+    (value, status), slope = mapped(_directional, tree, (np.broadcast_to(u, directions.shape), directions))
+    return value[0], np.asarray(slope).T, int(status[0])
+
+
+def _directional(tree: tuple, node: tuple) -> tuple[tuple, Array]:
+    u, direction = node
+    zero = jnp.zeros(())
+    (value, status), (slope, _) = jax.jvp(lambda s: _shot(tree, u + s * direction), (zero,), (zero + 1.0,))
+    return (value, status), slope
+
+
+def _shot(tree: tuple, u: Array) -> tuple[Array, Array]:
+    """(J, r) and the status of a motion."""
+    system, method, (g0, xi0), K, price, takes, (t0, span), (g1, xi1, T, D) = tree
+    h, knots, more = span / K, t0 + span * np.linspace(0, 1, len(u)), (system.parameters,) if takes else ()
+    clock = Clock(t0, h, lambda t: _between(t, knots, u))
+
+    def paid(state: Any) -> Array:
+        t = clock.time(state.k)
+        return h * evaluated("cost", price, t, state.g, clock.between(t), *more)
+
+    def advance(_: Array, carry: tuple) -> tuple:
+        state, total, status = carry
+        new = method.next_node(system, clock, state)
+        return new, total + paid(new), jnp.where(status == 0, new.status, status)
+
+    state = method.first_node(system, clock, g0, xi0)
+    state, total, status = lax.fori_loop(0, K, advance, (state, paid(state) / 2, state.status))
+    xi = system.velocity(system.at(state.g, t0 + span), (state.p_plus + state.p_minus) / 2)
+    apart = system.group.log(system.group.compose(system.group.inverse(g1), state.g))
+    return jnp.concatenate([(total - paid(state) / 2)[None], T @ apart, D @ (xi - xi1)]), status
+
+
+def _between(t: Any, knots: Any, u: Any) -> Array:
+    """u(t), linear between the knots."""
+    place = (t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1)
+    hats = jnp.clip(1 - jnp.abs(place - np.arange(len(knots))), 0.0, 1.0)
+    return hats @ u
+
+
+def _off(system: System, node: tuple) -> tuple[Array, Array]:
+    g, xi, t = node
+    x = system.at(g, t)
+    return system.holonomic_residual(x), system.constraint_residual(x, xi)
+
+
+def _rows(system: System, node: tuple) -> tuple[Array, Array]:
+    x = system.at(*node)
+    return system.annihilator(x), system.holonomic_rows(x)

@@ -1,0 +1,154 @@
+"""Figures of ensembles: how a quantity spreads in time, how it is distributed, and where in a plane members end how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.plotting import figures
+from geonh.plotting.figures import COLOURS
+from geonh.plotting.labels import symbol
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Of a fan, where the ensemble has no quantiles of its own."""
+
+
+def plot_fan(ensemble: Any, name: str, *, component: int | None = None, show: bool = False) -> Figure:
+    """Quantiles over the members against time: the median, and bands around it.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        With saved nodes, or with ``Quantiles`` of the observable.
+    name : str
+        Of an observable.
+    component : int, optional
+        Of a vector; needed for one.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Raises
+    ------
+    ValueError
+        If there is no such observable, or nothing says which component.
+    """
+    kept = f"{name}:quantile"
+    if kept in ensemble.statistics:
+        values = _one(np.moveaxis(ensemble.statistics[kept], 1, 0), name, component)
+    else:
+        values = np.nanquantile(_one(_values(ensemble, name), name, component), QUANTILES, axis=0)
+    t = np.nanmedian(ensemble.t, axis=0)
+    figure = figures.empty_figure((8.0, 4.0), show)
+    axes = figure.subplots()
+    for i in range(len(values) // 2):
+        axes.fill_between(t, values[i], values[-1 - i], color=COLOURS[0], alpha=0.2, lw=0)
+    if len(values) % 2:
+        axes.plot(t, values[len(values) // 2], color=COLOURS[0])
+    label = name if component is None else f"{name}, component {component}"
+    axes.set(xlabel="time (s)", ylabel=label, title=f"{ensemble.system.name}: {len(ensemble)} members")
+    axes.grid(alpha=0.25)
+    return figures.finished(figure, show)
+
+
+def plot_histogram(
+    ensemble: Any, name: str, *, component: int | None = None, node: int = -1, bins: Any = 50, show: bool = False
+) -> Figure:
+    """How an observable is distributed over the members at a saved node, the last when left out.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    name : str
+        Of an observable.
+    component : int, optional
+        Of a vector; needed for one.
+    node : int
+        A saved node.
+    bins : int or array_like
+        As of ``numpy.histogram``.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Raises
+    ------
+    ValueError
+        If there is no such observable, or nothing says which component.
+    """
+    values = _one(_values(ensemble, name), name, component)[:, node]
+    figure = figures.empty_figure((6.0, 4.0), show)
+    axes = figure.subplots()
+    axes.hist(values[np.isfinite(values)], bins, color=COLOURS[0])
+    t = float(np.nanmedian(ensemble.t[:, node]))
+    axes.set(xlabel=name, ylabel="members", title=f"{ensemble.system.name} at t = {t:g} s")
+    return figures.finished(figure, show)
+
+
+def plot_basins(ensemble: Any, values: Any, x: str, y: str, *, label: str = "", show: bool = False) -> Figure:
+    """A value of each member in the plane of two parameters in which they differ: a picture of a grid, else points.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    values : array_like, shape=[members]
+        For instance ``ensemble.energy[:, -1]`` or ``ensemble.events["fall"].t[:, 0]``; members of nan are left white.
+    x, y : str
+        Parameters of one number, "t0" or "dt", or coordinates of the start's group element and velocity.
+    label : str
+        What the values are.
+    show : bool
+        Open a window with the figure and wait until it is closed.
+
+    Raises
+    ------
+    ValueError
+        If there is no such parameter, or not one value for each member.
+    """
+    values = np.asarray(values, float)
+    if values.shape != (len(ensemble),):
+        raise ValueError(f"values must have shape [{len(ensemble)}], one for each member; got {list(values.shape)}")
+    across, up = (_of_members(ensemble, name) for name in (x, y))
+    figure = figures.empty_figure((6.0, 5.0), show)
+    axes = figure.subplots()
+    columns, rows = np.unique(across), np.unique(up)
+    if len(columns) * len(rows) == len(values) and len(np.unique(np.stack([across, up]), axis=1).T) == len(values):
+        picture = np.empty((len(rows), len(columns)))
+        picture[np.searchsorted(rows, up), np.searchsorted(columns, across)] = values
+        drawn: Any = axes.pcolormesh(columns, rows, picture, shading="nearest")
+    else:
+        drawn = axes.scatter(across, up, c=values, s=6)
+    figure.colorbar(drawn, ax=axes, label=label)
+    axes.set(xlabel=symbol(x), ylabel=symbol(y), title=f"{ensemble.system.name}: {len(ensemble)} members")
+    return figures.finished(figure, show)
+
+
+def _values(ensemble: Any, name: str) -> np.ndarray:
+    known = {**ensemble.observables, "g": ensemble.kept.get("g")}
+    for key in (name, f"integral:{name}"):
+        if known.get(key) is not None:
+            return known[key]
+    raise ValueError(f"the ensemble has no {name!r}; there are {', '.join(known)}")
+
+
+def _one(values: np.ndarray, name: str, component: int | None) -> np.ndarray:
+    """A scalar, or one component of a vector, with two axes in front."""
+    if values.ndim == 2:
+        return values
+    if values.ndim != 3 or component is None:
+        raise ValueError(f"{name} has shape {list(values.shape[2:])} at each node: say component=")
+    return values[..., component]
+
+
+def _of_members(ensemble: Any, name: str) -> np.ndarray:
+    members, group = ensemble.batch.members, ensemble.system.group
+    known: dict[str, Any] = {**members.parameters, "t0": members.t0, "dt": members.dt}
+    known |= dict(zip(group.velocity_names, np.asarray(members.xi).T, strict=True))
+    if "g" in ensemble.kept:
+        known |= dict(zip(group.point_names, ensemble.kept["g"][:, 0].T, strict=True))
+    values = np.asarray(known[name]) if name in known and not isinstance(known[name], list | tuple) else None
+    if values is None or values.ndim != 1:
+        raise ValueError(f"{name!r} is no number of each member; there are {', '.join(map(str, known))}")
+    return values

@@ -1,0 +1,53 @@
+"""Stability over two parameters, against closed forms."""
+
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.analysis import root_locus, stability_map
+
+SLEIGH = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)
+TOP = gn.systems.heavy_top(J=(1.0, 1.0, 0.5), mgl=1.0)
+
+
+def straight(speed, a):
+    return None, [0.0, speed, 0.0]
+
+
+def test_the_sleigh_over_speed_and_offset():
+    """Its one eigenvalue is −mau/(I + ma²)."""
+    speeds, offsets = np.array([-1.0, -0.5, 0.5, 2.0]), np.array([-0.3, 0.2, 0.5])
+    found = stability_map(SLEIGH, speeds, offsets, straight, parameters=(None, "a"))
+    exact = -offsets * speeds[:, None] / (1 + offsets**2)
+    np.testing.assert_allclose(found.growth, exact, rtol=1e-12)
+    np.testing.assert_array_equal(found.stable(), exact <= 0)
+    assert not found.frequency.any()
+    row = root_locus(SLEIGH, speeds, lambda u: (None, [0.0, u, 0.0]))
+    np.testing.assert_allclose(found.growth[:, 1], row.growth, rtol=1e-13)
+
+
+def test_the_sleeping_top_over_spin_and_weight():
+    """Stable where (Cω₃)² > 4A·mgl, and there it does not grow but swing."""
+    spins, weights = np.linspace(1.1, 6.1, 6), np.array([0.3, 1.0, 2.0])
+    found = stability_map(TOP, spins, weights, lambda s, w: (None, [0.0, 0.0, s]), parameters=(None, "mgl"))
+    np.testing.assert_array_equal(found.stable(1e-6), (0.5 * spins[:, None]) ** 2 > 4 * weights)
+    assert found.frequency[found.stable(1e-6)].min() > 0
+    figure = found.plot(("spin, rad/s", "weight times arm, N m"))
+    assert figure.axes[0].get_xlabel() == "spin, rad/s"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"first": []}, ValueError, "first must be of shape"),
+        ({"parameters": ("a", "b")}, ValueError, "not numbers among the parameters"),
+        ({"parameters": "a"}, TypeError, "two names"),
+        ({"motion": (None, [0.0, 1.0, 0.0])}, ValueError, "motion must be a function of both"),
+        ({"motion": lambda u, a: 1 / 0}, ValueError, "could not be evaluated at 1, 0.2"),
+        ({"motion": lambda u, a: (None, [0.3, u, 0.0])}, ValueError, "at value = 1, a = 0.2: this is no steady"),
+    ],
+)
+def test_bad_input_is_named(changes, error, words):
+    given = {"first": [1.0], "second": [0.2], "motion": straight, "parameters": (None, "a")} | changes
+    with pytest.raises(error, match=words):
+        stability_map(SLEIGH, **given)
