@@ -16,8 +16,8 @@ from rich.table import Table
 
 PIPED_WIDTH = 120
 
-out = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
-err = Console(stderr=True, soft_wrap=True)
+out = Console(emoji=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+err = Console(emoji=False, stderr=True, soft_wrap=True)
 
 
 def new_table(*columns: str) -> Table:

@@ -18,6 +18,7 @@ from geonh.cli.console import err, out, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.configuration import START
+from geonh.integrators.node import Result
 from geonh.stores import Store, StoreError, StoreWarning
 
 Executor = Annotated[
@@ -27,6 +28,10 @@ Part = Annotated[
     str | None, typer.Option("--shard", metavar="I/N", help="Of an array of N jobs, the shards of job I = 0 … N − 1.")
 ]
 StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of Sweep.run in Python.")]
+
+
+MOST = 10**8
+"""Values of a parameter on a grid at most."""
 
 
 def sweep(
@@ -75,6 +80,11 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
     entry = entry_of(words["name"])
     parameters = parameters_of(entry, words["assignments"] or [])
     random, varied = words["random"], [_range(entry, text) for text in words["vary"] or []]
+    named = [key for key, *_ in varied] + [text.partition("=")[0] for text in words["assignments"] or []]
+    for key in sorted({key for key in named if named.count(key) > 1}):
+        wrong(f"{key} is named more than once by --vary and --set")
+    if random is None and words["spread"]:
+        wrong("--spread goes with --random MEMBERS")
     if not varied and random is None:
         wrong("nothing differs between members: give --vary NAME=A:B:N, or --random MEMBERS with --vary NAME=A:B")
     import scipy.stats
@@ -123,8 +133,8 @@ def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
     low, high = (np.array(floats(bound, f"--vary {key}", size)) for bound in bounds[:2])
     count = None
     if len(bounds) == 3:
-        if not bounds[2].isdigit() or int(bounds[2]) < 1:
-            wrong(f"--vary {text}: N must be a positive integer")
+        if not bounds[2].isdecimal() or not 1 <= int(bounds[2]) <= MOST:
+            wrong(f"--vary {text}: N must be a positive integer, {MOST:,} at most")
         count = int(bounds[2])
     return (key, low, high, count) if size > 1 else (key, low[0], high[0], count)
 
@@ -170,17 +180,23 @@ def show_store(path: Path) -> None:
     system = gn.Trajectory.load(store.file(START)).attributes
     records = [store.record(i) or {} for i in range(store.shards) if i not in missing and i not in faults]
     failed = sum(record.get("failed", 0) for record in records)
+    is_run, nodes = about["what"] == "run", store.array(about["arrays"][0]).shape[0]
+    entries = "nodes" if is_run else "members"
+    steps = (nodes - 1) * configuration["save_every"] if is_run else configuration["n_steps"]
     rows = {
         "system": f"{system['system']} on {system['group']}",
         "members": f"{configuration['members']:,}, differing in {', '.join(configuration['what differs'])}",
         "method": configuration["method"],
-        "steps": f"{configuration['n_steps']:,}, every {configuration['save_every']:,} kept",
+        "steps": f"{steps:,}, every {configuration['save_every']:,} kept",
         "kept": ", ".join(name for name, _ in configuration["observables"]) or "statistics only",
-        "shards": f"{len(records)} of {store.shards} finished, {about['shard']:,} members each",
+        "shards": f"{len(records)} of {store.shards} finished, {about['shard']:,} {entries} each",
         "failed": f"{failed:,} members did not reach the end" if failed else "no member",
         "size": f"{sum(size for record in records for size, _ in record['files'].values()):,} bytes",
         "written by": f"geonh {configuration['geonh']}",
     }
+    if is_run:
+        status = max((record["status"] for record in records), default=0)
+        rows |= {"members": "one run", "failed": Result(status).message if status else "no step"}
     for label, text in rows.items():
         facts.add_row(label, escape(text))
     out.print(facts)
@@ -220,6 +236,8 @@ def export(
             size = store.about["configuration"]["members"]
             if not 0 <= member < size:
                 wrong(f"--member must be one of 0 … {size - 1}, got {member}")
+            if member // store.about["shard"] in store.missing():
+                wrong(f"member {member} is in a shard that is missing: geonh resume {path} computes it")
             one: Ensemble = _noted(store).load(path, member, member + 1)
             one[0].save(target)
     except (ValueError, OSError, AttributeError) as error:

@@ -114,6 +114,8 @@ def test_the_commands(tmp_path, monkeypatch):
     assert one.exit_code == 0, one.output
     assert "2 of 3 finished" in one.output
     assert "geonh resume a.zarr" in one.output
+    lost = run(app, ["export", "a.zarr", "--member", "70", "--out", "m.nc"])
+    assert "member 70 is in a shard that is missing" in lost.output
     whole = run(app, ["resume", "a.zarr"])
     assert "3 of 3 finished" in whole.output
     exported = run(app, ["export", "a.zarr", "--member", "129", "--out", "m.nc"])
@@ -155,6 +157,12 @@ def test_the_commands(tmp_path, monkeypatch):
         ("--random 5 --vary I=1:2 --shard 3/2", "--shard takes I/N"),
         ("--random 5 --vary I=1:2 --observe speed", "no observable"),
         ("--vary I=1", "--vary takes NAME=A:B"),
+        ("--random 5 --vary I=1:2:3", "--vary I=A:B:N takes N without --random"),  # no emoji of :B:
+        ("--vary I=1:2:3 --vary I=3:4:2", "I is named more than once"),
+        ("--vary I=1:2:3 --set I=5", "I is named more than once"),
+        ("--vary I=1:2:3 --spread 0.1", "--spread goes with --random"),
+        ("--vary I=1:2:" + "9" * 30, "N must be a positive integer, 100,000,000 at most"),
+        ("--vary I=1:2:²", "N must be a positive integer"),
     ],
 )
 def test_wrong_words(tmp_path, words, text):

@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pytest
 from sweeping import system
+from typer.testing import CliRunner
 
 import geonh as gn
+from geonh.cli import app
 from geonh.ensembles import streaming
 from geonh.stores import Store, StoreError, StoreWarning
 
@@ -91,3 +93,13 @@ def test_the_times_of_a_stream_are_as_many_as_its_nodes(tmp_path, t0, dt, n_step
         system(1.0), "rk4", store=tmp_path / "a.zarr", **{**RUN, "dt": dt, "save_every": 1}, t0=t0, n_steps=n_steps
     )
     np.testing.assert_allclose(data.time, t0 + dt * np.arange(n_steps + 1), rtol=1e-14, atol=1e-15)
+
+
+def test_the_command_line_tells_of_a_stream(tmp_path):
+    path = str(tmp_path / "a.zarr")
+    gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=20)
+    told = CliRunner().invoke(app, ["info", path])
+    assert told.exit_code == 0, told.output
+    for words in ("one run", "20, every 2 kept", "1 of 1 finished", "failed"):
+        assert words in told.output
+    assert CliRunner().invoke(app, ["merge", str(tmp_path / "b.zarr"), path]).exit_code == 0
