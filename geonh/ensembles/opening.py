@@ -13,6 +13,8 @@ from geonh.ensembles.configuration import START, STATISTIC
 from geonh.ensembles.ensemble import labelled
 from geonh.ensembles.ensemble import told as what_they_tell
 from geonh.ensembles.statistics import made_statistic
+from geonh.netcdf import checked_path
+from geonh.numerics.judging import judged
 from geonh.stores import Store, StoreError, StoreWarning
 from geonh.trajectory import Trajectory
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@judged
 def open_store(path: str | os.PathLike) -> xr.Dataset:
     """A store as a dataset whose arrays are read when they are used.
 
@@ -110,6 +113,7 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
     return what_they_tell([s for s, _ in pairs], [k for _, k in pairs])
 
 
+@judged
 def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> list[int]:
     """Copy what is missing of a store from others of the same configuration.
 
@@ -132,7 +136,7 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
         raise TypeError(f"sources must be a list of stores, got {sources!r}")
-    others = [Store(path) for path in sources]
+    others = [Store(checked_path(path, "sources")) for path in sources]
     if not others:
         raise ValueError("merge needs stores to copy from")
     if not os.path.lexists(target):

@@ -25,6 +25,7 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import Stepping, computed, stepping
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, float64
 from geonh.numerics.waiting import Interrupts
 from geonh.running import check_progress, next_node, reporting
@@ -38,6 +39,7 @@ SHARD = 2**24
 """Bytes of a shard of nodes, about."""
 
 
+@judged
 def stream(
     system: System,
     method: Integrator | str | None = None,

@@ -25,6 +25,7 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System
+from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, is_traced
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import check_progress, reporting
@@ -53,6 +54,7 @@ class Sweep:
     most_events: int
 
     @classmethod
+    @judged
     def of(
         cls,
         system: System,
@@ -147,6 +149,7 @@ class Sweep:
         _warn_if_spoiled(found)
         return found
 
+    @judged
     def run(
         self,
         store: str | os.PathLike,
@@ -205,6 +208,7 @@ class Sweep:
         return load(self, store, start, self.members.size if stop is None else stop)
 
 
+@judged
 def solve_ensemble(
     system: System,
     method: Integrator | str | None = None,

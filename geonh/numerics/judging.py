@@ -100,6 +100,12 @@ def _array(value: Any, name: str) -> None:
         as_float64(value, name)
 
 
+def _path(value: Any, name: str) -> None:
+    from geonh.netcdf import checked_path
+
+    checked_path(value, name)
+
+
 def _text(value: Any, name: str) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {shortly(value)}")
@@ -121,6 +127,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "LagrangianSystem": _instance("System", "a geonh System"),
     "Trajectory": _instance("Trajectory", "a geonh Trajectory"),
     "Integrator": _instance("integrators.Integrator", "an integrator such as geonh.GNI()"),
+    "Ensemble": _instance("Ensemble", "an Ensemble, made by solve_ensemble"),
     "LieGroup": _instance("groups.LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("rolling.Support", "a support such as geonh.rolling.ball(1.0)"),
     "PlanarBody": _instance("rolling.PlanarBody", "a PlanarBody, made by planar_body or trailer"),
@@ -137,6 +144,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "Mapping": _mapping,
     "Sequence": _sequence,
     "Sequence[str]": as_names,
+    "str | os.PathLike": _path,
     "bool": as_flag,
     "int": _whole,
     "float": _number,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.numerics.judging import judged
+from geonh.numerics.precision import as_count, as_float64
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS
 from geonh.plotting.labels import symbol
@@ -13,11 +15,14 @@ from geonh.plotting.labels import symbol
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from geonh.ensembles.ensemble import Ensemble
+
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of a fan, where the ensemble has no quantiles of its own."""
 
 
-def plot_fan(ensemble: Any, name: str, *, component: int | None = None, show: bool = False) -> Figure:
+@judged
+def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, show: bool = False) -> Figure:
     """Quantiles over the members against time: the median, and bands around it.
 
     Parameters
@@ -54,8 +59,9 @@ def plot_fan(ensemble: Any, name: str, *, component: int | None = None, show: bo
     return figures.finished(figure, show)
 
 
+@judged
 def plot_histogram(
-    ensemble: Any, name: str, *, component: int | None = None, node: int = -1, bins: Any = 50, show: bool = False
+    ensemble: Ensemble, name: str, *, component: int | None = None, node: int = -1, bins: Any = 50, show: bool = False
 ) -> Figure:
     """How an observable is distributed over the members at a saved node, the last when left out.
 
@@ -78,7 +84,10 @@ def plot_histogram(
     ValueError
         If there is no such observable, or nothing says which component.
     """
-    values = _one(_values(ensemble, name), name, component)[:, node]
+    values = _one(_values(ensemble, name), name, component)
+    if not -values.shape[1] <= node < values.shape[1]:
+        raise ValueError(f"node must be one of the {values.shape[1]} that are kept, got {node}")
+    bins, values = as_count(bins, "bins") if np.ndim(bins) == 0 else as_float64(bins, "bins"), values[:, node]
     figure = figures.empty_figure((6.0, 4.0), show)
     axes = figure.subplots()
     axes.hist(values[np.isfinite(values)], bins, color=COLOURS[0])
@@ -87,7 +96,8 @@ def plot_histogram(
     return figures.finished(figure, show)
 
 
-def plot_basins(ensemble: Any, values: Any, x: str, y: str, *, label: str = "", show: bool = False) -> Figure:
+@judged
+def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str = "", show: bool = False) -> Figure:
     """A value of each member in the plane of two parameters in which they differ: a picture of a grid, else points.
 
     Parameters
@@ -107,7 +117,7 @@ def plot_basins(ensemble: Any, values: Any, x: str, y: str, *, label: str = "", 
     ValueError
         If there is no such parameter, or not one value for each member.
     """
-    values = np.asarray(values, float)
+    values = as_float64(values, "values", finite=False)
     if values.shape != (len(ensemble),):
         raise ValueError(f"values must have shape [{len(ensemble)}], one for each member; got {list(values.shape)}")
     across, up = (_of_members(ensemble, name) for name in (x, y))

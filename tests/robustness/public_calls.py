@@ -1,6 +1,8 @@
 """A call of every public name that is right: what the attack on all of them starts from."""
 
 import inspect
+import shutil
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +29,8 @@ LINE = gn.rolling.planar_body(1.0, 0.2, [gn.rolling.knife_edge()])
 PART = gn.drawing.box(1.0, 1.0, 1.0)
 SECTION = gn.diagnostics.poincare_section(RUN, lambda g, xi: g[0] - 0.01)
 FINE = gn.diagnostics.convergence(SLEIGH, gn.GNI(), xi0=XI, span=0.2, steps=(2, 4))
-MANY = gn.solve_ensemble(SLEIGH, "gni", xi0=[XI, XI], dt=0.02, n_steps=3)
+MANY = gn.solve_ensemble(SLEIGH, "gni", xi0=[XI, XI], parameters={"a": [0.2, 0.3], "m": [1.0, 2.0]}, dt=0.02, n_steps=3)
+SWEEP = gn.Sweep.of(SLEIGH, "gni", xi0=[XI, XI], dt=0.02, n_steps=3)
 RHO = Translations(3)
 
 
@@ -44,6 +47,18 @@ def orbit():
 
 def observe(g, xi):
     return g
+
+
+def fresh(name):
+    """A path where nothing is."""
+    shutil.rmtree(name, ignore_errors=True)
+    return name
+
+
+def stored():
+    if not Path("there.zarr").exists():
+        SWEEP.run("there.zarr")
+    return "there.zarr"
 
 
 q, u, k = *mechanics.dynamicsymbols("q u"), sympy.Symbol("k")
@@ -65,6 +80,7 @@ THINGS = {
     "system": SLEIGH,
     "section": SECTION,
     "many": MANY,
+    "sweep": SWEEP,
     "part": PART,
     "support": gn.rolling.ball(1.0),
     "connection": gn.analysis.nonholonomic_connection(gn.systems.elroys_beanie()),
@@ -137,6 +153,66 @@ CALLS = {
         "save_every": None,
         "threads": 1,
         "progress": False,
+    },
+    "Sweep.of": {
+        "system": SLEIGH,
+        "method": "gni",
+        "xi0": [XI, XI],
+        "g0": G,
+        "parameters": None,
+        "dt": 0.02,
+        "n_steps": 3,
+        "t0": 0.0,
+        "controls": None,
+        "combine": "zip",
+        "members": None,
+        "seed": 0,
+        "project": False,
+        "save_every": None,
+        "observables": None,
+        "statistics": (),
+        "events": (),
+        "most_events": 1,
+    },
+    "sweep.run": {
+        "store": Made(lambda: fresh("sweep.zarr")),
+        "shard": None,
+        "only": None,
+        "executor": None,
+        "threads": 1,
+        "progress": False,
+        "note": "",
+    },
+    "open_store": {"path": Made(stored)},
+    "stream": {
+        "system": SLEIGH,
+        "method": "gni",
+        "store": Made(lambda: fresh("stream.zarr")),
+        "xi0": XI,
+        "g0": G,
+        "dt": 0.02,
+        "n_steps": 4,
+        "t0": 0.0,
+        "controls": None,
+        "save_every": 1,
+        "observables": None,
+        "progress": False,
+    },
+    "ensembles.merge": {"target": Made(stored), "sources": Made(lambda: [stored()])},
+    "ensembles.Extrema": {"of": "energy", "over": "members"},
+    "ensembles.Histogram": {"of": "energy", "edges": [0.0, 1.0], "over": "members"},
+    "ensembles.Mean": {"of": "energy", "over": "members"},
+    "ensembles.Near": {"g": G, "spread": 0.1},
+    "ensembles.Quantiles": {"of": "energy", "q": (0.5,), "sample": 64, "over": "members"},
+    "plotting.plot_basins": {"ensemble": MANY, "values": [0, 1], "x": "a", "y": "m", "label": "", "show": False},
+    "plotting.plot_fan": {"ensemble": MANY, "name": "energy", "component": None, "show": False},
+    "plotting.plot_histogram": {
+        "ensemble": MANY,
+        "name": "energy",
+        "component": None,
+        "node": -1,
+        "bins": 5,
+        "show": False,
     },
     "time_dependent": {"function": lambda t, x: x},
     "Trajectory.load": {"path": Made(lambda: RUN.save("run.nc")), "system": None},
@@ -555,6 +631,6 @@ Ensemble FileError IntegrationError Trajectory float64 Connection Displacement I
 LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
-State Warm Quantity Contact PlanarBody Support Surface Wheel Entry Start Page
+State Warm Quantity Contact PlanarBody Support Surface Wheel Entry Start Page Passed Statistic Sweep
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
