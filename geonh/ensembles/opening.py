@@ -15,6 +15,7 @@ from geonh.ensembles.ensemble import told as what_they_tell
 from geonh.ensembles.statistics import made_statistic
 from geonh.netcdf import checked_path
 from geonh.numerics.judging import judged
+from geonh.numerics.precision import shortly
 from geonh.stores import Store, StoreError, StoreWarning
 from geonh.trajectory import Trajectory
 
@@ -135,10 +136,10 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
         If one is of another configuration, or a shard of it is damaged.
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
-        raise TypeError(f"sources must be a list of stores, got {sources!r}")
+        raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")
     others = [Store(checked_path(path, "sources")) for path in sources]
     if not others:
-        raise ValueError("merge needs stores to copy from")
+        raise ValueError("sources must be stores to copy from, got none")
     if not os.path.lexists(target):
         others[0].empty_copy(target)
     store = Store(target)

@@ -17,7 +17,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import float64
+from geonh.numerics.precision import float64, shortly
 from geonh.observables import observe
 from geonh.watching import located
 
@@ -67,14 +67,16 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
     TypeError, ValueError
         For what is neither, or has a name that is taken.
     """
-    if isinstance(observables, str) or not isinstance(observables, Iterable):
+    listed = () if isinstance(observables, str) or not isinstance(observables, Iterable) else list(observables)
+    if listed == () or not all(isinstance(name, str) for name in listed):
         raise TypeError(
-            f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {observables!r}"
+            f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {shortly(observables)}"
         )
-    given = observables if isinstance(observables, Mapping) else {name: name for name in observables}
     found = []
-    for name, value in given.items():
-        if not isinstance(name, str) or not (callable(value) or value == name):
+    for name, value in (
+        observables if isinstance(observables, Mapping) else {str(name): str(name) for name in listed}
+    ).items():
+        if not callable(value) and not (isinstance(value, str) and value == name):
             raise TypeError(f"{what}: {name!r} must be the name of an observable, or have a function of ({ARGUMENTS})")
         if callable(value):
             takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")

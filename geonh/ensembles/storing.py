@@ -160,10 +160,10 @@ def _executor(executor: Any) -> Any:
         yield executor
     elif hasattr(executor, "get_executor"):  # a Client of dask.distributed
         yield executor.get_executor(pure=False, retries=3)
-    elif executor == "threads":
+    elif isinstance(executor, str) and executor == "threads":
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             yield pool
-    elif executor == "processes":
+    elif isinstance(executor, str) and executor == "processes":
         import multiprocessing
 
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
@@ -171,7 +171,7 @@ def _executor(executor: Any) -> Any:
     else:
         raise TypeError(
             f'executor must be "threads", "processes", an Executor of concurrent.futures or a Client of '
-            f"dask.distributed, got {executor!r}"
+            f"dask.distributed, got {shortly(executor)}"
         )
 
 

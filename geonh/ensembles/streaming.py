@@ -93,6 +93,8 @@ def stream(
         observables=observables,
     )
     check_progress(progress, "steps_done, n_steps")
+    if not made.observables:
+        raise ValueError("observables must name what is kept of each node, got none")
     run = _Stream(made, store)
     with reporting(progress, n_steps) as report, Interrupts() as interrupts:
         for done in run.shards():

@@ -87,7 +87,13 @@ def plot_histogram(
     values = _one(_values(ensemble, name), name, component)
     if not -values.shape[1] <= node < values.shape[1]:
         raise ValueError(f"node must be one of the {values.shape[1]} that are kept, got {node}")
-    bins, values = as_count(bins, "bins") if np.ndim(bins) == 0 else as_float64(bins, "bins"), values[:, node]
+    if isinstance(bins, int):
+        bins = as_count(bins, "bins")
+    else:
+        bins = as_float64(bins, "bins")
+        if np.ndim(bins) != 1:
+            raise ValueError(f"bins must be a number of bins, or their edges, got shape {list(np.shape(bins))}")
+    values = values[:, node]
     figure = figures.empty_figure((6.0, 4.0), show)
     axes = figure.subplots()
     axes.hist(values[np.isfinite(values)], bins, color=COLOURS[0])

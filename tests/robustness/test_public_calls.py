@@ -110,6 +110,8 @@ SAID = {
     "space": "MatrixGroup|basis",
     "motion": "xi",
     "p": "system",
+    "sources": "a store",
+    "observables": "observable",
 }
 """What else messages call an argument."""
 
@@ -151,7 +153,15 @@ LEFT_OUT = {
     ("diagnostics.convergence", "span"): ("1e308", "uint64"),  # a long time indeed
     **{
         (name, "progress"): tuple(label for label, junk in JUNK.items() if callable(junk))  # what they raise is theirs
-        for name in ("solve", "resume", "solve_ensemble", "geometry.growth_vector", "plotting.animate")
+        for name in (
+            "solve",
+            "resume",
+            "solve_ensemble",
+            "sweep.run",
+            "stream",
+            "geometry.growth_vector",
+            "plotting.animate",
+        )
     },
 }
 
