@@ -15,7 +15,6 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
-from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_flag, float64, require_float64
 from geonh.numerics.runs import Evaluation, Layout, Parts, Steps
 from geonh.observables import observe
@@ -42,7 +41,6 @@ class Nodes(NamedTuple):
     observables: dict[str, Array]
 
 
-@judged
 def integrate(
     system: System,
     method: Integrator,

@@ -20,7 +20,7 @@ from jax import Array
 
 from geonh.groups.base import LieGroup, Point, tree_add
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import Precise, as_float64, shortly
+from geonh.numerics.precision import Precise, as_float64, as_names, shortly
 
 BasePoint = Any
 
@@ -219,4 +219,4 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
         raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
     if not isinstance(base, Sequence) or isinstance(base, bytes):
         raise TypeError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
-    return ShapeBase(group, tuple(base))
+    return ShapeBase(group, tuple(as_names(list(base), "base")))

@@ -124,9 +124,10 @@ def test_an_inverse_follows_equations_that_change_little(n):
     rng = np.random.default_rng(2)
     B, c = jnp.asarray(rng.normal(size=(n, n)) / n), jnp.asarray(rng.normal(size=n))
     equations = lambda s: lambda z: z + 0.5 * jnp.sin(B @ z) - jnp.cos(s + c)  # noqa: E731
+    follow = jax.jit(lambda s, z, inverse: Newton().follow(equations(s), z, inverse))
     z, inverse, first = jnp.zeros(n), no_inverse(n), None
     for k in range(20):
-        z, converged, new = Newton().follow(equations(0.01 * k), z, inverse)
+        z, converged, new = follow(0.01 * k, z, inverse)
         assert converged
         assert np.abs(equations(0.01 * k)(z)).max() < 4e-16
         assert (np.array_equal(new, inverse)) == (k > 0 and n > KEEP)
