@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import warnings
@@ -149,7 +150,7 @@ def resume(
 ) -> None:
     """Go on from a file, to the same bits as one run; or finish a sweep. Old and new are saved together."""
     path = path_of(file, "FILE")
-    if path.is_dir():
+    if os.path.isdir(path):
         if steps is not None:
             wrong("--steps goes with a file of one run; a sweep is finished as it was begun")
         finish(path)
@@ -194,7 +195,7 @@ def info(
 ) -> None:
     """Tell what is in a file or a store, whether it is sound, and how to go on from it."""
     path = path_of(file, "FILE")
-    if path.is_dir():
+    if os.path.isdir(path):
         show_store(path)
         return
     show_file(loaded(path), path)

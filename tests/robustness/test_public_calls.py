@@ -111,6 +111,7 @@ SAID = {
     "motion": "xi",
     "p": "system",
     "sources": "a store",
+    "path": "a store",
     "observables": "observable",
 }
 """What else messages call an argument."""
