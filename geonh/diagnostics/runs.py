@@ -152,8 +152,6 @@ def _crossing(tree: tuple, node: tuple) -> tuple:
 
 def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
     """The surface as a function whose value is one number, or an error that says why it is none."""
-    if not callable(surface):
-        raise TypeError(f"surface must be a function of (g, xi), got {surface!r}")
     try:
         inspect.signature(surface).bind(None, None)
     except TypeError as error:

@@ -131,8 +131,6 @@ def growth_vector(
     """
     group, point = system_parts(system, g0)
     tol = checked_tolerance(tol)
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of (steps, dimension), got {progress!r}")
     rng = np.random.default_rng(1)
     with float64():
         nearby = group.compose(point, group.exp(jnp.asarray(NEARBY * rng.normal(size=group.dim))))

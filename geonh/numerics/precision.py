@@ -245,16 +245,23 @@ def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
         return jax.tree.map(_outside, function(*args, **kwargs))
 
 
+@functools.cache
+def _parameters(function: Callable) -> list[str]:
+    """Names of a public function's arguments."""
+    return list(inspect.signature(function).parameters)
+
+
 def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
     """Raise TypeError, naming the argument, for one in single precision, or not of numbers.
 
     A method that takes the ``name`` of its argument judges it itself.
     """
-    if "name" in inspect.signature(function).parameters:
+    parameters = _parameters(function)
+    if "name" in parameters:
         return
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
         for leaf in jax.tree.leaves(value):
-            label = key or next(iter(list(inspect.signature(function).parameters)[i : i + 1]), "an argument")
+            label = key or next(iter(parameters[i : i + 1]), "an argument")
             name = f"{label} of {function.__qualname__}"
             _refuse_single(leaf, name)
             _refuse_kinds(leaf, name)

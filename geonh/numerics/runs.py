@@ -20,7 +20,7 @@ from jax import Array, lax
 
 from geonh.numerics import native
 from geonh.numerics.attempt import attempted
-from geonh.numerics.compiled import Crowd, Reached, is_array, lanes_of, loop_of, map_of, types
+from geonh.numerics.compiled import Crowd, Reached, example, is_array, lanes_of, loop_of, map_of, types
 from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, joined, members
 from geonh.numerics.tracing import differentiated
 
@@ -38,8 +38,7 @@ class Layout:
     @classmethod
     def of(cls, tree: Any) -> Layout:
         """That of an example, of arrays or of their shapes."""
-        leaves, structure = jax.tree.flatten(tree)
-        return cls(structure, tuple((tuple(x.shape), np.dtype(x.dtype).str) for x in leaves))
+        return cls(*types(tree))
 
     @property
     def size(self) -> int:
@@ -306,7 +305,8 @@ class _Run:
         return np.concatenate([rows, np.zeros((*rows.shape[:2], 1))], axis=-1)
 
     def _cotangents(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> list[np.ndarray]:
-        n, size, shapes = len(x), x.shape[1] - 1, [t.shape for t in self._active]
+        known = jax.tree.leaves(example(self.of.parts.types))
+        n, size, shapes = len(x), x.shape[1] - 1, [t.shape for t in chosen(known, self.part.active)]
         x_bar, sums = np.zeros((n, size)), [np.zeros((n, *shape)) for shape in shapes]
         cuts = np.cumsum([size, *(int(np.prod(shape)) for shape in shapes)])[:-1]
         for block in self._backwards(arrays, x, y, y_bar):
@@ -316,11 +316,6 @@ class _Run:
             x_bar, *flat = np.split(rows, cuts, axis=1)
             sums = [value.reshape(n, *shape) for value, shape in zip(flat, shapes, strict=True)]
         return [*sums, np.append(x_bar, np.zeros((n, 1)), axis=1)]
-
-    @property
-    def _active(self) -> list[Any]:
-        shapes = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in self.of.parts.types[1]]
-        return chosen(shapes, self.part.active)
 
     def _backwards(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> Iterator[tuple]:
         """Blocks of at most ``BLOCK`` steps, from the last on, with the members along the first axis.
