@@ -359,8 +359,8 @@ entry = gn.systems.catalogue["chaplygin-sphere"]
 system = entry.system()
 start = entry.start(system)
 options = dict(xi0=start.xi0, g0=start.g0, dt=1e-6)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     run = gn.solve(system, sys.argv[1], n_steps=10**10, save_every=10**7, **options)
     k = int(run.k[-1])
 except KeyboardInterrupt:
