@@ -53,6 +53,13 @@ class Event(eqx.Module):
     -----
     A change of sign is seen between one node and the next: of two within a step nothing is seen. A motion that begins
     on s = 0 leaves it without an event.
+
+    Raises
+    ------
+    TypeError
+        If ``function`` does not take these arguments, or ``stop`` or ``name`` are of another type.
+    ValueError
+        If ``direction`` is none of −1, 0, 1.
     """
 
     function: Callable
@@ -71,11 +78,19 @@ class Event(eqx.Module):
         takes_parameters(self.function, "t, g, xi, lam", f"event {self.name!r}")
 
     def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
-        """s at one place of the motion, scalar."""
+        """s at one place of the motion, a scalar: t (s), a point of the group, ``xi`` of shape=[n] and the
+        controls u there.
+        """
         return self.value_with(system, t, g, xi, multipliers(system, t, g, xi, u))
 
     def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
-        """s with given multipliers, scalar."""
+        """s with given multipliers, a scalar; ``xi`` of shape=[n], ``lam`` of shape=[m].
+
+        Raises
+        ------
+        ValueError
+            If ``function`` gives no single number.
+        """
         what = f"event {self.name!r}"
         more = (system.parameters,) if takes_parameters(self.function, "t, g, xi, lam", what) else ()
         value = evaluated(what, self.function, t, g, xi, lam, *more)

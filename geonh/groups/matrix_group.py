@@ -130,7 +130,7 @@ class MatrixGroup(LieGroup):
         return jnp.sum(xi[..., :, None, None] * self.basis, axis=-3)
 
     def vee(self, matrix: Array) -> Array:
-        """Components, shape=[..., n], of a matrix of shape=[..., N, N]: of its projection where it is not in the algebra."""
+        """Components, shape=[..., n], of a matrix, shape=[..., N, N]; of its projection where it leaves the algebra."""
         return jnp.sum(matrix[..., None, :, :] * _dual(self.basis_entries), axis=(-2, -1))
 
     @property
