@@ -109,7 +109,7 @@ def integrate(
     Raises
     ------
     RuntimeError
-        When traced in single precision: wrap it in ``geonh.float64()``.
+        If JAX is in single precision: call it within ``with geonh.float64():``.
     ValueError, TypeError
         For input that does not fit, an inconsistent start included where it is not traced.
 

@@ -34,12 +34,12 @@ Progress: TypeAlias = bool | Callable[[int, int], None]
 class IntegrationError(RuntimeError):
     """A run stopped early; what was computed up to there is in the error.
 
-    Attributes
+    Parameters
     ----------
     message : str
-        Step, time and cause.
+        Step, time and cause; ``str(error)``.
     trajectory : Trajectory
-        The nodes up to the last good one.
+        The nodes up to the last good one; an attribute of the error.
     """
 
     def __init__(self, message: str, trajectory: Trajectory):

@@ -170,7 +170,7 @@ class System(LagrangianSystem):
 
         Parameters
         ----------
-        **options
+        **options : keyword arguments
             ``at``, ``controls``, ``n_samples``, ``seed``, ``scale``.
 
         Returns
