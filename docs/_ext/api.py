@@ -7,10 +7,13 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple
 
 from markup import escaped, prose
 from numpydoc.docscrape import NumpyDocString
+
+import geonh as gn
 
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 WORDS = ("Notes", "Examples", "References")
@@ -83,14 +86,30 @@ def on_a_page():
 
 def object_lines(name, made, level):
     """Heading, signature, docstring; of a class its methods and properties too."""
-    lines = [f"{'#' * level} {escaped(name)}", "", "```python", signature(name, made), "```", ""]
-    lines += docstring(made)
+    lines = [f"{'#' * level} {escaped(name)}", "", "```python", call_of(name, made), "```", ""]
+    lines += docstring(made) + told_elsewhere(made)
     for key, member in members(made).items() if inspect.isclass(made) else ():
         call = signature(key, member.target) if member.called else ""
         lines += [f"{'#' * (level + 1)} {name}.{escaped(key)}", ""]
         lines += ["```python", call, "```", ""] if call else []
         lines += docstring(member.target)
     return lines
+
+
+def call_of(name, made):
+    """How it is called; of what is not made by users, such as results and bases, the name alone."""
+    if inspect.isclass(made):
+        doc = read(made)
+        if inspect.isabstract(made) or issubclass(made, Enum) or (doc["Attributes"] and not doc["Parameters"]):
+            return f"class {name}"
+    return signature(name, made)
+
+
+def told_elsewhere(made):
+    """Where the equations and the source of a method or a system of the catalogue are told."""
+    pages = [f"[{n}](../methods/{n}.md)" for n, m in gn.methods.items() if type(m.make()) is made]
+    pages += [f"[{n}](../systems/{n}.md)" for n, entry in gn.systems.catalogue.items() if entry.build is made]
+    return [f"Equations and source: {', '.join(pages)}.", ""] if pages else []
 
 
 class Member(NamedTuple):
@@ -129,11 +148,16 @@ def signature(name, made):
     return name + "(\n    " + ",\n    ".join(map(str, shown)) + ",\n)"
 
 
-def docstring(made):
-    """A docstring's sections."""
+def read(made):
+    """A docstring in numpydoc's sections."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parsed = NumpyDocString(inspect.cleandoc(made.__doc__ or ""))
+        return NumpyDocString(inspect.cleandoc(made.__doc__ or ""))
+
+
+def docstring(made):
+    """A docstring's sections."""
+    parsed = read(made)
     lines = [prose("\n".join(parsed["Summary"])), "", prose("\n".join(parsed["Extended Summary"])), ""]
     for section in LISTS:
         if parsed[section]:
