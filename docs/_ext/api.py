@@ -16,7 +16,7 @@ from numpydoc.docscrape import NumpyDocString
 import geonh as gn
 
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
-WORDS = ("Notes", "Examples", "References")
+WORDS = ("Notes", "References")
 ROOMS = {
     "geonh": (
         "System",
@@ -169,4 +169,6 @@ def docstring(made):
     for section in WORDS:
         if parsed[section]:
             lines += [f"**{section}**", "", prose("\n".join(parsed[section])), ""]
+    if parsed["Examples"]:
+        lines += ["**Examples**", "", "```pycon", *parsed["Examples"], "```", ""]
     return lines

@@ -52,7 +52,8 @@ class RATTLE(ReflectingFlow):
     newton : Newton, optional
         Tolerance and bound of the implicit solve (explicit on vector spaces).
     start : str
-        λ at node 0: "multiplier", the exact λ₀, or "average", λ₀ = 0 (Remark 5 of the 2008 paper).
+        λ at node 0: "multiplier", the exact λ₀, or "average", λ₀ = 0 (Ferraro, Iglesias & Martín de
+        Diego, Nonlinearity 21 (2008), Remark 5).
 
     Raises
     ------
