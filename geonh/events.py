@@ -249,15 +249,17 @@ class Section:
     Attributes
     ----------
     t : ndarray, shape=[K]
-        Times of the crossings.
-    g : point, leading axis K
+        Times of the crossings, seconds.
+    g : point of the group, with a leading axis of length K
         Group elements.
     xi : ndarray, shape=[K, n]
         Velocities.
+    g_vector : ndarray, shape=[K, size]
+        The group elements, flattened.
+    point_names, velocity_names : tuple of str
+        Names of the entries of ``g_vector``, and of ξ.
     multipliers : ndarray, shape=[K, m], or None
         λ there, of an event of ``solve``.
-    point_names, velocity_names : tuple of str
-        Names of the coordinates of ``g`` as a vector, and of ξ.
     """
 
     t: np.ndarray
@@ -277,6 +279,8 @@ class Section:
 
         Raises
         ------
+        TypeError
+            If ``name`` is no text.
         ValueError
             For a name that is none.
         """
@@ -288,7 +292,22 @@ class Section:
 
     @judged
     def plot(self, horizontal: str, vertical: str) -> Figure:
-        """The section in two of its coordinates."""
+        """The section in two of its coordinates.
+
+        Parameters
+        ----------
+        horizontal, vertical : str
+            Names of coordinates or velocities.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of ``values``.
+        """
         import matplotlib.pyplot as plt
 
         from geonh.plotting.labels import symbol

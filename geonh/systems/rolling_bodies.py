@@ -166,7 +166,7 @@ def routh_sphere(
     TypeError
         If a parameter is no number.
     ValueError
-        If one is not positive.
+        If one except ``a`` is not positive, or the inertia is of no body.
     """
     positive(m=m, r=r, I1=I1, I3=I3, g=g)
     integral = FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift")

@@ -132,7 +132,8 @@ def snakeboard(
     Returns
     -------
     System
-        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the wheel angle.
+        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the wheel angle; if
+        "abelian", (ẋ, ẏ, θ̇, ψ̇, φ̇).
 
     Raises
     ------

@@ -186,7 +186,7 @@ def whipple_bicycle(
     TypeError
         If a parameter is no number.
     ValueError
-        If one that is a length, mass or moment is not positive, or a shape does not fit.
+        If a shape does not fit, or one of ``w``, the radii, the masses and the wheels' moments is not positive.
     """
     numbers = positive(w=w, rR=rR, mR=mR, mB=mB, mH=mH, rF=rF, mF=mF, IR=IR, IF=IF)
     shapes = {"c": (c, ()), "tilt": (tilt, ()), "g": (g, ()), "rB": (rB, (2,)), "rH": (rH, (2,))}
