@@ -54,6 +54,8 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has nonholonomic constraints: there is no such form then.
     """
@@ -180,6 +182,8 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has holonomic constraints: g has less coordinates then.
     """
