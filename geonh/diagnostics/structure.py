@@ -49,7 +49,7 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
 
     Returns
     -------
-    array, shape=[]
+    float
         Zero, to rounding, of a symplectic method.
 
     Raises
@@ -100,7 +100,7 @@ def adjoint_defect(
 
     Returns
     -------
-    array, shape=[]
+    float
         The largest difference of an entry of g, or of the momentum.
 
     Raises
@@ -140,7 +140,7 @@ def reversibility_defect(
 
     Returns
     -------
-    array, shape=[]
+    float
         The largest difference of an entry of g, or of the momentum.
 
     Raises
@@ -177,7 +177,7 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 
     Returns
     -------
-    array, shape=[]
+    float
         1/s.
 
     Raises

@@ -220,7 +220,7 @@ class Sweep:
         Raises
         ------
         TypeError, ValueError
-            If an argument is none of these.
+            If an argument is not one of these.
         StoreError
             If the store is of another configuration, in words, or cannot be written.
         """
