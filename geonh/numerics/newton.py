@@ -89,7 +89,7 @@ class Newton(eqx.Module):
 
     def follow(
         self, residual: Callable[[Array], Array], guess: Array, inverse: Array, floor: float | Array = 1e-14
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
 
         Parameters
@@ -103,13 +103,13 @@ class Newton(eqx.Module):
         -------
         root, converged
             As of ``solve``.
-        inverse : array
-            For the next call.
+        inverse : array, or None
+            For the next call; None where the equations are affine, and neither guess nor inverse is of use.
         """
         residual = once(residual)
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
-            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), inverse
+            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
         kept = lax.stop_gradient(inverse)
 
         def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
