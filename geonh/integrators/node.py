@@ -7,7 +7,6 @@ retraction's chart, the rank of the constraints) and makes the next ``State`` of
 
 from __future__ import annotations
 
-import math
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -92,7 +91,7 @@ class State(NamedTuple):
 
     ``k`` counts steps, so t_k = t0 + k·dt exactly; p⁺ is the momentum that comes in, p⁻ the one that goes out, and
     p̃ = ½(p⁺ + p⁻); ``memory`` is what the method's own equations need besides, a NamedTuple declared in its file;
-    ``warm`` is speed only; ``rows`` are the constraint rows, for the rank test; ``status`` a ``Result``.
+    ``warm`` is speed only; ``rows`` are the constraint rows, the first scaled so that their volume is 1, for the rank test; ``status`` a ``Result``.
     """
 
     k: ArrayLike
@@ -160,23 +159,25 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     """The node at time t that a step from ``before`` made (None: node 0), with its status."""
     x = system.at(made.g, t)
     rows = system.rows(x)
+    volume = _volume(rows)
+    unit = jnp.concatenate([rows[:1] * (1 / volume), rows[1:]])
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
-    k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
+    k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~_keep_rank(old_rows, rows), Result.RANK),
+        (rows.size > 0 and ~(det(old_rows @ rows.T) > RANK_COSINE * volume), Result.RANK),  # also where they vanish
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
-    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
+    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
 
 
-def _keep_rank(before: Array, rows: Array) -> Array:
-    """Whether the rows of two consecutive nodes stayed independent in between; not where they vanish."""
-    sizes = (jnp.sqrt(det(A @ A.T) if len(A) <= 3 else jnp.prod(pivots(A @ A.T))) for A in (before, rows))
-    return det(before @ rows.T) > RANK_COSINE * math.prod(sizes)
+def _volume(rows: Array) -> Array:
+    """Of the parallelepiped that rows span: √det(AAᵀ)."""
+    square = rows @ rows.T
+    return jnp.sqrt(det(square) if len(rows) <= 3 else jnp.prod(pivots(square)))
 
 
 def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
