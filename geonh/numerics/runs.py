@@ -24,8 +24,8 @@ from geonh.numerics.compiled import Crowd, Reached, is_array, lanes_of, loop_of,
 from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, joined, members
 from geonh.numerics.tracing import differentiated
 
-BLOCK = 512
-"""Steps whose cotangents are computed in one call."""
+BLOCK, OF_MANY = 4096, 512
+"""Steps whose cotangents are computed in one call, of one member and of each of many."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +290,7 @@ class _Run:
     def __init__(self, of: Steps, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
         self.of, self.part, self.n = of, part, len(of.parts.types[1]) + of.driven
         self.flags, self.many = batched or (False,) * len(operands), any(batched)
+        self.block = OF_MANY if self.many else BLOCK
         arrays, varies, node = operands[: self.n], list(self.flags[: self.n]), _numbers(operands[self.n].shape[0] - 1)
         rest = _numbers(of.quick), jax.ShapeDtypeStruct((), np.int64)
         self.steps = _Program(_Advance(of.once), _node, (arrays, []), varies, (node, *rest), self.many)
@@ -300,7 +301,7 @@ class _Run:
             advance = _AdvanceTangent(of.once, part.active)
             self.derived = _Program(advance, _tangent, given, varies, ((node, node), *rest), self.many)
         elif part.kind == COTANGENT:
-            path = _numbers(BLOCK, node.shape[0] + 1)
+            path = _numbers(self.block, node.shape[0] + 1)
             moving = chosen(arrays, part.active)
             self.seen = [_numbers(2, *x.shape[1:]) for x in moving[-1:]] if of.driven and part.active[-1] else []
             self.summed = moving[: len(moving) - len(self.seen)]
@@ -317,7 +318,7 @@ class _Run:
         n = members(values, self.flags) or 1
         arrays, tangents = list(values[: self.n]), list(values[self.n + 2 : -1])
         others = zip(values[self.n :], self.flags[self.n :], strict=True)
-        x, *rest = [value if many else np.repeat(value[None], n, axis=0) for value, many in others]
+        x, *rest = [value if many else np.broadcast_to(value, (n, *value.shape)) for value, many in others]
         if self.part.kind == VALUE:
             found = [self._nodes(arrays, x, 0, self.of.n_nodes, self.of.stride)]
         elif self.part.kind == TANGENT:
@@ -361,7 +362,7 @@ class _Run:
             most = int(good.max())
             if not most:
                 continue
-            given = arrays, (_padded(nodes), _padded(entering), number)
+            given = arrays, (self._padded(nodes), self._padded(entering), number)
             state = good - 1, x_bar, sums, quick, seen
             stride = 1 if seen else most
             rows, reached = self.derived.run(given, state, most // stride, stride)
@@ -377,14 +378,14 @@ class _Run:
         return arrays[-1].shape[int(self.flags[self.n - 1])]
 
     def _backwards(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> Iterator[tuple]:
-        """Blocks of at most ``BLOCK`` steps, from the last on, with the members along the first axis.
+        """Blocks of at most ``self.block`` steps, from the last on, with the members along the first axis.
 
         The number of the first step; of each the node before it, the status of the node after it, and the cotangent
         that enters there.
         """
         of, stride = self.of, self.of.stride
-        for end in range(of.n_nodes, 0, -BLOCK) if stride == 1 else ():
-            begin = max(end - BLOCK, 0)
+        for end in range(of.n_nodes, 0, -self.block) if stride == 1 else ():
+            begin = max(end - self.block, 0)
             nodes = y[:, begin - 1 : end - 1] if begin else np.concatenate([x[:, None], y[:, : end - 1]], axis=1)
             yield begin, nodes, y[:, begin:end, -1], y_bar[:, begin:end]
         for i in reversed(range(of.n_nodes)) if stride > 1 else ():
@@ -392,13 +393,13 @@ class _Run:
 
     def _within(self, arrays: list, x: np.ndarray, number: int, n_steps: int, last: np.ndarray) -> Iterator[tuple]:
         """The same of steps from x on that are done again, a cotangent entering after the last."""
-        if n_steps <= BLOCK:
+        if n_steps <= self.block:
             y = self._nodes(arrays, x, number, n_steps, 1)
             y_bar = np.zeros_like(y)
             y_bar[:, -1] = last
             yield number, np.concatenate([x[:, None], y[:, :-1]], axis=1), y[..., -1], y_bar
             return
-        stride = BLOCK * -(-n_steps // BLOCK**2)
+        stride = self.block * -(-n_steps // self.block**2)
         n_nodes = (n_steps - 1) // stride
         path = np.concatenate([x[:, None], self._nodes(arrays, x, number, n_nodes, stride)], axis=1)
         done = n_nodes * stride
@@ -406,11 +407,10 @@ class _Run:
         for i in reversed(range(n_nodes)):
             yield from self._within(arrays, path[:, i], number + i * stride, stride, np.zeros_like(last))
 
-
-def _padded(values: np.ndarray) -> np.ndarray:
-    """With as many rows as a block has."""
-    missing = BLOCK - values.shape[1]
-    return np.pad(values, ((0, 0), (0, missing), (0, 0))) if missing else values
+    def _padded(self, values: np.ndarray) -> np.ndarray:
+        """With as many rows as a block has."""
+        missing = self.block - values.shape[1]
+        return np.pad(values, ((0, 0), (0, missing), (0, 0))) if missing else values
 
 
 def _numbers(*shape: int) -> Any:
