@@ -98,7 +98,7 @@ def bicycle(y: Any, p: Any, of: Any = math) -> list:
     units = [[1.0, 0.0, 0.0], e2, [0.0, 0.0, 1.0]]
     M, force = [[0.0] * 9 for _ in range(9)], [0.0] * 9
     for mass, r, from_axis, inertia, turns in bodies:
-        about = add(omega, *(scaled(w, u) for w, u in zip((steer, rear, front), turns)))
+        about = add(omega, *(scaled(w, u) for w, u in zip((steer, rear, front), turns, strict=True)))
         moving = [*(cross(e, r) for e in units), *units, cross(s, from_axis), none, none]
         turning = [*units, none, none, none, *turns]
         relative = cross(swing, from_axis)
@@ -161,10 +161,10 @@ def solved(A: list, B: list) -> list:
             factor = rows[k][i] * over
             for j in range(i, n):
                 rows[i][j] = rows[i][j] - factor * rows[k][j]
-            X[i] = [x - factor * z for x, z in zip(X[i], X[k])]
+            X[i] = [x - factor * z for x, z in zip(X[i], X[k], strict=True)]
     for i in reversed(range(n)):
         for j in range(i + 1, n):
-            X[i] = [x - rows[i][j] * z for x, z in zip(X[i], X[j])]
+            X[i] = [x - rows[i][j] * z for x, z in zip(X[i], X[j], strict=True)]
         over = 1 / rows[i][i]
         X[i] = [x * over for x in X[i]]
     return X
@@ -190,7 +190,7 @@ def scaled(c: Any, a: Sequence) -> list:
 
 
 def add(*vectors: Sequence) -> list:
-    return [sum_of(xs) for xs in zip(*vectors)]
+    return [sum_of(xs) for xs in zip(*vectors, strict=True)]
 
 
 def times(A: Sequence, x: Sequence) -> list:

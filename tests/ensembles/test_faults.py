@@ -291,9 +291,9 @@ def test_a_dask_scheduler_that_is_restarted(tmp_path, monkeypatch):
                 killed.append(done)
                 cluster()
 
-        with distributed.Client(place, timeout=60) as client:
-            with pytest.raises(StoreError, match="run again to finish them"):
-                wanted.run(path, shard=SIZE, executor=client, progress=restart)
+        lost = pytest.raises(StoreError, match="run again to finish them")
+        with distributed.Client(place, timeout=60) as client, lost:
+            wanted.run(path, shard=SIZE, executor=client, progress=restart)
         before = finished(path)
         assert 0 < len(before) < 200
         with distributed.Client(place, timeout=60) as client:
