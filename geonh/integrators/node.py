@@ -123,6 +123,13 @@ class Outcome(NamedTuple):
     xi: Any = None
 
 
+class Near(NamedTuple):
+    """Controls at a node and the next one: all that a step sees of controls that are given at the nodes."""
+
+    rows: ArrayLike
+    k: ArrayLike
+
+
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``."""
 
@@ -138,6 +145,8 @@ class Clock(NamedTuple):
         """u_k, or None."""
         if self.controls is None or callable(self.controls):
             return self.between(self.time(k))
+        if isinstance(self.controls, Near):
+            return self.controls.rows[k - self.controls.k]
         return jnp.asarray(self.controls)[k]
 
     def between(self, t: ArrayLike) -> Any:

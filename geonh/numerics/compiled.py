@@ -149,7 +149,8 @@ class Crowd:
     def _together(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int) -> tuple:
         buffer = self._loop.buffer(len(members), n_nodes)
         done = self._loop.run(self._of(members), states, n_nodes, stride, buffer, threads=threads)
-        rows = np.moveaxis(buffer, -1, 1).reshape(-1, n_nodes, self.width)[: len(members)]
+        blocks, *shape, lanes = buffer.shape
+        rows = np.moveaxis(buffer, -1, 1).reshape(blocks * lanes, *shape)[: len(members)]
         return rows, Reached(done.state, done.status, done.n_steps // stride)
 
     def _in_turn(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:

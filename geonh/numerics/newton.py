@@ -16,7 +16,9 @@ any number of times.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -29,7 +31,7 @@ from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
 from geonh.numerics.precision import as_count, as_float64
-from geonh.numerics.tracing import is_forward_only, once
+from geonh.numerics.tracing import forward_only, is_forward_only, once
 
 KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
@@ -110,23 +112,17 @@ class Newton(eqx.Module):
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
             return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
-        kept = lax.stop_gradient(inverse)
 
-        def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
+        def iterate(
+            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
+        ) -> tuple[Array, tuple[Array, Array]]:
             method = self._linear if kept.size else self._quadratic
             z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol))
             return z, (converged.astype(start.dtype), found)
 
-        def tangent_solve(linear: Callable[[Array], Array], rhs: Array) -> Array:
-            return solve(jax.jacfwd(linear)(jnp.zeros_like(rhs)), rhs)
-
-        if is_forward_only():
-            root, (converged, inverse) = iterate(residual, guess)
-            return root, converged > 0.5, inverse
-        root, (converged, inverse) = lax.custom_root(
-            residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True
-        )
-        return root, converged > 0.5, lax.stop_gradient(inverse)
+        found = iterate if is_forward_only() else implicit(iterate)
+        root, (converged, inverse) = found(residual, *lax.stop_gradient((guess, inverse, jnp.asarray(floor))))
+        return root, converged > 0.5, inverse
 
     @property
     def _allowed(self) -> float:
@@ -214,6 +210,36 @@ class Newton(eqx.Module):
         first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
         z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
         return z, error <= self._allowed, found
+
+
+def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
+    """An iteration, of a residual and what it begins with, to (root, whatever), with the derivative of the root.
+
+    It is that of the implicit function, ṙ + (∂r/∂z)ż = 0: one Jacobian, one solution, transposed in reverse mode.
+    """
+
+    def found(residual: Callable[[Array], Array], *begin: Array) -> tuple[Array, Any]:
+        closed = jax.make_jaxpr(residual)(begin[0])
+
+        def at(consts: list[Array], z: Array) -> Array:
+            return jax.core.eval_jaxpr(closed.jaxpr, consts, z)[0]
+
+        @jax.custom_jvp
+        def root(consts: list[Array], *begin: Array) -> tuple[Array, Any]:
+            with forward_only():
+                return iterate(functools.partial(at, consts), *begin)
+
+        @root.defjvp
+        def rule(primals: tuple, tangents: tuple) -> tuple:
+            consts, (z, more) = primals[0], root(*primals)
+            moved = jax.jvp(lambda consts: at(consts, z), (consts,), (tangents[0],))[1]
+            with forward_only():
+                slope = jacobian(functools.partial(at, consts), z)
+            return (z, more), (-solve(slope, moved), jax.tree.map(jnp.zeros_like, more))
+
+        return root(closed.consts, *begin)
+
+    return found
 
 
 def make_newton(newton: Newton | None) -> Newton:
