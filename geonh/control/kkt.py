@@ -136,7 +136,9 @@ def _curvatures(problem: Transcription, motion: Motion, lam: np.ndarray | None, 
     A = problem.jacobian(motion)[1][:, own]
     _, slope, bend = problem.price(motion)
     lam = _least_squares(A, slope[own]) if lam is None else lam
-    basis = scipy.linalg.null_space(A.toarray())
+    Q, R, _ = scipy.linalg.qr(A.T.toarray(), pivoting=True)
+    sizes = np.abs(np.diag(R))
+    basis = Q[:, int(np.sum(sizes > 1e-12 * sizes.max(initial=0.0))) :]  # of the kernel of c'
     values, vectors = scipy.linalg.eigh(basis.T @ ((bend + problem.bending(motion, lam))[own][:, own] @ basis))
     ways = np.zeros((problem.size, len(values)))
     ways[own] = basis @ vectors

@@ -50,7 +50,7 @@ class OptimalControl:
         Least eigenvalue of the second derivative of the cost among neighbours that satisfy the equations: negative at a
         saddle, where Newton's method may end too; else the cost is least among neighbours.
     iterations : int
-        Newton's steps; those of SciPy's solver before them are in ``before``.
+        Newton's steps; those of the solver before them are in ``before``.
     before : int
     multipliers : ndarray
         λ of the discrete equations: a warm start.
