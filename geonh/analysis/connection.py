@@ -48,7 +48,7 @@ class Displacement(NamedTuple):
 
     Attributes
     ----------
-    g : point
+    g : point of the group
         Where it is, at the end; its shape coordinates are how much the shape changed.
     momentum : ndarray, shape=[d]
         p at the end.
@@ -64,10 +64,13 @@ class Connection(Precise):
     Attributes
     ----------
     system : System
-    shape : tuple of str
-        Names of the shape coordinates r.
+        What moves.
     sections : callable or None
         s(r, parameters), shape=[d, n_g].
+    shape : tuple of str
+        Names of the k shape coordinates r.
+    places : tuple of int
+        Their places in ξ.
     """
 
     system: System
@@ -77,7 +80,7 @@ class Connection(Precise):
     """Indices in ξ of ṙ."""
 
     def form(self, r: Any) -> np.ndarray:
-        """A(r), shape=[n_g, k]: g⁻¹ġ = −A(r)ṙ where no momentum is carried."""
+        """A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ where no momentum is carried."""
         return self._evaluated(_form, r)
 
     def curvature(self, r: Any) -> np.ndarray:
@@ -141,7 +144,7 @@ class Connection(Precise):
 
     @property
     def group_dimension(self) -> int:
-        """n_g."""
+        """Dimension n_g of the group beside the shape."""
         return self.system.group.dim - len(self.shape)
 
     def _evaluated(self, function: Callable, r: Any) -> np.ndarray:

@@ -57,7 +57,7 @@ class Linearisation:
         Orthonormal perturbations that satisfy the linear constraints.
     embedding : ndarray, shape=[2n, d]
         The perturbation (η, δ) that a state z stands for, up to symmetries and family: ``embedding @ z``.
-    g, xi, sigma : point, ndarray of shape=[n], ndarray of shape=[n]
+    g, xi, sigma : point of the group, ndarray of shape=[n], ndarray of shape=[n]
         The motion g(t) = s(t) g₀ e^{σt}.
     """
 

@@ -50,13 +50,13 @@ class PeriodicOrbit:
 
     Attributes
     ----------
-    g, xi : point, ndarray of shape=[n]
+    g, xi : point of the group, ndarray of shape=[n]
         Where it begins.
     period : float
         T, s.
-    displacement : point
+    displacement : point of the group
         s = g(T)g(0)⁻¹: how the body has moved after a period.
-    multipliers : ndarray
+    multipliers : ndarray, shape=[q − trivial ones]
         Floquet multipliers on the linear constraints, complex, by decreasing modulus, without those taken out as 1.
     trivial : tuple of int
         Jordan blocks at 1 of a length ≥ 1, 2, … that were taken out.

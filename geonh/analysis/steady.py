@@ -42,7 +42,7 @@ class SteadyMotion(NamedTuple):
 
     Attributes
     ----------
-    g : point
+    g : point of the group
         g₀.
     xi : ndarray, shape=[n]
         ξ₀.

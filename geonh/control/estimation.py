@@ -52,9 +52,10 @@ class Estimate:
         Size of the noise: the one given, or that of the residuals.
     residuals : ndarray, shape=[N, q]
         Observations less what the motion shows.
-    g, xi : point, ndarray of shape=[n]
+    g, xi : point of the group, ndarray of shape=[n]
         The start of the motion, estimated too if it was free.
     iterations : int
+        Of Gauss and Newton.
     system : System
         With the estimated parameters.
     """
@@ -109,7 +110,7 @@ def estimate(
         The nodes at which they were made, k with t_k = t0 + k·dt; increasing, from 0 on.
     observe : callable
         o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: what is observed of a state.
-    g0, xi0 : point, array_like of shape=[n]
+    g0, xi0 : point of the group, array_like of shape=[n]
         Start of the motion, or a guess of it.
     dt : float
         Time step, s.

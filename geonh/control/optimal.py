@@ -36,7 +36,7 @@ class OptimalControl:
     ----------
     t : ndarray, shape=[K + 1]
         Times of the nodes, s.
-    g : point, leading axis K + 1
+    g : point of the group, with a leading axis of length K + 1
         Nodes.
     u : ndarray, shape=[K + 1, n_u]
         Controls at the nodes.
@@ -52,7 +52,8 @@ class OptimalControl:
     iterations : int
         Newton's steps; those of the solver before them are in ``before``.
     before : int
-    multipliers : ndarray
+        Iterations of SciPy's solver, where it was needed.
+    multipliers : ndarray, shape=[number of equations]
         λ of the discrete equations: a warm start.
     """
 
@@ -127,7 +128,7 @@ def optimal_control(
         How long it lasts, s; a guess if ``free_span``.
     n_steps : int
         K steps; the solution is a run of the method with as many.
-    start : point, optional
+    start : point of the group, optional
         Where from; the identity when left out.
     xi_start, xi_end : array_like, shape=[n], optional
         Velocities at the ends, on the constraints; at rest when left out. ``xi_end="free"`` leaves the last one open.

@@ -53,9 +53,11 @@ class Shot:
     u : ndarray, shape=[J, n_u]
         Controls there.
     cost : float
+        J.
     miss : float
-        Largest entry of r.
+        Largest entry of what is missed at the end.
     iterations : int
+        Of SciPy's solver.
     """
 
     knots: np.ndarray
@@ -115,17 +117,34 @@ def shooting_control(
 
     Parameters
     ----------
-    system, end, n_controls, span, n_steps, start, xi_start, xi_end, free, cost, bounds, t0
-        As of ``optimal_control``; bounds hold at the knots, and so between them.
+    system : System
+        With forces(t, x, ξ, u) that use the controls.
+    end : point of the group
+        Where to.
+    n_controls, n_steps : int
+        Numbers of controls, and of steps.
+    span, t0 : float
+        How long it lasts, and when it begins, s.
     n_knots : int, optional
-        Number of knots, evenly spread; every fourth node when left out.
+        Number J of knots, evenly spread; every fourth node when left out.
+    start : point of the group, optional
+        Where from; the identity when left out.
+    xi_start, xi_end : array_like, shape=[n], optional
+        Velocities at the ends, as of ``optimal_control``.
+    free : sequence of str, optional
+        Velocity components whose coordinates need not be those of ``end``.
+    cost : callable, optional
+        c(t, g, u) or c(t, g, u, parameters) → scalar, as of ``optimal_control``.
+    bounds : (lower, upper), optional
+        Of the controls, numbers or of shape=[n_u]; they hold at the knots, and so between them.
     guess : array_like or Shot, optional
-        Controls at evenly spread times, shape=[·, n_u]; zero when left out.
+        Controls at evenly spread times, shape=[…, n_u]; zero when left out.
     method : Integrator, optional
         Any method whose controls are a function of the time; ``RKMK(4)`` when left out.
     solver : str
         As of ``optimal_control``.
     max_iterations : int
+        Bound on the solver's iterations.
 
     Returns
     -------

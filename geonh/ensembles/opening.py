@@ -31,7 +31,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
     Parameters
     ----------
-    path : path
+    path : str or path
         Of ``Sweep.run``, ``geonh sweep`` or ``stream``.
 
     Returns
@@ -120,9 +120,9 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
 
     Parameters
     ----------
-    target : path
+    target : str or path
         A store, or a name for a new one.
-    sources : sequence of paths
+    sources : sequence of str or path
         Stores of jobs that ran parts of the same sweep.
 
     Returns
@@ -134,6 +134,8 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     ------
     StoreError
         If one is of another configuration, or a shard of it is damaged.
+    TypeError, ValueError
+        If ``sources`` is no list of paths, or has none.
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
         raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")

@@ -40,7 +40,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``."""
+    """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``.
+
+    Attributes
+    ----------
+    system, method, controls : System, Integrator, callable or array
+        What is the same for all members. An array has shape=[n_steps + 1, …].
+    members : Members
+        What each begins with, as a recipe that draws any range of them.
+    n_steps, save_every : int
+        Number of steps, and every so many nodes are kept.
+    observables : tuple of Wanted
+        What is kept of the saved nodes.
+    statistics : tuple of Statistic
+        What is gathered on the way.
+    events : tuple of Event
+        What is located between nodes.
+    most_events : int
+        So many of each event and member are kept.
+    """
 
     system: System
     method: Integrator
@@ -77,7 +95,7 @@ class Sweep:
         events: Event | Iterable[Event] = (),
         most_events: int = 1,
     ) -> Sweep:
-        """From what a user writes; arguments and errors are those of ``solve_ensemble``."""
+        """From what a user writes; arguments, defaults and errors are those of ``solve_ensemble``."""
         method = made_method(method)
         refuse(method, system)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
@@ -133,10 +151,23 @@ class Sweep:
     def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
         """All members, here and now, as ``solve_ensemble`` does.
 
+        Parameters
+        ----------
+        threads : int, optional
+            As many as there are CPUs when left out.
+        progress : bool or callable
+            Show a progress bar, or call ``progress(members_done, members)`` now and then.
+
+        Returns
+        -------
+        Ensemble
+
         Raises
         ------
+        TypeError
+            If ``progress`` is neither.
         ValueError
-            If no member has a sound start.
+            If no member has a sound start, or ``threads`` is not a positive integer.
         MemoryError
             If what is kept would take most of the machine's memory, before the first step.
         """
@@ -196,7 +227,18 @@ class Sweep:
         return run(self, store, shard, only, executor, threads, progress, note)
 
     def load(self, store: str | os.PathLike, start: int = 0, stop: int | None = None) -> Ensemble:
-        """Members of a store of this sweep, from one number up to another; all of them when left out.
+        """Members of a store of this sweep.
+
+        Parameters
+        ----------
+        store : str or path
+            The folder.
+        start, stop : int, optional
+            From one number up to another; all of them when left out.
+
+        Returns
+        -------
+        Ensemble
 
         Raises
         ------

@@ -54,6 +54,11 @@ def time_dependent(function: Callable) -> TimeDependent:
     >>> import geonh as gn
     >>> potential = gn.time_dependent(lambda t, x: 0.5 * (1 + 0.3 * jnp.sin(t)) * x @ x)
     >>> system = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=potential)
+
+    Raises
+    ------
+    TypeError
+        If ``function`` is not callable.
     """
     if not callable(function):
         raise TypeError(f"time_dependent marks a function of (t, x), got {function!r}")

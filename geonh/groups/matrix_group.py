@@ -126,11 +126,11 @@ class MatrixGroup(LieGroup):
         return _basis(self.basis_entries)
 
     def hat(self, xi: Array) -> Array:
-        """ξ̂ = Σ ξ_i E_i, shape=[..., N, N]."""
+        """ξ̂ = Σ ξ_i E_i, shape=[..., N, N], of ``xi``, shape=[..., n]."""
         return jnp.sum(xi[..., :, None, None] * self.basis, axis=-3)
 
     def vee(self, matrix: Array) -> Array:
-        """Components of a matrix of the algebra, shape=[..., n]; those of its projection for any other matrix."""
+        """Components, shape=[..., n], of a matrix, shape=[..., N, N]; of its projection where it leaves the algebra."""
         return jnp.sum(matrix[..., None, :, :] * _dual(self.basis_entries), axis=(-2, -1))
 
     @property

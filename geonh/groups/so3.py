@@ -95,13 +95,20 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     Parameters
     ----------
     q : array, shape=[..., 4]
-        Quaternion, not zero.
+        Quaternion, not zero (which gives nan).
     scalar_first : bool
         Whether q is (w, x, y, z), else (x, y, z, w).
 
     Returns
     -------
     array, shape=[..., 3, 3]
+
+    Raises
+    ------
+    TypeError
+        If ``scalar_first`` is not a bool, or ``q`` is not made of numbers.
+    ValueError
+        If ``q`` has another shape, or an entry that is not finite.
     """
     q = q if isinstance(q, jax.Array) else as_float64(q, "q")
     if q.shape[-1:] != (4,):
@@ -131,6 +138,13 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     Returns
     -------
     array, shape=[..., 4]
+
+    Raises
+    ------
+    TypeError
+        If ``scalar_first`` is not a bool, or ``R`` is not made of numbers.
+    ValueError
+        If ``R`` has another shape, or an entry that is not finite. Whether it is a rotation is not tested.
     """
     R = R if isinstance(R, jax.Array) else as_float64(R, "R")
     if R.shape[-2:] != (3, 3):
@@ -245,11 +259,11 @@ class SO3(LieGroup):
         return matrix
 
     def to_quaternion(self, g: Array, *, scalar_first: bool) -> Array:
-        """Unit quaternion of g, shape=[..., 4]; see ``matrix_to_quaternion``."""
+        """Unit quaternion, shape=[..., 4], of a rotation matrix, shape=[..., 3, 3]; as ``matrix_to_quaternion``."""
         return matrix_to_quaternion(g, scalar_first=scalar_first)
 
     def from_quaternion(self, q: Array, *, scalar_first: bool) -> Array:
-        """Point of a quaternion; see ``quaternion_to_matrix``."""
+        """Rotation matrix, shape=[..., 3, 3], of a quaternion, shape=[..., 4]; as ``quaternion_to_matrix``."""
         return quaternion_to_matrix(q, scalar_first=scalar_first)
 
     def space(self) -> Any:

@@ -67,7 +67,7 @@ def check_system(
         Where: at these points (at rest too), and at random ones around them within ``scale``. What is wrong at a point
         that is named is a problem. When left out, around the identity; a value that is not finite there is then a
         point outside the problem, and noted.
-    controls : callable or array, optional
+    controls : callable or array_like, shape=[N, …], optional
         As in ``solve``: u at times between 0 and 1 s, or at the first nodes.
     n_samples : int
         Number of random points; 0 for the named ones alone.

@@ -154,7 +154,10 @@ class System(LagrangianSystem):
 
     @property
     def space(self) -> Any:
-        """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one."""
+        """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one.
+
+        Raises NotImplementedError for a group that geomstats has no manifold for.
+        """
         space = self.group.space()
         if self.metric is not None:
             from geonh.mechanics.kinetic_metric import KineticMetric  # which imports geomstats
@@ -163,7 +166,18 @@ class System(LagrangianSystem):
         return space
 
     def check(self, **options: Any) -> Report:
-        """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
+        """Test the system at points and velocities; options, result and errors of ``geonh.mechanics.check_system``.
+
+        Parameters
+        ----------
+        **options : keyword arguments
+            ``at``, ``controls``, ``n_samples``, ``seed``, ``scale``.
+
+        Returns
+        -------
+        Report
+            ``report.ok``, ``report.problems``; printing it says everything.
+        """
         return check_system(self, **options)
 
     def _names(self) -> list[str]:

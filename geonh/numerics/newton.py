@@ -49,14 +49,21 @@ TINY = 1e-300
 
 
 class Newton(eqx.Module):
-    """Newton's method.
+    """Newton's method, which keeps and improves its Jacobian where that is cheaper.
 
     Parameters
     ----------
     tol : float
-        Relative error of the solution is below its square, as far as rounding allows.
+        Relative error of the solution is below its square, as far as rounding allows; less than 1e-3.
     max_iterations : int
         Bound; reaching it is a failure.
+
+    Raises
+    ------
+    TypeError
+        If ``tol`` is no number.
+    ValueError
+        If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
 
     tol: float = eqx.field(static=True, default=1e-9)
@@ -83,7 +90,8 @@ class Newton(eqx.Module):
         Returns
         -------
         root : array, shape=[n]
-        converged : array, bool
+            The last iterate.
+        converged : array of bool, shape=[]
             Whether the estimated error met the tolerance.
         """
 
@@ -94,19 +102,25 @@ class Newton(eqx.Module):
     ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
 
-        Parameters
-        ----------
-        residual, guess, floor
-            As for ``solve``.
-        inverse : array
-            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+                Parameters
+                ----------
+                residual : callable
+                    r(z), shape=[n] to shape=[n].
+                guess : array, shape=[n]
+                    Where to start; no derivative flows through it.
+                inverse : array, shape=[n, n] or [0, 0]
+                    Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+                floor : float
+                    Size of z that counts as zero.
 
-        Returns
-        -------
-        root, converged
-            As of ``solve``.
-        inverse : array, or None
-            For the next call; None where the equations are affine, and neither guess nor inverse is of use.
+                Returns
+                -------
+        root : array, shape=[n]
+                    The last iterate.
+                converged : array of bool, shape=[]
+                    Whether the estimated error met the tolerance.
+                inverse : array, shape=[n, n] or [0, 0], or None
+                    For the next call; None where the equations are affine, and neither guess nor inverse is of use.
         """
         residual = once(residual)
         if is_affine(residual, guess):
@@ -257,8 +271,23 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    Zeros of shape=[n, n], for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian
-    of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
+    Parameters
+    ----------
+    n : int
+        Number of unknowns.
+    cheap : bool
+        Whether the residual is short.
+
+    Returns
+    -------
+    array, shape=[n, n] or [0, 0]
+        Zeros for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian of its own,
+        for up to ``KEEP`` = 6 unknowns of a residual that is ``cheap``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n`` is not an integer ≥ 0, or ``cheap`` is not a bool.
     """
     as_count(n, "n", 0)
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))

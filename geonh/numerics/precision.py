@@ -28,7 +28,11 @@ Out = TypeVar("Out")
 def float64() -> Iterator[None]:
     """Context in which JAX computes in double precision, and numbers of all types mix as they do in NumPy.
 
-    Thread-local, and undone on exit.
+    Thread-local, and undone on exit: ``with gn.float64(): ...``.
+
+    Returns
+    -------
+    context manager
     """
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

@@ -34,7 +34,10 @@ DIFFERENTIABLE = 2
 
 
 class Surface(Precise):
-    """A surface ψ = 0; X below may be a ``Moment`` (t, X) where ψ depends on the time."""
+    """A surface ψ = 0 to roll on, ψ > 0 on the free side; made by ``plane``, ``cylinder``, ``sphere`` and ``surface``.
+
+    Below, X and x are places of shape=[3], metres, or a ``Moment`` (t, X) where ψ depends on the time.
+    """
 
     @property
     def as_plane(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -48,7 +51,7 @@ class Surface(Precise):
 
     @abstractmethod
     def value(self, X: Any, parameters: Any) -> Array:
-        """ψ(X), scalar."""
+        """ψ(X), a scalar, of a place of shape=[3]."""
 
     def normal(self, X: Any, parameters: Any) -> Array:
         """ν = ∇ψ/|∇ψ|, shape=[3], towards the free side."""
@@ -57,13 +60,13 @@ class Surface(Precise):
         return slope / jnp.sqrt(slope @ slope)
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
-        """φ, scalar: ψ at the contact."""
+        """φ, a scalar: ψ at the contact of a body with attitude R, shape=[3, 3], and centre of mass x."""
         arm = R @ support.point(self.outward(support, R, x, parameters))
         place = Moment(x.t, x.x + arm) if isinstance(x, Moment) else x + arm
         return self.value(place, parameters)
 
     def outward(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
-        """n, shape=[3], for the body with attitude R and centre of mass x."""
+        """The body's outward normal n at the contact, in body axes, shape=[3]; R of shape=[3, 3], centre of mass x."""
         at, place = (lambda y: Moment(x.t, y), x.x) if isinstance(x, Moment) else (lambda y: y, x)
 
         def newton(n: Array, R: Array, place: Array) -> Array:
@@ -131,23 +134,81 @@ class _Round(Surface):
 
 @judged
 def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
-    """The plane e·X = level (m) with the unit normal e along ``normal``, shape=[3]; the body is where e points to.
+    """The plane e·X = level with the unit normal e; the body is where e points to.
 
     The default is z = 0; an incline of angle α along x is ``plane((sin α, 0, cos α))``.
+
+    Parameters
+    ----------
+    normal : array_like, shape=[3]
+        Along e, of any length.
+    level : float
+        Distance from the origin along e, m.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    ValueError
+        If ``normal`` is zero or of another shape.
     """
     return _Plane(_unit(normal, "normal"), as_float64(level, "level", ()))
 
 
 @judged
 def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
-    """A cylinder of a radius in metres about an axis of space, "x", "y" or "z"; the body is "inside" or "outside"."""
+    """A cylinder about an axis of space through the origin.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    axis : {"z", "x", "y"}
+        Of space.
+    side : {"inside", "outside"}
+        Where the body is.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``radius`` is not positive, or a word is another one.
+    """
     one_of(axis, "axis", ("x", "y", "z"))
     return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
 
 
 @judged
 def sphere(radius: float, side: str = "inside") -> Surface:
-    """A sphere of a radius in metres about the origin; the body is "inside" or "outside"."""
+    """A sphere about the origin.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    side : {"inside", "outside"}
+        Where the body is.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``radius`` is not positive, or ``side`` another word.
+    """
     return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
 
 
@@ -158,6 +219,15 @@ def surface(psi: Callable | TimeDependent) -> Surface:
     ----------
     psi : callable
         ψ(X) or ψ(X, parameters), X of shape=[3] in metres; of the time too with ``geonh.time_dependent``.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If ``psi`` is no function of X.
     """
     if not (callable(psi) or isinstance(psi, TimeDependent)):
         raise TypeError(f"psi must be a function ψ(X), zero on the surface, got {shortly(psi)}")

@@ -48,6 +48,18 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     ----------
     m, r, g : float
         Mass, kg; radius, m; gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     positive(m=m, r=r, g=g)
     inertia = np.array([1.0, 2.0, 1.0]) * m * r * r / 4
@@ -62,6 +74,18 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     ----------
     m, r, thickness, g : float
         Mass, kg; radius and thickness, m; gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     positive(m=m, r=r, thickness=thickness, g=g)
     across = m * r * r / 4 + m * thickness * thickness / 12
@@ -94,6 +118,19 @@ def rattleback(
         Entry (1, 2) of the inertia matrix, kg m²; it couples the two rockings.
     g : float
         Gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``axes``, ``m`` and ``g`` is not positive, the inertia is not positive definite, or a shape does not
+        fit.
     """
     positive(m=m, g=g)
     inertia = np.diag(as_float64(moments, "moments", (3,)))
@@ -118,6 +155,18 @@ def routh_sphere(
         Moments of inertia about the centre of mass, across and along the axis, kg m².
     g : float
         Gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one except ``a`` is not positive, or the inertia is of no body.
     """
     positive(m=m, r=r, I1=I1, I3=I3, g=g)
     integral = FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift")
@@ -140,6 +189,18 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     ----------
     m, r, R, g : float
         Mass, kg; radii of ball and cylinder, m; gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     positive(m=m, r=r, R=R, g=g)
     integral = FirstIntegral(_vertical_spin, "e₃·Rω; SymmetricProjection: O(h²), no drift")

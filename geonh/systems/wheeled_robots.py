@@ -91,6 +91,13 @@ def two_wheeled_robot(
     -------
     System
         With ξ = (ω, u, v, χ̇_left, χ̇_right); controls are the torques on the wheels, N m.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
     """
     positive(m=m, I=I, r=r, w=w, Iw=Iw)
     a = as_float64(a, "a", ())
@@ -117,6 +124,18 @@ def robot_with_trailers(
         Mass, kg, and moment of inertia about the centre of mass, kg m², of each body.
     a : float
         Distance from an axle forward to its body's centre of mass, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, φ̇₁, …, φ̇ₖ): body velocity of the robot's axle, rates of the hitches.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``lengths``, ``m`` and ``I`` is not positive.
     """
     positive(lengths=lengths, m=m, I=I)
     a = as_float64(a, "a", ())
