@@ -68,13 +68,8 @@ class DiscreteLagrangian(Precise):
         return tau.pull(system.group, zeta, slope) - at_source
 
     def legendre_plus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-<<<<<<< HEAD
-        """F⁺(x, ζ), the incoming momentum p⁺ at the target y = x·τ(ζ), shape=[n]."""
-        slope = self.slope(system, tau, h, x, zeta, y)
-=======
         """F⁺(x, ζ), the incoming momentum p⁺ at the target y = x·τ(ζ), shape=[n]; ``zeta`` of shape=[n]."""
-        slope = jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
->>>>>>> words
+        slope = self.slope(system, tau, h, x, zeta, y)
         at_target = system.coanchor(lambda y: self(system, tau, h, x, zeta, y), y)
         return tau.pull(system.group, -zeta, slope) + at_target
 

@@ -126,29 +126,22 @@ class NextStep(NamedTuple):
 class State(NamedTuple):
     """A node of a trajectory.
 
-    <<<<<<< HEAD
-        ``k`` counts steps, so t_k = t0 + k·dt exactly; p⁺ is the momentum that comes in, p⁻ the one that goes out, and
-        p̃ = ½(p⁺ + p⁻); ``memory`` is what the method's own equations need besides, a NamedTuple declared in its file;
-        ``warm`` is speed only; ``rows`` are the constraint rows, the first scaled so that their volume is 1, for the rank
-        test; ``status`` a ``Result``.
-    =======
-        Attributes
-        ----------
-        k : int
-            Counts steps, so t_k = t0 + k·dt exactly.
-        g : point of the group
-            Where.
-        p_plus, p_minus : array, shape=[n]
-            The momentum p⁺ that comes in, and p⁻ that goes out; p̃ = ½(p⁺ + p⁻).
-        memory : NamedTuple or ()
-            What the method's own equations need besides, declared in its file.
-        warm : Warm
-            Speed only.
-        rows : array, shape=[m, n]
-            The constraint rows, orthonormal, for the rank test.
-        status : int
-            A ``Result``.
-    >>>>>>> words
+    Attributes
+    ----------
+    k : int
+        Counts steps, so t_k = t0 + k·dt exactly.
+    g : point of the group
+        Where.
+    p_plus, p_minus : array, shape=[n]
+        The momentum p⁺ that comes in, and p⁻ that goes out; p̃ = ½(p⁺ + p⁻).
+    memory : NamedTuple or ()
+        What the method's own equations need besides, declared in its file.
+    warm : Warm
+        Speed only.
+    rows : array, shape=[m, n]
+        The constraint rows, the first scaled so that their volume is 1, for the rank test.
+    status : int
+        A ``Result``.
     """
 
     k: ArrayLike
