@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, State
+from geonh.integrators.node import Clock, Near, State, Warm
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
 from geonh.numerics.precision import as_count, as_flag, float64, require_float64
@@ -130,21 +132,20 @@ def integrate(
         start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
         refuse_unsound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
-        arrays, parts = Parts.of((system, method, clock))
         begin = Layout.of(jax.tree.map(jnp.asarray, (start.g, start.xi)))
-        kinds = _layout(parts, begin)
+        controls = [] if clock.controls is None or callable(clock.controls) else [jnp.asarray(clock.controls)]
+        tree = system, method, clock._replace(controls=None) if controls else clock
+        arrays, parts = Parts.of((system, method, _seeing(clock, *controls)))
+        kinds, quick = _layouts(parts, begin)
         first = Evaluation(_First(begin, kinds), parts, kinds.size + 1)(arrays, begin.flat((start.g, start.xi)))
+        arrays, parts = Parts.of(tree)
         stride = 1 if save_every <= SHORT else save_every
         nodes = first[None]
         if n_steps >= stride:
-            rest = Steps(_Step(kinds), parts, n_steps // stride, stride)(arrays, first)
-            nodes = jnp.concatenate([nodes, rest])[:: save_every // stride]
+            steps = Steps(_Step(kinds, quick), parts, n_steps // stride, stride, quick.size, bool(controls))
+            nodes = jnp.concatenate([nodes, steps([*arrays, *controls], first)])[:: save_every // stride]
         states, status = kinds.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
-        found = {}
-        if observables:
-            seen = _observed(parts, kinds)
-            rows = jax.vmap(Evaluation(_Observe(kinds), parts, seen.size), (None, 0))(arrays, nodes[:, :-1])
-            found = seen.tree(rows)
+        found = _observed(tree, kinds, nodes[:, :-1], states.k, controls) if observables else {}
         return Nodes(
             clock.time(save_every * jnp.arange(len(nodes))), states.g, states.p_plus, states.p_minus, status, found
         )
@@ -158,20 +159,25 @@ class _First:
     kinds: Layout
 
     def __call__(self, tree: Any, start: Array) -> Array:
-        state = _first(tree, self.begin.tree(start))
-        return jnp.append(self.kinds.flat(_resting(state)), state.status.astype(start.dtype))
+        state = _begun(tree, self.begin.tree(start))
+        return jnp.append(self.kinds.flat(_parted(state)[0]), state.status.astype(start.dtype))
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A step between nodes as vectors."""
+    """A step between nodes as vectors, for ``Steps``."""
 
     kinds: Layout
+    quick: Layout
 
-    def __call__(self, tree: Any, node: Array) -> tuple[Array, Array]:
-        system, method, clock = tree
-        state = method.next_node(system, clock, self.kinds.tree(node))
-        return self.kinds.flat(_resting(state)), state.status
+    def __call__(self, tree: Any, node: Array, quick: Array, near: Any) -> tuple[Array, Array, Array]:
+        (system, method, clock), state = tree, self.kinds.tree(node)
+        inverses = iter(self.quick.tree(quick))
+        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(inverses)), state.warm))
+        clock = clock if near is None else clock._replace(controls=Near(near, state.k))
+        state = method.next_node(system, clock, state)
+        bare, inverses = _parted(state)
+        return self.kinds.flat(bare), self.quick.flat(inverses), state.status
 
 
 @dataclass(frozen=True)
@@ -185,15 +191,26 @@ class _Observe:
         return Layout.of(found).flat(found)
 
 
-def _first(tree: Any, start: Any) -> State:
+def _parted(state: State) -> tuple[State, list[Any]]:
+    """A state whose status is elsewhere, and through which no derivatives flow but those that matter; its inverses."""
+    inverses: list[Any] = []
+
+    def without(warm: Warm) -> Warm:
+        inverses.append(lax.stop_gradient(warm.inverse))
+        return warm._replace(inverse=np.zeros(0))
+
+    warm, rows = lax.stop_gradient((_warm(without, state.warm), state.rows))
+    return state._replace(warm=warm, rows=rows, status=jnp.zeros_like(state.status)), inverses
+
+
+def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
+    """The warm start of a method, or of the parts of a composition, each changed."""
+    return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
+
+
+def _begun(tree: Any, start: Any) -> State:
     system, method, clock = tree
     return method.first_node(system, clock, *start)
-
-
-def _resting(state: State) -> State:
-    """A state whose status is elsewhere, and through which no derivatives flow but those that matter."""
-    warm, rows = jax.lax.stop_gradient((state.warm, state.rows))
-    return state._replace(warm=warm, rows=rows, status=jnp.zeros_like(state.status))
 
 
 def _observe(tree: Any, state: State) -> dict[str, Any]:
@@ -201,15 +218,34 @@ def _observe(tree: Any, state: State) -> dict[str, Any]:
     return observe(system, method, clock, state.k, state.g, state.p_plus, state.p_minus)
 
 
-@functools.lru_cache(maxsize=128)
-def _layout(parts: Parts, begin: Layout) -> Layout:
-    """Of the nodes."""
-    shapes = jax.eval_shape(lambda arrays, x: _first(parts.tree(arrays), begin.tree(x)), *_examples(parts, begin))
-    return Layout.of(shapes)
+def _observed(tree: tuple, kinds: Layout, nodes: Array, k: Array, controls: list[Array]) -> dict[str, Array]:
+    """Observables of all nodes, each of which sees its own controls."""
+    system, method, clock = tree
+    own = [Near(rows[k][:, None], k) for rows in controls]
+    arrays, parts = Parts.of((system, method, _seeing(clock, *controls)))
+    arrays[len(arrays) - 2 * len(own) :] = jax.tree.leaves(own)
+    seen = _seen(parts, kinds)
+    evaluate = Evaluation(_Observe(kinds), parts, seen.size)
+    axes = [None] * (len(arrays) - 2 * len(own)) + [0, 0] * len(own)
+    return seen.tree(jax.vmap(evaluate, (axes, 0))(arrays, nodes))
+
+
+def _seeing(clock: Clock, *controls: Array) -> Clock:
+    """A clock that knows controls at the nodes, if there are any, at node 0 only."""
+    return clock._replace(controls=Near(controls[0][:1], jnp.asarray(0))) if controls else clock
 
 
 @functools.lru_cache(maxsize=128)
-def _observed(parts: Parts, kinds: Layout) -> Layout:
+def _layouts(parts: Parts, begin: Layout) -> tuple[Layout, Layout]:
+    """Of the nodes, and of what goes with them and only saves iterations."""
+    shapes = jax.eval_shape(
+        lambda arrays, x: _parted(_begun(parts.tree(arrays), begin.tree(x))), *_examples(parts, begin)
+    )
+    return Layout.of(shapes[0]), Layout.of(shapes[1])
+
+
+@functools.lru_cache(maxsize=128)
+def _seen(parts: Parts, kinds: Layout) -> Layout:
     """Of the observables."""
     shapes = jax.eval_shape(lambda arrays, x: _observe(parts.tree(arrays), kinds.tree(x)), *_examples(parts, kinds))
     return Layout.of(shapes)

@@ -10,8 +10,14 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -63,9 +69,12 @@ def run(
                 report(done, total)
         except KeyboardInterrupt:
             pass
-        except BrokenProcessPool as error:
-            left = len(store.missing())
-            raise StoreError(f"{path}: a worker died; {left} shards are missing: run again to finish them") from error
+        except (BrokenExecutor, CancelledError) as error:
+            what, left = (
+                "a worker died" if isinstance(error, BrokenExecutor) else "the scheduler was lost",
+                store.missing(),
+            )
+            raise StoreError(f"{path}: {what}; {len(left)} shards are missing: run again to finish them") from error
     return open_store(path)
 
 

@@ -212,14 +212,15 @@ class ImplicitIntegrator(Integrator):
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         z, solved, inverse = self._solution(self.equations(system, clock, state), state)
         made = self.update(system, clock, state, z)
-        return made._replace(warm=made.warm._replace(inverse=inverse), found=solved & made.found)
+        warm = state.warm if inverse is None else made.warm._replace(inverse=inverse)
+        return made._replace(warm=warm, found=solved & made.found)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         equations = self.equations(system, clock, state)
         return jnp.max(jnp.abs(equations.residual(self._solution(equations, state)[0])))
 
-    def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array]:
-        """Root, whether it was found, and the inverse Jacobian to keep."""
+    def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array | None]:
+        """Root, whether it was found, and the inverse Jacobian to keep; None where no guess was needed."""
         return self.newton.follow(equations.residual, equations.guess, state.warm.inverse, equations.scale)
 
 

@@ -18,7 +18,7 @@ from jax import Array
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, gram_schmidt, pivots
+from geonh.numerics.linear import det, pivots
 from geonh.numerics.precision import is_traced
 from geonh.numerics.tracing import is_forward_only
 
@@ -26,9 +26,9 @@ ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
 
 RANK_COSINE = 1e-6
-"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ) of their orthonormal frames, must exceed
-this: it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the
-cosine between the Plücker vectors)."""
+"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ)/√(det(AAᵀ) det(BBᵀ)), must exceed this:
+it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the cosine
+between the Plücker vectors)."""
 
 ASYMMETRY = 1e-10
 """A metric further from its transpose than this, relative to its size, is none."""
@@ -139,7 +139,7 @@ class State(NamedTuple):
     warm : Warm
         Speed only.
     rows : array, shape=[m, n]
-        The constraint rows, orthonormal, for the rank test.
+        The constraint rows, the first scaled so that their volume is 1, for the rank test.
     status : int
         A ``Result``.
     """
@@ -192,6 +192,13 @@ class Outcome(NamedTuple):
     xi: Any = None
 
 
+class Near(NamedTuple):
+    """Controls at a node and the next one: all that a step sees of controls that are given at the nodes."""
+
+    rows: ArrayLike
+    k: ArrayLike
+
+
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``.
 
@@ -215,6 +222,8 @@ class Clock(NamedTuple):
         """u_k, of the shape of one value of the controls, or None."""
         if self.controls is None or callable(self.controls):
             return self.between(self.time(k))
+        if isinstance(self.controls, Near):
+            return self.controls.rows[k - self.controls.k]
         return jnp.asarray(self.controls)[k]
 
     def between(self, t: ArrayLike) -> Any:
@@ -239,18 +248,25 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     """The node at time t that a step from ``before`` made (None: node 0), with its status."""
     x = system.at(made.g, t)
     rows = system.rows(x)
-    rows = gram_schmidt(rows, jnp.eye(rows.shape[1]))
+    volume = _volume(rows)
+    unit = jnp.concatenate([rows[:1] * (1 / volume), rows[1:]])
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
-    k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
+    k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(det(old_rows @ rows.T) >= RANK_COSINE), Result.RANK),  # nan where a row vanishes
+        (rows.size > 0 and ~(det(old_rows @ rows.T) > RANK_COSINE * volume), Result.RANK),  # also where they vanish
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
-    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
+    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
+
+
+def _volume(rows: Array) -> Array:
+    """Of the parallelepiped that rows span: √det(AAᵀ)."""
+    square = rows @ rows.T
+    return jnp.sqrt(det(square) if len(rows) <= 3 else jnp.prod(pivots(square)))
 
 
 def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:

@@ -16,7 +16,9 @@ any number of times.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -29,7 +31,7 @@ from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
 from geonh.numerics.precision import as_count, as_float64
-from geonh.numerics.tracing import is_forward_only, once
+from geonh.numerics.tracing import forward_only, is_forward_only, once
 
 KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
@@ -97,51 +99,44 @@ class Newton(eqx.Module):
 
     def follow(
         self, residual: Callable[[Array], Array], guess: Array, inverse: Array, floor: float | Array = 1e-14
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
 
-        Parameters
-        ----------
-        residual : callable
-            r(z), shape=[n] to shape=[n].
-        guess : array, shape=[n]
-            Where to start; no derivative flows through it.
-        inverse : array, shape=[n, n] or [0, 0]
-            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
-        floor : float
-            Size of z that counts as zero.
+                Parameters
+                ----------
+                residual : callable
+                    r(z), shape=[n] to shape=[n].
+                guess : array, shape=[n]
+                    Where to start; no derivative flows through it.
+                inverse : array, shape=[n, n] or [0, 0]
+                    Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+                floor : float
+                    Size of z that counts as zero.
 
-        Returns
-        -------
+                Returns
+                -------
         root : array, shape=[n]
-            The last iterate.
-        converged : array of bool, shape=[]
-            Whether the estimated error met the tolerance.
-        inverse : array, shape=[n, n] or [0, 0]
-            For the next call.
+                    The last iterate.
+                converged : array of bool, shape=[]
+                    Whether the estimated error met the tolerance.
+                inverse : array, shape=[n, n] or [0, 0], or None
+                    For the next call; None where the equations are affine, and neither guess nor inverse is of use.
         """
         residual = once(residual)
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
-            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), inverse
-        kept = lax.stop_gradient(inverse)
+            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
 
-        def iterate(function: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, Array]]:
-            size = jnp.max(jnp.abs(start)) + floor / self.tol
+        def iterate(
+            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
+        ) -> tuple[Array, tuple[Array, Array]]:
             method = self._linear if kept.size else self._quadratic
-            z, error, found = method(function, start, kept, size)
-            return z, ((error <= self._allowed).astype(start.dtype), found)
+            z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol))
+            return z, (converged.astype(start.dtype), found)
 
-        def tangent_solve(linear: Callable[[Array], Array], rhs: Array) -> Array:
-            return solve(jax.jacfwd(linear)(jnp.zeros_like(rhs)), rhs)
-
-        if is_forward_only():
-            root, (converged, inverse) = iterate(residual, guess)
-            return root, converged > 0.5, inverse
-        root, (converged, inverse) = lax.custom_root(
-            residual, lax.stop_gradient(guess), iterate, tangent_solve, has_aux=True
-        )
-        return root, converged > 0.5, lax.stop_gradient(inverse)
+        found = iterate if is_forward_only() else implicit(iterate)
+        root, (converged, inverse) = found(residual, *lax.stop_gradient((guess, inverse, jnp.asarray(floor))))
+        return root, converged > 0.5, inverse
 
     @property
     def _allowed(self) -> float:
@@ -151,23 +146,47 @@ class Newton(eqx.Module):
         return (error > self._allowed) & (k < self.max_iterations)  # false for nan
 
     def _quadratic(
-        self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
+        self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
-        """Root, error and ``kept``, with a Jacobian for each correction."""
+        """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
 
-        def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            z, _, k = carry
-            z, now = _corrected(z, correction(jacobian(function, z), function(z)), size)
-            return z, now * now, k + 1
+        By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
+        or a choice.
+        """
+        size = start @ start + floor * floor
 
-        first: tuple[Array, ...] = (start, jnp.asarray(jnp.inf, start.dtype), jnp.asarray(0))
-        z, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[1:]), correct, first)
-        return z, error, kept
+        def unfinished(square: Array, limit: Array, k: Array) -> Array:
+            return (square > limit) & (k < self.max_iterations)  # false for nan
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            z, *_, k = carry
+            A = jacobian(function, z)
+
+            def correction_at(z: Array, before: Array | None, k: Array) -> tuple[Array, ...]:
+                delta = correction(A, function(z))
+                now, whole = delta @ delta, z @ z + size
+                limit = self._allowed**2 * whole * (whole if before is None else before)
+                serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
+                return z, delta, now, now * now, limit, serves, k + 1
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                z, delta, now, *_, k = carry
+                return correction_at(z - delta, now, k)
+
+            fast = lambda carry: unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
+            z, delta, _, square, limit, _, k = lax.while_loop(fast, correct, correction_at(z, None, k))
+            return z, delta, square, limit, k
+
+        infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
+        first: tuple[Array, ...] = (start, start, infinite, zero, jnp.asarray(0))
+        z, delta, square, limit, _ = lax.while_loop(lambda carry: unfinished(*carry[2:]), attempt, first)
+        return z - delta, (square <= limit) & (limit < infinite), kept
 
     def _linear(
-        self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
+        self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
-        """Root, error and the inverse used last, renewed where the corrections shrink too slowly."""
+        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly."""
+        size = jnp.max(jnp.abs(start)) + floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
@@ -204,7 +223,37 @@ class Newton(eqx.Module):
         unknown = jnp.max(jnp.abs(kept[0])) == 0.0
         first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
         z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
-        return z, error, found
+        return z, error <= self._allowed, found
+
+
+def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
+    """An iteration, of a residual and what it begins with, to (root, whatever), with the derivative of the root.
+
+    It is that of the implicit function, ṙ + (∂r/∂z)ż = 0: one Jacobian, one solution, transposed in reverse mode.
+    """
+
+    def found(residual: Callable[[Array], Array], *begin: Array) -> tuple[Array, Any]:
+        closed = jax.make_jaxpr(residual)(begin[0])
+
+        def at(consts: list[Array], z: Array) -> Array:
+            return jax.core.eval_jaxpr(closed.jaxpr, consts, z)[0]
+
+        @jax.custom_jvp
+        def root(consts: list[Array], *begin: Array) -> tuple[Array, Any]:
+            with forward_only():
+                return iterate(functools.partial(at, consts), *begin)
+
+        @root.defjvp
+        def rule(primals: tuple, tangents: tuple) -> tuple:
+            consts, (z, more) = primals[0], root(*primals)
+            moved = jax.jvp(lambda consts: at(consts, z), (consts,), (tangents[0],))[1]
+            with forward_only():
+                slope = jacobian(functools.partial(at, consts), z)
+            return (z, more), (-solve(slope, moved), jax.tree.map(jnp.zeros_like, more))
+
+        return root(closed.consts, *begin)
+
+    return found
 
 
 def make_newton(newton: Newton | None) -> Newton:

@@ -20,12 +20,12 @@ from jax import Array, lax
 
 from geonh.numerics import native
 from geonh.numerics.attempt import attempted
-from geonh.numerics.compiled import Crowd, Reached, example, is_array, lanes_of, loop_of, map_of, types
+from geonh.numerics.compiled import Crowd, Reached, is_array, lanes_of, loop_of, map_of, types
 from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, joined, members
 from geonh.numerics.tracing import differentiated
 
-BLOCK = 512
-"""Steps whose cotangents are computed in one call."""
+BLOCK, OF_MANY = 4096, 512
+"""Steps whose cotangents are computed in one call, of one member and of each of many."""
 
 
 @dataclass(frozen=True)
@@ -125,38 +125,52 @@ class Steps(Operation):
     Parameters
     ----------
     step : callable
-        (tree, state) to (state, status) of vectors, shape=[n], and an integer; hashable, and named by its program.
+        (tree, node, quick, near) to (node, quick, status) of vectors and an integer; hashable, and named by its
+        program.
     parts : Parts
         Of the tree.
+    quick : int
+        Length of the vector that goes from step to step and only saves iterations: zeros where nothing is known. It
+        is not in the nodes.
+    driven : bool
+        Whether the last array has a row for each node, of which a step is given its own and the next: ``near``.
     """
 
-    step: Callable[[Any, Array], tuple[Array, Array]]
+    step: Callable[..., tuple[Array, Array, Array]]
     parts: Parts
     n_nodes: int
     stride: int
+    quick: int
+    driven: bool
 
     def shape(self, x: Any) -> tuple[int, ...]:
         return self.n_nodes, *x.shape
 
+    @property
+    def once(self) -> _Step:
+        """A step."""
+        return _Step(self.step, self.parts, self.driven)
+
     def plain(self, arrays: list[Any], x: Array) -> Array:
-        tree = self.parts.tree(arrays)
+        def stepped(carry: tuple) -> tuple:
+            node, *rest = carry
+            (node, *rest), status = self.once(arrays, (node[:-1], *rest))
+            return jnp.append(node, status.astype(node.dtype)), *rest
 
-        def stepped(node: Array) -> Array:
-            state, status = self.step(tree, node[:-1])
-            return jnp.concatenate([state, status[None].astype(node.dtype)])
+        begin = x, jnp.zeros(self.quick), jnp.asarray(0)
+        attempt = attempted(stepped, begin, lambda carry: carry[0][-1] == 0)
 
-        attempt = attempted(stepped, x, lambda node: node[-1] == 0)
-
-        def once(node: Array, _: None) -> tuple[Array, None]:
-            new, going = attempt(node), node[-1] == 0
+        def once(carry: tuple, _: None) -> tuple[tuple, None]:
+            (new, quick, i), node = attempt(carry), carry[0]
+            going = node[-1] == 0
             state = jnp.where(going & (new[-1] == 0), new[:-1], node[:-1])
-            return jnp.append(state, jnp.where(going, new[-1], node[-1])), None
+            return (jnp.append(state, jnp.where(going, new[-1], node[-1])), quick, i), None
 
-        def several(node: Array, _: None) -> tuple[Array, Array]:
-            node = lax.scan(once, node, None, length=self.stride)[0]
-            return node, node
+        def several(carry: tuple, _: None) -> tuple[tuple, Array]:
+            carry = lax.scan(once, carry, None, length=self.stride)[0]
+            return carry, carry[0]
 
-        return lax.scan(several, x, None, length=self.n_nodes)[1]
+        return lax.scan(several, begin, None, length=self.n_nodes)[1]
 
     def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
         run = _Run(self, part, operands, batched)
@@ -164,74 +178,97 @@ class Steps(Operation):
 
 
 @dataclass(frozen=True)
-class _Advance:
-    """A step for the engine; its parameters are (arrays, [])."""
+class _Step:
+    """A step of (node, quick, its number)."""
 
     step: Callable
     parts: Parts
+    driven: bool
 
-    def __call__(self, given: tuple, state: Array) -> tuple[Array, Array]:
-        new, status = self.step(self.parts.tree(given[0]), state)
-        return new, status.astype(np.int32)
+    def __call__(self, arrays: list[Any], state: tuple) -> tuple[tuple, Array]:
+        (arrays, near), (node, quick, i) = self.sees(arrays, state[2]), state
+        node, quick, status = self.step(self.parts.tree(arrays), node, quick, near)
+        return (node, quick, i + 1), status.astype(np.int32)
+
+    def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
+        """What the i-th step is given: arrays for the tree, and the rows of its two nodes."""
+        return (arrays[:-1], lax.dynamic_slice_in_dim(arrays[-1], i, 2)) if self.driven else (arrays, None)
+
+
+@dataclass(frozen=True)
+class _Advance:
+    """A step for the engine; its parameters are (arrays, [])."""
+
+    step: _Step
+
+    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
+        return self.step(given[0], state)
 
 
 @dataclass(frozen=True)
 class _AdvanceTangent:
     """A step with its tangent; the parameters are (arrays, tangents of the active ones)."""
 
-    advance: _Advance
+    step: _Step
     active: tuple[bool, ...]
 
     def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        arrays, tangents = given
+        (arrays, tangents), ((x, x_dot), *rest) = given, state
+
+        def function(moving: list, x: Array) -> tuple:
+            (node, *rest), status = self.step(joined(arrays, moving, self.active), (x, *state[1:]))
+            return node, (rest, status)
+
         with differentiated():
-            x, x_dot, status = jax.jvp(
-                lambda moving, x: self.advance((joined(arrays, moving, self.active), []), x),
-                (chosen(arrays, self.active), state[0]),
-                (tangents, state[1]),
-                has_aux=True,
+            x, x_dot, (rest, status) = jax.jvp(
+                function, (chosen(arrays, self.active), x), (tangents, x_dot), has_aux=True
             )
-        return (x, x_dot), status
+        return ((x, x_dot), *rest), status
 
 
 @dataclass(frozen=True)
 class _Retreat:
     """A step backwards with cotangents, in a block of steps.
 
-    The parameters are arrays and, of each step of the block, the node before it, the cotangent that enters at the node
-    after it, and whether it happened (1 or 0); the state is the index of the step, the cotangent of the node, and the
-    cotangents of the active arrays so far.
+    The parameters are arrays, the nodes before each step of the block, the cotangents that enter at the nodes after
+    each, and the number of its first step. The state is the index of the step, the cotangents of the node and, so far,
+    of the active arrays, what saves iterations, and the cotangent of the rows that the step saw.
     """
 
-    advance: _Advance
+    step: _Step
     active: tuple[bool, ...]
 
     def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, (nodes, entering, happened)), (i, x_bar, sums) = given, state
-        x_bar = x_bar + entering[i]
+        (arrays, (nodes, entering, begin)), (i, x_bar, sums, quick, _) = given, state
+        n = len(arrays) - self.step.driven
+        active, driven = self.active[:n], any(self.active[n:])
+        arrays, near = self.step.sees(arrays, begin + i)
+
+        def function(moving: list, x: Array, near: Any) -> tuple:
+            node, new, _ = self.step.step(self.step.parts.tree(joined(arrays, moving, active)), x, quick, near)
+            return node, new
+
+        at = chosen(arrays, active), nodes[i, :-1]
         with differentiated():
-            pull = jax.vjp(
-                lambda moving, x: self.advance((joined(arrays, moving, self.active), []), x),
-                chosen(arrays, self.active),
-                nodes[i],
-                has_aux=True,
-            )[1]
-            moved, before = pull(x_bar)
-        well = happened[i] > 0
-        sums = [jnp.where(well, a + b, a) for a, b in zip(sums, moved, strict=True)]
-        return (i - 1, jnp.where(well, before, x_bar), sums), jnp.zeros((), np.int32)
+            if driven:
+                _, pull, quick = jax.vjp(function, *at, near, has_aux=True)
+            else:
+                _, pull, quick = jax.vjp(lambda *at: function(*at, near), *at, has_aux=True)
+            moved, x_bar, *rows = pull(x_bar + entering[i, :-1])
+        sums = [a + b for a, b in zip(sums, moved, strict=True)]
+        return (i - 1, x_bar, sums, quick, rows), (i < 0).astype(np.int32)
 
 
-def _whole(_: Any, state: Array) -> Array:
-    return state
+def _node(_: Any, state: tuple) -> Array:
+    return jnp.append(state[0], 0.0)
 
 
 def _tangent(_: Any, state: tuple) -> Array:
-    return state[1]
+    return jnp.append(state[0][1], 0.0)
 
 
-def _cotangents(_: Any, state: tuple) -> Array:
-    return jnp.concatenate([state[1], *(x.reshape(-1) for x in state[2])])
+def _rows(_: Any, state: tuple) -> Array:
+    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state[4])])
 
 
 class _Program:
@@ -251,25 +288,27 @@ class _Run:
     """A part of a run in machine code; within, one member too stands along a first axis."""
 
     def __init__(self, of: Steps, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
-        self.of, self.part, self.n = of, part, len(of.parts.types[1])
+        self.of, self.part, self.n = of, part, len(of.parts.types[1]) + of.driven
         self.flags, self.many = batched or (False,) * len(operands), any(batched)
+        self.block = OF_MANY if self.many else BLOCK
         arrays, varies, node = operands[: self.n], list(self.flags[: self.n]), _numbers(operands[self.n].shape[0] - 1)
-        advance = _Advance(of.step, of.parts)
-        self.steps = _Program(advance, _whole, (arrays, []), varies, node, self.many)
+        rest = _numbers(of.quick), jax.ShapeDtypeStruct((), np.int64)
+        self.steps = _Program(_Advance(of.once), _node, (arrays, []), varies, (node, *rest), self.many)
         self.derived = self.steps
         if part.kind == TANGENT:
             varies += self.flags[self.n + 2 : -1]
             given = arrays, operands[self.n + 2 : -1]
-            self.derived = _Program(
-                _AdvanceTangent(advance, part.active), _tangent, given, varies, (node, node), self.many
-            )
+            advance = _AdvanceTangent(of.once, part.active)
+            self.derived = _Program(advance, _tangent, given, varies, ((node, node), *rest), self.many)
         elif part.kind == COTANGENT:
-            block = _numbers(BLOCK, *node.shape), _numbers(BLOCK, *node.shape), _numbers(BLOCK)
-            state = jax.ShapeDtypeStruct((), np.int64), node, chosen(arrays, part.active)
-            varies += [True] * 3
-            self.derived = _Program(
-                _Retreat(advance, part.active), _cotangents, (arrays, block), varies, state, self.many
-            )
+            path = _numbers(self.block, node.shape[0] + 1)
+            moving = chosen(arrays, part.active)
+            self.seen = [_numbers(2, *x.shape[1:]) for x in moving[-1:]] if of.driven and part.active[-1] else []
+            self.summed = moving[: len(moving) - len(self.seen)]
+            given = arrays, (path, path, rest[1])
+            varies += [True, True, False]
+            state = rest[1], node, self.summed, rest[0], self.seen
+            self.derived = _Program(_Retreat(of.once, part.active), _rows, given, varies, state, self.many)
 
     @property
     def is_native(self) -> bool:
@@ -279,70 +318,99 @@ class _Run:
         n = members(values, self.flags) or 1
         arrays, tangents = list(values[: self.n]), list(values[self.n + 2 : -1])
         others = zip(values[self.n :], self.flags[self.n :], strict=True)
-        x, *rest = [value if many else np.repeat(value[None], n, axis=0) for value, many in others]
+        x, *rest = [value if many else np.broadcast_to(value, (n, *value.shape)) for value, many in others]
         if self.part.kind == VALUE:
-            found = [self._nodes(arrays, x, self.of.n_nodes, self.of.stride)]
+            found = [self._nodes(arrays, x, 0, self.of.n_nodes, self.of.stride)]
         elif self.part.kind == TANGENT:
             found = [self._tangents(arrays, x, tangents, rest[-1])]
         else:
             found = self._cotangents(arrays, x, *rest)
         return found if self.many else [value[0] for value in found]
 
-    def _nodes(self, arrays: list, x: np.ndarray, n_nodes: int, stride: int) -> np.ndarray:
-        """shape=[members, n_nodes, n + 1] from x, shape=[members, n + 1]."""
-        rows, reached = self.steps.run((arrays, []), x[:, :-1], n_nodes, stride)
-        nodes = np.concatenate([rows, np.zeros((*rows.shape[:2], 1))], axis=-1)
+    def _begin(self, n: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """What goes with the nodes before the step of a number."""
+        return np.zeros((n, self.of.quick)), np.full(n, number)
+
+    def _nodes(self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int) -> np.ndarray:
+        """shape=[members, n_nodes, n + 1] from x, shape=[members, n + 1], the node before the step of a number."""
+        nodes, reached = self.steps.run((arrays, []), (x[:, :-1], *self._begin(len(x), number)), n_nodes, stride)
         for i in np.flatnonzero(reached.status):
-            nodes[i, reached.n_rows[i] :] = np.append(reached.state[i], reached.status[i])
-        return np.where(x[:, None, -1:] == 0, nodes, x[:, None])
+            nodes[i, reached.n_rows[i] :] = np.append(reached.state[0][i], reached.status[i])
+        for i in np.flatnonzero(x[:, -1]):
+            nodes[i] = x[i]
+        return nodes
 
     def _tangents(self, arrays: list, x: np.ndarray, tangents: list, x_dot: np.ndarray) -> np.ndarray:
-        states = x[:, :-1], x_dot[:, :-1]
+        states = (x[:, :-1], x_dot[:, :-1]), *self._begin(len(x), 0)
         rows, reached = self.derived.run((arrays, tangents), states, self.of.n_nodes, self.of.stride)
         for i in np.flatnonzero(reached.status):
-            rows[i, reached.n_rows[i] :] = reached.state[1][i]
-        rows = np.where(x[:, None, -1:] == 0, rows, x_dot[:, None, :-1])
-        return np.concatenate([rows, np.zeros((*rows.shape[:2], 1))], axis=-1)
+            rows[i, reached.n_rows[i] :, :-1] = reached.state[0][1][i]
+        for i in np.flatnonzero(x[:, -1]):
+            rows[i, :, :-1] = x_dot[i, :-1]
+        rows[..., -1] = 0.0
+        return rows
 
     def _cotangents(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> list[np.ndarray]:
-        known = jax.tree.leaves(example(self.of.parts.types))
-        n, size, shapes = len(x), x.shape[1] - 1, [t.shape for t in chosen(known, self.part.active)]
-        x_bar, sums = np.zeros((n, size)), [np.zeros((n, *shape)) for shape in shapes]
-        cuts = np.cumsum([size, *(int(np.prod(shape)) for shape in shapes)])[:-1]
-        for block in self._backwards(arrays, x, y, y_bar):
-            steps, last = block[0].shape[1], np.full(n, block[0].shape[1] - 1)
-            padded = [np.concatenate([v, np.zeros((n, BLOCK - steps, *v.shape[2:]))], axis=1) for v in block]
-            rows = self.derived.run((arrays, tuple(padded)), (last, x_bar, sums), 1, steps)[0][:, 0]
-            x_bar, *flat = np.split(rows, cuts, axis=1)
-            sums = [value.reshape(n, *shape) for value, shape in zip(flat, shapes, strict=True)]
-        return [*sums, np.append(x_bar, np.zeros((n, 1)), axis=1)]
+        n = len(x)
+        x_bar, sums = np.zeros((n, x.shape[1] - 1)), [np.zeros((n, *a.shape)) for a in self.summed]
+        quick, seen = np.zeros((n, self.of.quick)), [np.zeros((n, *a.shape)) for a in self.seen]
+        driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.seen]
+        for number, nodes, status, entering in self._backwards(arrays, x, y, y_bar):
+            good, steps = np.count_nonzero(status == 0, axis=1), status.shape[1]  # after a failure there are none
+            for i in np.flatnonzero(good < steps):
+                x_bar[i] += entering[i, good[i] :, :-1].sum(axis=0)
+            most = int(good.max())
+            if not most:
+                continue
+            given = arrays, (self._padded(nodes), self._padded(entering), number)
+            state = good - 1, x_bar, sums, quick, seen
+            stride = 1 if seen else most
+            rows, reached = self.derived.run(given, state, most // stride, stride)
+            _, x_bar, sums, quick, _ = reached.state
+            for total, (i, count) in ((total, pair) for total in driven for pair in enumerate(good)):
+                pairs = rows[i, :count].reshape(count, *self.seen[0].shape)[::-1]
+                for side in (0, 1):
+                    total[i, number + side : number + side + count] += pairs[:, side]
+        return [*sums, *driven, np.append(x_bar, np.zeros((n, 1)), axis=1)]
+
+    def _length(self, arrays: list) -> int:
+        """Rows of the last array."""
+        return arrays[-1].shape[int(self.flags[self.n - 1])]
 
     def _backwards(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> Iterator[tuple]:
-        """Blocks of at most ``BLOCK`` steps, from the last on, with the members along the first axis.
+        """Blocks of at most ``self.block`` steps, from the last on, with the members along the first axis.
 
-        Of each step the node before it, the cotangent that enters at the node after it, and whether it happened.
+        The number of the first step; of each the node before it, the status of the node after it, and the cotangent
+        that enters there.
         """
-        path = np.concatenate([x[:, None], y], axis=1)
-        for end in range(self.of.n_nodes, 0, -BLOCK) if self.of.stride == 1 else ():
-            own = slice(max(end - BLOCK, 0), end)
-            yield path[:, own, :-1], y_bar[:, own, :-1], 1.0 * (y[:, own, -1] == 0)
-        for i in reversed(range(self.of.n_nodes)) if self.of.stride > 1 else ():
-            yield from self._within(arrays, path[:, i], self.of.stride, y_bar[:, i, :-1])
+        of, stride = self.of, self.of.stride
+        for end in range(of.n_nodes, 0, -self.block) if stride == 1 else ():
+            begin = max(end - self.block, 0)
+            nodes = y[:, begin - 1 : end - 1] if begin else np.concatenate([x[:, None], y[:, : end - 1]], axis=1)
+            yield begin, nodes, y[:, begin:end, -1], y_bar[:, begin:end]
+        for i in reversed(range(of.n_nodes)) if stride > 1 else ():
+            yield from self._within(arrays, y[:, i - 1] if i else x, i * stride, stride, y_bar[:, i])
 
-    def _within(self, arrays: list, x: np.ndarray, n_steps: int, last: np.ndarray) -> Iterator[tuple]:
+    def _within(self, arrays: list, x: np.ndarray, number: int, n_steps: int, last: np.ndarray) -> Iterator[tuple]:
         """The same of steps from x on that are done again, a cotangent entering after the last."""
-        if n_steps <= BLOCK:
-            y = self._nodes(arrays, x, n_steps, 1)
-            y_bar = np.zeros_like(y[..., :-1])
+        if n_steps <= self.block:
+            y = self._nodes(arrays, x, number, n_steps, 1)
+            y_bar = np.zeros_like(y)
             y_bar[:, -1] = last
-            yield np.concatenate([x[:, None], y[:, :-1]], axis=1)[..., :-1], y_bar, 1.0 * (y[..., -1] == 0)
+            yield number, np.concatenate([x[:, None], y[:, :-1]], axis=1), y[..., -1], y_bar
             return
-        stride = BLOCK * -(-n_steps // BLOCK**2)
+        stride = self.block * -(-n_steps // self.block**2)
         n_nodes = (n_steps - 1) // stride
-        path = np.concatenate([x[:, None], self._nodes(arrays, x, n_nodes, stride)], axis=1)
-        yield from self._within(arrays, path[:, -1], n_steps - n_nodes * stride, last)
+        path = np.concatenate([x[:, None], self._nodes(arrays, x, number, n_nodes, stride)], axis=1)
+        done = n_nodes * stride
+        yield from self._within(arrays, path[:, -1], number + done, n_steps - done, last)
         for i in reversed(range(n_nodes)):
-            yield from self._within(arrays, path[:, i], stride, np.zeros_like(last))
+            yield from self._within(arrays, path[:, i], number + i * stride, stride, np.zeros_like(last))
+
+    def _padded(self, values: np.ndarray) -> np.ndarray:
+        """With as many rows as a block has."""
+        missing = self.block - values.shape[1]
+        return np.pad(values, ((0, 0), (0, missing), (0, 0))) if missing else values
 
 
 def _numbers(*shape: int) -> Any:

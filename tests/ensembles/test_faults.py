@@ -4,11 +4,13 @@ Of each: nothing that was finished is lost or computed twice, nothing wrong is r
 with what to do.
 """
 
+import json
 import multiprocessing
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +19,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sweeping import SIZE, sweep
+from sweeping import SIZE, sweep, system
 from test_stores import same
 
 import geonh as gn
@@ -255,3 +257,106 @@ def test_a_dask_worker_that_dies(whole, tmp_path, monkeypatch):
     assert killed
     assert data.attrs["missing"] == 0
     same(data, whole[1])
+
+
+@pytest.mark.slow
+def test_a_dask_scheduler_that_is_restarted(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PROGRAM.parent), os.environ.get("PYTHONPATH", "")]))
+    path, wanted = tmp_path / "a.zarr", sweep(6000, 1000)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    processes = []
+
+    def start(*words):
+        command = [sys.executable, "-m", *words]
+        processes.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL))
+        return processes[-1]
+
+    def cluster():
+        host, port = place.removeprefix("tcp://").split(":")
+        scheduler = start("distributed.cli.dask_scheduler", "--host", host, "--port", port, "--no-dashboard")
+        for _ in range(2):
+            start("distributed.cli.dask_worker", place, "--nthreads", "1", "--no-dashboard")
+        return scheduler
+
+    try:
+        first, killed = cluster(), []
+
+        def restart(done, total):
+            if done and not killed:
+                first.kill()
+                first.wait()
+                killed.append(done)
+                cluster()
+
+        lost = pytest.raises(StoreError, match="run again to finish them")
+        with distributed.Client(place, timeout=60) as client, lost:
+            wanted.run(path, shard=SIZE, executor=client, progress=restart)
+        before = finished(path)
+        assert 0 < len(before) < 200
+        with distributed.Client(place, timeout=60) as client:
+            data = wanted.run(path, executor=client)
+        after = finished(path)
+        assert {i: after[i] for i in before} == before
+        same(data, wanted.solve())
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+JUMPING = """
+import datetime, itertools, os, random, runpy, sys, time
+years = itertools.count()
+def jumping():
+    return 1e9 + (-1) ** next(years) * 1e8 * random.random()
+time.time, time.time_ns = jumping, lambda: int(1e9 * jumping())
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_a_clock_that_jumps(tmp_path):
+    """By years, in two runs on one store whose files are from the past and from the future."""
+    path = tmp_path / "a.zarr"
+    with pytest.warns(StoreWarning):
+        sweep(600).run(path, shard=SIZE, only=(0, 4))
+    before, rng = finished(path), random.Random(2)
+    for file in path.rglob("*"):
+        os.utime(file, (rng.uniform(0, 4e9), rng.uniform(0, 4e9)))
+    words = [sys.executable, "-c", JUMPING, str(PROGRAM), str(path), "600", "40"]
+    runs = [subprocess.Popen(words, env={**os.environ, "PYTHONWARNINGS": "ignore"}) for _ in range(2)]
+    assert [process.wait() for process in runs] == [0, 0]
+    made = [json.loads((path / ".geonh" / "records" / f"{i:08d}.json").read_text()) for i in before]
+    assert len(made) == len(before) == 5
+    same(sweep(600).run(path), sweep(600).solve())
+
+
+def test_newton_that_never_ends_is_bounded(tmp_path):
+    """Members whose equation has no solution, so that Newton's iteration wanders for ever, and members with one."""
+
+    def pull(t, x, xi, u, p):
+        return p["k"] * (1.0 + x**2)
+
+    system = gn.System(Translations(1), metric=np.eye(1), forces=pull, parameters={"k": 0.0}, name="puller")
+    strength = np.where(np.arange(64) % 5, 0.1, 1e4)
+    made = Sweep.of(system, "midpoint", xi0=[0.0], parameters={"k": strength}, dt=0.1, n_steps=10)
+    data = made.run(tmp_path / "a.zarr", shard=16)
+    np.testing.assert_array_equal(data.status, np.where(strength < 1, Result.SUCCESS, Result.NEWTON))
+    np.testing.assert_array_equal(data.n_steps, np.where(strength < 1, 10, 0))
+    assert np.isfinite(data["g"][strength < 1]).all()
+    assert "smaller dt" in made.load(tmp_path / "a.zarr").message(0)
+
+
+def test_a_stream_that_another_process_writes_is_left_to_it(tmp_path):
+    path, run = tmp_path / "a.zarr", {"xi0": [0.2, 0.1], "g0": [0.3, 0.15], "dt": 0.05, "n_steps": 40}
+    data = gn.stream(system(1.0), "rk4", store=path, **run)
+    Store(path).forget(0)
+    with Store(path).claim(0) as ours:
+        assert ours
+        with pytest.raises(StoreError, match="another process computes shard 0"):
+            gn.stream(system(1.0), "rk4", store=path, **run)
+    np.testing.assert_array_equal(gn.stream(system(1.0), "rk4", store=path, **run)["g"], data["g"])

@@ -50,29 +50,42 @@ def stepping_loop(
     avals = [var.aval for var in step.jaxpr.invars]
     differ = [wide and v for v in varying or [False] * n_params]
     params = _values(em, _arrays(em, "%params", avals[:n_params], differ))
-    homes = _arrays(em, "%state", avals[n_params:], [wide] * (len(avals) - n_params))
-    homes += [Memory("%status", (), "i32", wide, "%status"), Memory("%done", (), "i64", wide, "%done")]
-    counted = jax.ShapeDtypeStruct((), np.int64)
-    carried = Carried(em, [*avals[n_params:], *step.out_avals[-1:], counted], homes, [False] * len(homes))
-    em.jump("head")
-    em.begin("head")
+    states = _arrays(em, "%state", avals[n_params:], [wide] * (len(avals) - n_params))
+    ends = [Memory("%status", (), "i32", wide, "%status"), Memory("%done", (), "i64", wide, "%done")]
+    end_avals = [step.out_avals[-1], jax.ShapeDtypeStruct((), np.int64)]
+    start, limit = "entry", "%n"
+    if not wide:  # what led to a failure is done again, up to the step before: a step need not keep where it began
+        begun = em.load(ends[0], 0)
+        most = em.select(em.compare("eq", "i32", begun, 0), "%n", 0, "i64")
+        em.jump("again")
+        em.begin("again")
+        em.line(f"%limit = phi i64 [{most}, %{start}], [%i, %bad]")
+        em.line(f"%reached = phi i32 [{begun}, %{start}], [%failure, %bad]")
+        start, limit = "again", "%limit"
+    homes, carried_avals = (states + ends, avals[n_params:] + end_avals) if wide else (states, avals[n_params:])
     with em.scope():
-        *state, status, done = values = carried.enter()
+        carried = Carried(em, carried_avals, homes, [False] * len(homes))
+        em.jump("head")
+        em.begin("head")
+        values = carried.enter()
         counter, left, place = (em.reserve() for _ in range(3))
-        running = em.compare("eq", "i32", em.entries(status).item(), 0)
-        on = em.both(em.emit("icmp slt i64 %i, %n"), em.any_lane(running))
+        state, running = values[: len(states)], None
+        on = em.emit(f"icmp slt i64 %i, {limit}")
+        if wide:
+            status, done = values[len(states) :]
+            running = em.compare("eq", "i32", em.entries(status).item(), 0)
+            on = em.both(on, em.any_lane(running))
         em.branch(on, "body", "end")
         em.begin("body")
         function.mask = str(running) if wide else None
         *new, code = em.closed(step, [*params, *state])
-        well = em.compare("eq", "i32", em.entries(code).item(), 0)
-        total = pack([em.integer("add", "i64", em.entries(done).item(), em.convert(well, "b", "i64"))], ())
-        if not wide:  # leave at a failure, with the state as it was
+        failure = em.entries(code).item()
+        well = em.compare("eq", "i32", failure, 0)
+        if not wide:
             em.branch(well, "good", "bad")
             em.begin("bad")
-            with em.scope():
-                _store(em, homes, [*state, code, done])
-            em.line("ret i64 %i")
+            em.line(f"%failure = add i32 {em.operand(failure, 'i32')}, 0")
+            em.jump("again")
             em.begin("good")
         em.line("%less = sub i64 %left, 1")
         em.line("%due = icmp eq i64 %less, 0")
@@ -89,8 +102,12 @@ def stepping_loop(
         em.line(f"%more = phi i64 [%less, %{unsaved}], [%stride, %{saved}]")
         em.line(f"%following = phi ptr [%place, %{unsaved}], [%after, %{saved}]")
         em.line("%j = add i64 %i, 1")
-        going = str(em.both(well, running)) if wide else None
-        carried.leave([*new, code, total], *([going] * len(new) + [str(running)] * 2 if wide else []))
+        if wide:
+            total = pack([em.integer("add", "i64", em.entries(done).item(), em.convert(well, "b", "i64"))], ())
+            going = [str(em.both(well, running))] * len(new)
+            carried.leave([*new, code, total], *going, str(running), str(running))
+        else:
+            carried.leave(new)
         for line, name, kind, first, following in (
             (counter, "%i", "i64", "0", "%j"),
             (left, "%left", "i64", "%first", "%more"),
@@ -98,8 +115,11 @@ def stepping_loop(
         ):
             function.lines[line] = f"{name} = phi {kind} [{first}, %{carried.before}], [{following}, %{carried.last}]"
         em.jump("head")
-    em.begin("end")
-    _store(em, homes, values)
+        em.begin("end")
+        _store(em, homes, values)
+        if not wide:
+            em.store("%reached", ends[0])
+            em.store(em.integer("add", "i64", em.load(ends[1], 0), "%i"), ends[1])
     em.line("ret i64 %i")
     _define(em, ADVANCE, f"{_POINTERS}, {_MORE}, i64 %n, i64 %stride, i64 %first")
     return em
