@@ -1,6 +1,7 @@
 """The documentation site builds with warnings as errors, and its links lead somewhere: on demand, with -m slow."""
 
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -65,6 +66,14 @@ def test_every_reference_is_in_the_bibliography():
     sources += [entry.source for entry in gn.systems.catalogue.values()]
     missing = [words for words in sources if not keys_of(words)]
     assert missing == []
+
+
+def test_every_section_of_the_mathematics_that_is_named_is_there():
+    sections = set(re.findall(r"^## (\d+)\.", (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8"), re.M))
+    files = [*(ROOT / "geonh").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+    named = [(f.name, n) for f in files for n in re.findall(r"mathematics\.md §(\d+)", f.read_text(encoding="utf-8"))]
+    assert named
+    assert [one for one in named if one[1] not in sections] == []
 
 
 def test_docstrings_keep_their_symbols():

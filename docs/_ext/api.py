@@ -5,6 +5,7 @@ import importlib
 import inspect
 import itertools
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from enum import Enum
@@ -68,7 +69,19 @@ def page(room):
             lines += [f"## {escaped(name)}", "", f"See [geonh.{escaped(name)}](geonh.md#{name.lower()}).", ""]
         else:
             lines += object_lines(name, made, 2)
-    return "\n".join(lines)
+    files = dict.fromkeys(made.__module__ for made in named(room).values() if file_of(made))
+    if room != "geonh" and files:
+        lines += ["## Formulas and sources", ""]
+        for file in files:
+            lines += [f"### Formulas of {escaped(file)}", "", prose(sys.modules[file].__doc__), ""]
+    return linked("\n".join(lines))
+
+
+def linked(text):
+    """The page with links to that of the mathematics, outside formulas."""
+    parts = re.split(r"(```.*?```)", text, flags=re.S)
+    parts[::2] = [part.replace("mathematics.md §", "[mathematics](../../mathematics.md) §") for part in parts[::2]]
+    return "".join(parts)
 
 
 @functools.cache
@@ -106,10 +119,22 @@ def call_of(name, made):
     return signature(name, made)
 
 
+def file_of(made):
+    """The anchor of the formulas of its file, where they name a source; methods and systems have a page for them."""
+    words = sys.modules[made.__module__].__doc__ or ""
+    on_own_page = made.__module__ in {type(m.make()).__module__ for m in gn.methods.values()}
+    on_own_page |= made.__module__ in {entry.build.__module__ for entry in gn.systems.catalogue.values()}
+    sourced = re.search(r"\b(19|20)\d\d\b|mathematics\.md", words) and not on_own_page
+    return f"#formulas-of-{made.__module__.replace('.', '')}" if sourced else ""
+
+
 def told_elsewhere(made):
-    """Where the equations and the source of a method or a system of the catalogue are told."""
+    """Where the equations and the source are told."""
     pages = [f"[{n}](../methods/{n}.md)" for n, m in gn.methods.items() if type(m.make()) is made]
     pages += [f"[{n}](../systems/{n}.md)" for n, entry in gn.systems.catalogue.items() if entry.build is made]
+    home = next((room for room in ROOMS if room != "geonh" and made in named(room).values()), None)
+    if not pages and home and file_of(made):
+        pages = [f"[{escaped(made.__module__)}]({home}.md{file_of(made)})"]
     return [f"Equations and source: {', '.join(pages)}.", ""] if pages else []
 
 

@@ -4,7 +4,7 @@ The configurations are a group G times shapes r, of which alone metric and forms
 μ = [μ_g, μ_r], M in the blocks of (ξ, ṙ), and rows s(r) that span ker μ_g, as many as d = n_g − m,
 
     g⁻¹ġ = −A(r)ṙ + sᵀ(sM_gg sᵀ)⁻¹p,   A(r) = [μ_g; sM_gg]⁻¹[μ_r; sM_gr],
-    p = sP,  P = M_gg ξ + M_gr ṙ,      ṗ_a = ⟨P, [ξ, s_a] + ∂_r s_a·ṙ⟩                        (mathematics.md §15)
+    p = sP,  P = M_gg ξ + M_gr ṙ,      ṗ_a = ⟨P, [ξ, s_a] + ∂_r s_a·ṙ⟩
 
 d = 0 is Chaplygin's case: the shape alone moves the body. Without constraints (s = 1) A is the mechanical connection
 and p the momentum. In between p is carried along. A does not depend on how the rows of s are chosen, p does.

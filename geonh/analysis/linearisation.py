@@ -1,4 +1,4 @@
-r"""Linear equations about a steady motion, without reduction by hand (mathematics.md §14).
+r"""Linear equations about a steady motion, without reduction by hand.
 
 With the notation of ``equations``, perturbations (η, δ) of g = g₀exp(η), ξ = ξ₀ + δ obey
 
@@ -140,8 +140,8 @@ def linearise(
 
     Notes
     -----
-    Derivatives are exact (automatic). See mathematics.md §14; the linearisation of constrained systems by hand is in
-    Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
+    Derivatives are exact (automatic). The linearisation of constrained systems by hand is in Meijaard and others,
+    Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
     """
     points, velocities, u = checked(system, [(g, xi)], controls, t)
     given = generators(system, spins)
