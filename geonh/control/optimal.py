@@ -22,15 +22,16 @@ import numpy as np
 import scipy
 
 from geonh.analysis.subspaces import kernel
-from geonh.control.transcription import SOLVERS, Motion, Transcription, effort, limits_of
-from geonh.geometry.field import takes_parameters
+from geonh.control.transcription import SOLVERS, Motion, Transcription, limits_of, made_cost
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
+from geonh.integrators.node import Clock
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64, one_of, shortly
 from geonh.solve import solve
+from geonh.start import inspect_forces
 from geonh.trajectory import Trajectory
 
 HALVINGS = 12
@@ -256,7 +257,8 @@ def _problem(
     with float64():
         mu = np.asarray(system.annihilator(system.at(g1)))
     rows = kernel(mu, float(np.linalg.norm(mu)) or 1.0).T if at[1] is not None else np.zeros((0, n))
-    price = cost or effort
+    inspect_forces(system, Clock(0.0, 1.0, np.zeros((2, n_controls))), g0, np.zeros(n))
+    price, takes = made_cost(cost, system, n_controls)
     return Transcription(
         system=system,
         method=method,
@@ -266,7 +268,7 @@ def _problem(
         free=tuple(names.index(name) for name in free),
         free_span=bool(free_span),
         cost=price,
-        cost_takes_parameters=takes_parameters(price, "t, g, u", "cost"),
+        cost_takes_parameters=takes,
         t0=float(as_float64(t0, "t0", ())),
         n_steps=n_steps,
         n_controls=n_controls,

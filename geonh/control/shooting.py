@@ -26,8 +26,8 @@ import scipy
 from jax import Array, lax
 
 from geonh.analysis.subspaces import kernel
-from geonh.control.transcription import SOLVERS, effort, limits_of
-from geonh.geometry.field import evaluated, takes_parameters
+from geonh.control.transcription import SOLVERS, limits_of, made_cost
+from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock
@@ -37,6 +37,7 @@ from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, one_of
 from geonh.solve import solve
+from geonh.start import inspect_forces
 from geonh.trajectory import Trajectory
 
 FAR = 1e10
@@ -165,8 +166,8 @@ def shooting_control(
     T = T[np.linalg.norm(T, axis=1) > 1e-9]
     T = np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)]  # as many as there are conditions
     D = np.zeros((0, n)) if open_end else kernel(mu[0], float(np.linalg.norm(mu)) or 1.0).T
-    price = effort if cost is None else cost
-    takes = takes_parameters(price, "t, g, u", "cost")
+    inspect_forces(system, Clock(t0, span / K, np.zeros((K + 1, n_u))), g0, xi0)
+    price, takes = made_cost(cost, system, n_u)
     tree = (system, method, (g0, xi0), np.int64(K), price, takes, np.array([t0, span]), (g1, xi1, T, D))
     given = np.zeros((2, n_u)) if guess is None else guess.u if isinstance(guess, Shot) else as_float64(guess, "guess")
     if given.ndim != 2 or given.shape[1] != n_u or len(given) < 2:
@@ -175,6 +176,8 @@ def shooting_control(
     u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
     found, missed, iterations = _least(tree, u0, bounds, solver, max_iterations)
     value = _shots(tree, found)[0]
+    if not np.isfinite(value[0]):
+        raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value[0]}: look at cost")
     return Shot(t0 + span * at, found, float(value[0]), missed, iterations, tree)
 
 

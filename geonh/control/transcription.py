@@ -15,6 +15,7 @@ Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, *Optim. Control Appl. Meth.*
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,12 +25,13 @@ import numpy as np
 import scipy
 from jax import Array
 
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import careful
 from geonh.numerics.precision import as_float64, float64
 
 SOLVERS: dict[str, dict] = {"slsqp": {"ftol": 1e-10}, "trust-constr": {"gtol": 1e-8, "xtol": 1e-10}}
@@ -247,14 +249,14 @@ def _second(tree: tuple, node: tuple) -> Array:
 
 
 def _price(tree: tuple, node: tuple) -> tuple[Array, Array, Array]:
-    system, cost, takes_parameters, t0, K = tree
+    system, cost, takes, t0, K = tree
     g, u, span, k, weight = node
     group, n = system.group, system.group.dim
 
     def price(z: Array) -> Array:
         h = (span + z[-1]) / K
         at = group.compose(g, group.exp(z[:n]))
-        more = (system.parameters,) if takes_parameters else ()
+        more = (system.parameters,) if takes else ()
         return weight * h * evaluated("cost", cost, t0 + k * h, at, u + z[n:-1], *more)
 
     zero = jnp.zeros(n + len(u) + 1)
@@ -264,6 +266,23 @@ def _price(tree: tuple, node: tuple) -> tuple[Array, Array, Array]:
 def effort(t: Any, g: Any, u: Any) -> Any:
     """u·u, the cost when none is given."""
     return u @ u
+
+
+def made_cost(cost: Callable | None, system: System, n_controls: int) -> tuple[Callable, bool]:
+    """The cost, ``effort`` where none is given, and whether it takes the parameters.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it cannot be evaluated, reads what is not there, or gives more than one number.
+    """
+    price = effort if cost is None else cost
+    takes = takes_parameters(price, "t, g, u", "cost")
+    more = (system.parameters,) if takes else ()
+    shape, by_data = tried("cost", price, 0.0, system.point(None), np.zeros(n_controls), *more)
+    if shape:
+        raise ValueError(f"cost must give one number, got an array of shape {shape}")
+    return careful(price) if by_data else price, takes
 
 
 def limits_of(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:
