@@ -108,6 +108,14 @@ def test_a_hessian_that_depends_on_the_velocity_goes_wrong_on_the_way(method):
         gn.solve(system, method, xi0=[0.97, 0, 0], dt=0.1, n_steps=100)
 
 
+def test_dependent_rows_off_the_holonomic_constraints_are_no_problem():
+    """At the centre of a sphere, where its gradient vanishes, a pendulum cannot be."""
+    sphere = made(holonomic=lambda x: jnp.stack([x @ x - 1.0]))
+    assert sphere.check(n_samples=5).ok
+    cone = made(holonomic=lambda x: jnp.stack([x[0] ** 2 + x[1] ** 2 - x[2] ** 2]))
+    assert "dependent" in cone.check(n_samples=0).problems[0]
+
+
 # --- off the group -------------------------------------------------------------------------------------------
 
 MIRROR = np.diag([1.0, 1.0, -1.0])
