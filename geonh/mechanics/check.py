@@ -107,8 +107,8 @@ def check_system(
         outside = next(s.where for i, s in enumerate(samples) if i not in inside)
         off = "" if system.holonomic is None else ", or dependent off φ = 0"
         notes.append(
-            f"not finite{off}, so taken as outside the problem: {len(found) - len(inside)} of {len(found)} points, first "
-            f"{outside}; at= says where to look"
+            f"not finite{off}, so taken as outside the problem: {len(found) - len(inside)} of {len(found)} points, "
+            f"first {outside}; at= says where to look"
         )
     if not inside:
         problems.append("no point was found where all is finite; pass at= a point of the problem")
