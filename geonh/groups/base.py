@@ -218,6 +218,11 @@ class LieGroup(Precise):
         gaps = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), g, jax.lax.stop_gradient(self.project(g)))
         return jnp.sum(jnp.stack(jax.tree.leaves(gaps)))
 
+    def gap(self, g: Point) -> Array:
+        """Largest distance of an entry of an ambient point from the nearest group element, scalar."""
+        gaps = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), g, self.project(g))
+        return jnp.max(jnp.stack(jax.tree.leaves(gaps)))
+
     def turn(self, xi: Array) -> Array:
         """Rotation angle |ω| (rad) of exp(ξ), shape=[...], of ``xi``, shape=[..., n]; bounds a retraction's step."""
         return jnp.zeros(jnp.shape(xi)[:-1])

@@ -177,6 +177,9 @@ class Product(LieGroup):
     def defect(self, g: tuple) -> Array:
         return jnp.sum(jnp.stack(self._points("defect", g)))
 
+    def gap(self, g: tuple) -> Array:
+        return jnp.max(jnp.stack(self._points("gap", g)))
+
     def turn(self, xi: Array) -> Array:
         """Largest of the factors' rotation angles (rad), shape=[...]; ``xi`` of shape=[..., n]."""
         turns = self._points("turn", self.split(xi))

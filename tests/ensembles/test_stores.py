@@ -96,6 +96,17 @@ def test_another_configuration_is_refused_in_words(path, name):
         sweep(**change).run(path)
 
 
+@pytest.mark.parametrize(
+    "changed", [{"xi0": [[0.1, 0.05], [0.1 + 1e-13, 0.05]]}, {"parameters": {"k": [1.0, 1e9 + 1e-3]}}]
+)
+def test_numbers_that_differ_by_little_are_others(tmp_path, changed):
+    """Twins a hair apart: those of another hair are not read from their store."""
+    given = {"xi0": [[0.1, 0.05], [0.1 + 1e-12, 0.05]], "parameters": {"k": [1.0, 1e9]}, "members": None}
+    sweep(**given).run(tmp_path / "twins.zarr")
+    with pytest.raises(StoreError, match="starts and parameters"):
+        sweep(**given | changed).run(tmp_path / "twins.zarr")
+
+
 def test_threads_give_the_same_store(tmp_path, path):
     with ThreadPoolExecutor(2) as pool:
         told = []
