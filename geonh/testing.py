@@ -49,8 +49,12 @@ def check_group(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     AssertionError
         Saying which axiom fails, at which sample and by how much.
+    ValueError
+        If ``n_samples`` or ``tol`` are none.
     """
     as_count(n_samples, "n_samples", 2)
     if not tol > 0:

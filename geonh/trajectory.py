@@ -129,7 +129,7 @@ class Trajectory(Observed):
     # --- making --------------------------------------------------------------------------------------------
     @classmethod
     def begin(cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int) -> Trajectory:
-        """Trajectory of one node, which a loop extends; users get theirs from ``solve``."""
+        """For loops: a trajectory of one node, which they extend; users get theirs from ``solve``."""
         group = system.group
         attributes = {
             **_facts(system, clock),
@@ -240,7 +240,7 @@ class Trajectory(Observed):
         Raises
         ------
         TypeError
-            If ``system`` or ``method`` is none.
+            If ``system`` is no System, or ``method`` no Integrator.
         ValueError
             Naming what is missing, or is not as it was.
         """
@@ -342,7 +342,7 @@ class Trajectory(Observed):
         return float(self.t[np.argmax(large)]) if np.any(large) else None
 
     def warn_if_spoiled(self) -> None:
-        """Warn, once, if a part of the momentum alternates.
+        """For loops: warn, once, if a part of the momentum alternates.
 
         Warns
         -----
@@ -537,7 +537,7 @@ class Trajectory(Observed):
         FileError
             If the file is not a geonh trajectory, is damaged, or was written by a newer geonh.
         TypeError
-            If ``system`` is none.
+            If ``system`` is no System.
         ValueError
             If the system is not the one that the run was made with.
         """

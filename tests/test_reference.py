@@ -15,10 +15,11 @@ import api
 
 ARRAYS = re.compile(r"\b(Array|ArrayLike|ndarray|Point)\b")
 """Annotations of what has a shape."""
-SHAPED = re.compile(
-    r"shape|\[\.\.\.|\[[a-z0-9]+(, [a-z0-9+ ]+)*\]|of the group|base point|\bnumber\b|\bscalars?\b|as of|see ", re.I
-)
+SHAPED = re.compile(r"\bshapes?\b|\[(\.\.\.|\w)[^]]*\]|of the group|base point|\bscalars?\b|\bas of\b")
 """Words that say a shape, or where it is said."""
+
+REFUSING = re.compile(r"^\s+raise (?!NotImplementedError$)\w|\b(as_(float64|count|flag|names)|one_of|positive)\(", re.M)
+"""Code that raises for a wrong argument."""
 
 
 def arguments(made):
@@ -32,22 +33,29 @@ def arguments(made):
     return {p.name: str(p.annotation) for p in found if p.name not in ("self", "cls") and not p.name.startswith("_")}
 
 
+def bodies(made):
+    """The functions that judge the arguments of a call; not what a dataclass makes."""
+    makers = ("__init__", "__check_init__", "__post_init__")
+    found = map(vars(made).get, makers) if inspect.isclass(made) else [made]
+    return [body for body in found if inspect.isfunction(body) and body.__code__.co_filename != "<string>"]
+
+
+def is_judged(made):
+    """Whether arguments of another type than the signature says are refused."""
+    return any(Path(body.__code__.co_filename).stem == "judging" for body in bodies(made))
+
+
 def raises(made):
     """Whether a call refuses arguments by itself, or because it is judged."""
-    makers = ("__init__", "__check_init__", "__post_init__")
-    for body in map(vars(made).get, makers) if inspect.isclass(made) else [made]:
-        if not inspect.isfunction(body) or body.__code__.co_filename == "<string>":  # a dataclass's own
-            continue
-        if Path(body.__code__.co_filename).stem == "judging":
-            return True
-        if re.search(r"^\s+raise (?!NotImplementedError$)\w", inspect.getsource(inspect.unwrap(body)), re.M):
-            return True
-    return False
+    sources = (inspect.getsource(inspect.unwrap(body)) for body in bodies(made))
+    return is_judged(made) or any(map(REFUSING.search, sources))
 
 
 def gaps(made):
     """What the words of a function or a class leave out."""
     doc = api.read(made)
+    if not 0 < len(" ".join(doc["Summary"])) < 400:
+        yield "no summary in a line or two"
     entries = [*doc["Parameters"], *doc["Other Parameters"], *doc["Attributes"]]
     named = {name.strip().lstrip("*") for entry in entries for name in entry.name.split(",")}
     yield from (f"no word of the argument {name}" for name in arguments(made) if name not in named)
@@ -57,15 +65,19 @@ def gaps(made):
         if not nothing and not doc["Returns"] and not doc["Yields"]:
             yield "no Returns"
     for entry in [*entries, *doc["Returns"], *doc["Yields"]]:
-        if re.search(r"\b(arrays?|points?)\b", entry.type) and not SHAPED.search(" ".join([entry.type, *entry.desc])):
+        if re.search(r"array(?!\.)|\bpoints?\b", entry.type) and not SHAPED.search(" ".join([entry.type, *entry.desc])):
             yield f"no shape of {entry.name or 'the result'}: {entry.type}"
     if raises(made) and not doc["Raises"]:
         yield "no Raises"
+    elif is_judged(made) and not any("TypeError" in entry.type for entry in doc["Raises"]):
+        yield "no TypeError among Raises"
 
 
 def member_gaps(target, called):
     """What the words of a method or a property leave out: a sentence will do, where it tells the shapes."""
     doc = api.read(target)
+    if not doc["Summary"][0]:
+        yield "no summary"
     if doc["Parameters"] or doc["Returns"]:
         yield from gaps(target)
         return

@@ -15,6 +15,7 @@ from numpydoc.docscrape import NumpyDocString
 
 import geonh as gn
 
+KEYWORD_ONLY, VAR_POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 WORDS = ("Notes", "References")
 ROOMS = {
@@ -89,7 +90,7 @@ def object_lines(name, made, level):
     lines = [f"{'#' * level} {escaped(name)}", "", "```python", call_of(name, made), "```", ""]
     lines += docstring(made) + told_elsewhere(made)
     for key, member in members(made).items() if inspect.isclass(made) else ():
-        call = signature(key, member.target) if member.called else ""
+        call = signature(key, member.target, bound=1) if member.called else ""
         lines += [f"{'#' * (level + 1)} {name}.{escaped(key)}", ""]
         lines += ["```python", call, "```", ""] if call else []
         lines += docstring(member.target)
@@ -120,7 +121,10 @@ class Member(NamedTuple):
 
 
 def members(kind):
-    """What a page shows of a class: its own members with words, and those of bases that have no page themselves."""
+    """What a page shows of a class: its members with words, those of bases without a page among them.
+
+    What is there for other parts of geonh comes last; its words begin with "For".
+    """
     found = {}
     bases = itertools.takewhile(lambda base: base is kind or base not in on_a_page(), kind.__mro__)
     for base in (base for base in bases if base.__module__.startswith("geonh")):
@@ -131,21 +135,25 @@ def members(kind):
                 continue
             if getattr(target, "__doc__", None):
                 found[key] = Member(target, inner is target)
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[1].target.__doc__.startswith("For ")))
 
 
-def signature(name, made):
-    """The call, one argument a line where it is long; without annotations, which the words give."""
+def signature(name, made, bound=0):
+    """The call, one argument a line where it is long; without annotations, which the words give, and ``self``."""
     try:
         found = inspect.signature(made)
     except (TypeError, ValueError):
         return name
-    shown = [p.replace(annotation=p.empty) for p in found.parameters.values() if p.name not in ("self", "cls")]
+    shown = [p.replace(annotation=p.empty) for p in found.parameters.values()][bound:]
     text = str(found.replace(parameters=shown, return_annotation=found.empty))
     text = re.sub(r"<(?:function|class) '?([\w.]+)'?[^>]*>", r"\1", text)
-    if len(name + text) <= 88:
+    if len(name + text) <= 72:
         return name + text
-    return name + "(\n    " + ",\n    ".join(map(str, shown)) + ",\n)"
+    lines = [re.sub(r"<(?:function|class) '?([\w.]+)'?[^>]*>", r"\1", str(p)) for p in shown]
+    kinds = [p.kind for p in shown]
+    if KEYWORD_ONLY in kinds and VAR_POSITIONAL not in kinds:
+        lines.insert(kinds.index(KEYWORD_ONLY), "*")
+    return name + "(\n    " + ",\n    ".join(lines) + ",\n)"
 
 
 def read(made):
@@ -165,7 +173,8 @@ def docstring(made):
             for entry in parsed[section]:
                 head = f"`{entry.name}`" if entry.name else ""
                 kind = f" : {escaped(entry.type)}" if entry.type and entry.name else escaped(entry.type)
-                lines += [head + kind, *[f": {prose(chr(10).join(entry.desc))}".replace("\n", "\n  ")], ""]
+                said = prose("\n".join(entry.desc)).replace("\n", "\n  ")
+                lines += [head + kind, *([f": {said}"] if said.strip() else []), ""]
     for section in WORDS:
         if parsed[section]:
             lines += [f"**{section}**", "", prose("\n".join(parsed[section])), ""]

@@ -113,8 +113,8 @@ def linearise(
         Its velocity, which satisfies the constraints.
     t : float
         Time in seconds, for forces that depend on it; on a steady motion they must not.
-    controls : array_like, optional
-        Value of the controls along the motion.
+    controls : array_like, shape=[n_u], optional
+        Value of the controls along the motion, of whatever shape the forces take.
     spins : array_like, shape=[k, n], optional
         Generators of the material symmetries that the motion may turn about; found when left out.
     symmetries : array_like, shape=[s, n], optional
@@ -132,6 +132,8 @@ def linearise(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the start is off the constraint, the motion is not steady, the equations depend on time, given symmetries are
         none, or given states cannot be the states.

@@ -157,6 +157,8 @@ def root_locus(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         As ``linearise``, naming the value; or for a parameter that the system does not have.
     """

@@ -138,6 +138,8 @@ def invariant_measure(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For fewer states than candidates, or functions that are not finite.
 

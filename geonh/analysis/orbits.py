@@ -209,6 +209,8 @@ def continue_orbit(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For a parameter that is none.
     RuntimeError

@@ -120,6 +120,8 @@ def stability_map(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         As ``linearise``, naming the values; or for a parameter that the system does not have.
 

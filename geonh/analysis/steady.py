@@ -88,8 +88,8 @@ def steady_motion(
         Guess of the velocity; it need not satisfy the constraints.
     t : float
         Time in seconds, for forces.
-    controls : array_like, optional
-        Value of the controls along the motion.
+    controls : array_like, shape=[n_u], optional
+        Value of the controls along the motion, of whatever shape the forces take.
     free : sequence of str, optional
         The coordinates that may change, named as the ``coordinates`` of a ``Linearisation``; all when left out. The
         others keep the values of the guess.
@@ -109,6 +109,8 @@ def steady_motion(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For a name that is no coordinate.
     RuntimeError

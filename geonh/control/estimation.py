@@ -118,8 +118,10 @@ def estimate(
         Whether the start is to be estimated too.
     sigma : float, optional
         Size of the noise, the same for all observations (scale them otherwise); from the residuals when left out.
-    controls, t0 : callable or array_like, float
+    controls : callable or array_like, shape=[nodes, …], optional
         As in ``solve``.
+    t0 : float
+        Initial time, s.
     method : Integrator, optional
         ``SymmetricProjection()`` when left out. Its own error must be small beside the noise.
     tol : float

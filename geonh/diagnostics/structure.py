@@ -49,11 +49,13 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
 
     Returns
     -------
-    array, shape=[]
+    float
         Zero, to rounding, of a symplectic method.
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has nonholonomic constraints: there is no such form then.
     """
@@ -98,7 +100,7 @@ def adjoint_defect(
 
     Returns
     -------
-    array, shape=[]
+    float
         The largest difference of an entry of g, or of the momentum.
 
     Raises
@@ -138,7 +140,7 @@ def reversibility_defect(
 
     Returns
     -------
-    array, shape=[]
+    float
         The largest difference of an entry of g, or of the momentum.
 
     Raises
@@ -175,11 +177,13 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 
     Returns
     -------
-    array, shape=[]
+    float
         1/s.
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has holonomic constraints: g has less coordinates then.
     """

@@ -17,7 +17,7 @@ from geonh.numerics.precision import as_float64, shortly
 class Pose(NamedTuple):
     """Where a body stands: its point b is at R b + x in space. ``a @ b`` is the pose b seen from the body at a.
 
-    Attributes
+    Parameters
     ----------
     R : array, shape=[3, 3]
         The body's axes, as columns.

@@ -54,7 +54,7 @@ class Part:
     unbounded: bool = False
 
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
-        """The part, shifted in its body by (x, y, z), metres."""
+        """The part, shifted in its body by (x, y, z), metres; TypeError or ValueError if these are no numbers."""
         by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])
         return replace(self, vertices=self.vertices + by, lines=tuple(points + by for points in self.lines))
 

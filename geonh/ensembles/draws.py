@@ -23,7 +23,7 @@ BLOCK = 1024
 class Near(NamedTuple):
     """Random group elements near one: g·exp(η) with η drawn. To be given as ``g0`` of ``solve_ensemble``.
 
-    Attributes
+    Parameters
     ----------
     g : point of the group
         Around which.

@@ -234,7 +234,7 @@ class Ensemble(Observed):
         return replace(begun.on_grid(self.engine).extended(rows, first, Result(int(self.status[i]))), state=None)
 
     def begun(self, member: int) -> tuple[Trajectory, State]:
-        """The first node of a member, as a ``Trajectory`` of its system, and its state; for ``ensemble[member]``."""
+        """For ``ensemble[member]``: the first node of a member, as a ``Trajectory`` of its system, and its state."""
         one = jax.tree.map(lambda a: a[member], self.batch.members)
         return begun(self.system, self.method, self.controls, one, int(self.k[1]))
 

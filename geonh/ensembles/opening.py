@@ -41,6 +41,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
     Raises
     ------
+    TypeError
+        If ``path`` is no path.
     StoreError
         If it is no store, or a file of a finished shard is gone or cut off.
 

@@ -219,6 +219,8 @@ class Sweep:
 
         Raises
         ------
+        TypeError, ValueError
+            If an argument is not one of these.
         StoreError
             If the store is of another configuration, in words, or cannot be written.
         """
@@ -290,8 +292,8 @@ def solve_ensemble(
     g0 : point of the group, or points with a first axis of members, optional
         Initial group elements; the identity when left out. A distribution draws η of exp(η), and
         ``ensembles.Near(g, distribution)`` of g·exp(η).
-    parameters : mapping of str to array_like, optional
-        Values for parameters of the system, in place of its own, for each member or for all.
+    parameters : mapping of str to array_like, shape=[…] or [members, …], optional
+        Values for parameters of the system, in place of its own, for all or for each member.
     dt, t0 : float, or array_like of shape=[members]
         Time steps and initial times in seconds.
     n_steps : int

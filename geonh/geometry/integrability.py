@@ -124,6 +124,8 @@ def growth_vector(
     ------
     TypeError
         If ``system`` is no system, or has no constraints.
+    ValueError
+        If ``g0`` is no point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
 
     Notes
     -----

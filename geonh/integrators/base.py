@@ -23,7 +23,7 @@ from geonh.numerics.precision import Precise
 class Guarantees:
     """What a method promises; each entry is proved or refuted by the tests, and printed by ``geonh methods``.
 
-    Attributes
+    Parameters
     ----------
     order : int
         Order of convergence of (g, ξ) at the nodes.
@@ -89,7 +89,7 @@ class Integrator(Precise):
     Raises
     ------
     TypeError
-        When made with a ``newton`` that is none.
+        When made with a ``newton`` that is no ``Newton``.
     """
 
     holds: ClassVar[type | None] = None
@@ -170,7 +170,7 @@ class Integrator(Precise):
 class Equations(NamedTuple):
     """The equations of a step, r(z) = 0.
 
-    Attributes
+    Parameters
     ----------
     residual : callable
         r, from shape=[r] to shape=[r].

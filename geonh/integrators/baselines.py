@@ -49,7 +49,7 @@ class RungeKutta(Integrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these.
+        If an argument is not one of these.
     """
 
     scheme: str = eqx.field(static=True)

@@ -116,7 +116,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     gradient: str = eqx.field(static=True)

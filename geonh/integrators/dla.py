@@ -137,7 +137,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     rule: DiscreteLagrangian

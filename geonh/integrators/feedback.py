@@ -68,7 +68,7 @@ class Feedback(Integrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit, and a dt too long for the
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit, and a dt too long for the
         gains.
     """
 

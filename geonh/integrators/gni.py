@@ -92,12 +92,14 @@ class GNI(RuleFlow, ReflectingFlow):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
 
-    Notes ----- Preserves: the (affine) constraint on p̃ to rounding, every run; nonholonomic momentum maps of
-    horizontal symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Ferraro, Iglesias &
-    Martín de Diego, Nonlinearity 21 (2008), Theorem 1), and for planar bodies whose metric does not depend on the
-    shape. A part of p⁻ alternates in sign from node to node, and grows where the motion contracts the phase space;
+    Notes
+    -----
+    Preserves: the (affine) constraint on p̃ to rounding, every run; nonholonomic momentum maps of horizontal
+    symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Ferraro, Iglesias & Martín de
+    Diego, Nonlinearity 21 (2008), Theorem 1), and for planar bodies whose metric does not depend on the shape. A part
+    of p⁻ alternates in sign from node to node, and grows where the motion contracts the phase space;
     ``SymmetricProjection`` has none.
 
     Examples
@@ -144,7 +146,7 @@ class Variational(RuleFlow, ReflectingFlow):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses systems with nonholonomic constraints.
+        If an argument is not one of these; ``solve`` refuses systems with nonholonomic constraints.
     """
 
     start = "multiplier"

@@ -118,7 +118,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     stages: int = eqx.field(static=True)

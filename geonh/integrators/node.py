@@ -99,7 +99,7 @@ class Result(IntEnum):
 class Warm(NamedTuple):
     """What only saves iterations, and may be dropped at any node. A method makes one from nothing by ``cold``.
 
-    Attributes
+    Parameters
     ----------
     guess : array
         From what the method guesses its unknowns; of a shape of its own.
@@ -114,7 +114,7 @@ class Warm(NamedTuple):
 class NextStep(NamedTuple):
     """The memory of a method whose node determines the step that follows: DLA, SHAKE.
 
-    Attributes
+    Parameters
     ----------
     zeta : array, shape=[n]
         ζ_{k+1}, the increment of that step.
@@ -161,7 +161,7 @@ class State(NamedTuple):
 class Outcome(NamedTuple):
     """What a step computed; ``State`` is made of it.
 
-    Attributes
+    Parameters
     ----------
     g : point of the group
         The next node.
@@ -202,7 +202,7 @@ class Near(NamedTuple):
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``.
 
-    Attributes
+    Parameters
     ----------
     t0, dt : float
         Initial time and time step, seconds.

@@ -61,7 +61,7 @@ class Pontryagin(DLA):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these.
+        If an argument is not one of these.
     """
 
     def __init__(

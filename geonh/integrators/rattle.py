@@ -58,7 +58,7 @@ class RATTLE(ReflectingFlow):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     retraction: Retraction | None
@@ -107,7 +107,7 @@ class SHAKE(Integrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     newton: Newton

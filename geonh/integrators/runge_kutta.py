@@ -78,7 +78,7 @@ class RKMK(RetractingIntegrator):
     Raises
     ------
     ValueError
-        If an argument is none of these.
+        If an argument is not one of these.
     """
 
     stages_order: int = eqx.field(static=True)
@@ -156,7 +156,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these.
+        If an argument is not one of these.
     """
 
     stages: int = eqx.field(static=True)

@@ -62,7 +62,7 @@ class SymmetricProjection(RuleFlow):
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these; ``solve`` refuses a system that it does not suit.
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     @property

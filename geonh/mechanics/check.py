@@ -85,7 +85,7 @@ def check_system(
     Raises
     ------
     ValueError, TypeError
-        If a point in ``at`` is none of the group, or options are none.
+        If a point in ``at`` is none of the group, or an option is not as said.
     """
     n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
     if not as_float64(scale, "scale", ()) > 0:

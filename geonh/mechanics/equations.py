@@ -52,7 +52,7 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     Raises
     ------
     TypeError
-        If ``system`` is none, or the others are not made of numbers.
+        If ``system`` is no System, or the others are not made of numbers.
     ValueError
         If ``g`` or ``xi`` have other shapes than the system's, or ``u`` is given to a system without forces.
     """

@@ -63,7 +63,7 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     Raises
     ------
     TypeError
-        If ``group`` is none, or the others are not made of numbers.
+        If ``group`` is no LieGroup, or the others are not made of numbers.
     ValueError
         If ``g`` or ``p`` have other shapes than the group's, or entries that are not finite.
     """

@@ -65,6 +65,15 @@ class System(LagrangianSystem):
         Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
         "energy". When left out, time is in s, energy in J, angles in rad, and what has no unit by these has none.
 
+    Attributes
+    ----------
+    group : LieGroup
+        The group of the configuration space, of dimension n; ``LieGroup`` says how its points look.
+    action : Action
+        What a base point is, as ``base`` says.
+    parameters : dict
+        As given, numbers as float64 arrays; leaves of a pytree.
+
     Raises
     ------
     TypeError, ValueError

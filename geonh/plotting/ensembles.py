@@ -81,8 +81,8 @@ def plot_histogram(
         Of a vector; needed for one.
     node : int
         A saved node.
-    bins : int or array_like
-        As of ``numpy.histogram``.
+    bins : int or array_like, shape=[bins + 1]
+        Their number or edges, as of ``numpy.histogram``.
     show : bool
         Open a window with the figure and wait until it is closed.
 

@@ -224,6 +224,8 @@ def start(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the place is not on the surface, or the body would spin where it must not.
     """

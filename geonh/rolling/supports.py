@@ -257,7 +257,7 @@ def support(function: Callable) -> Support:
     Raises
     ------
     TypeError
-        If ``function`` is none, or gives no number.
+        If ``function`` is no function, or gives no number.
     ValueError
         If H is not homogeneous of degree one.
     """
@@ -290,7 +290,7 @@ def implicit(function: Callable, size: float) -> Support:
     Raises
     ------
     TypeError
-        If ``function`` is none, or ``size`` no number.
+        If ``function`` is no function, or ``size`` no number.
     ValueError
         If ``size`` is not positive.
     """

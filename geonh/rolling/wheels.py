@@ -290,6 +290,8 @@ def planar(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If two angles have the same name, or ``parameters`` have "body"; else as of ``System``.
     """

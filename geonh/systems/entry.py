@@ -18,7 +18,7 @@ from geonh.numerics.precision import as_float64, is_traced
 class Start(NamedTuple):
     """A consistent start.
 
-    Attributes
+    Parameters
     ----------
     g0 : point of the group, or None for the identity
         Initial group element.
@@ -34,7 +34,7 @@ class Start(NamedTuple):
 class Entry:
     """A system of the catalogue.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Name on the command line.
