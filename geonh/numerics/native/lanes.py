@@ -5,6 +5,7 @@ Each member gets the bits of its own single run. One that fails is frozen, and t
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +18,10 @@ import numpy as np
 from geonh.numerics.native import machine
 from geonh.numerics.native.drivers import Arguments, Pace, Program, check_step, trace
 from geonh.numerics.native.programs import ADVANCE, stepping_loop
+
+
+LINE = 64
+"""Bytes of a line of the CPU's cache, or a multiple."""
 
 
 class Members(NamedTuple):
@@ -66,7 +71,10 @@ class Lanes:
 
     def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
         """Where rows are written, block by block: shape=[blocks, n_nodes, row size, width]."""
-        return np.empty(self._shape(n_members, n_nodes))
+        shape = self._shape(n_members, n_nodes)
+        whole = np.empty(math.prod(shape) + LINE // 8)
+        first = -whole.ctypes.data % LINE // 8  # vectors that lie across two lines take twice as long to write
+        return whole[first : first + math.prod(shape)].reshape(shape)
 
     def rows(self, buffer: np.ndarray, member: int) -> np.ndarray:
         """Rows of one member, shape=[n_nodes, row size]."""
@@ -153,10 +161,9 @@ class Lanes:
             n = min(pace.amount, total - done)
             pace.begin()
             row = first + done // stride * size
-            self._program.call(*where, codes, counted, row, n, stride, stride - done % stride)
+            done += self._program.call(*where, codes, counted, row, n, stride, stride - done % stride)
             pace.end()
-            done += n
-            if done < total and status.all():
+            if status.all():
                 return
 
     def _in_blocks(self, values: np.ndarray) -> np.ndarray:
