@@ -123,14 +123,15 @@ class Lanes:
         done = np.zeros((n_blocks, self.width), np.int64)
         shared = [not v for v in self._varies]
         tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
+        each = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
         workers = min(threads or os.cpu_count() or 1, n_blocks)
         left, stop = iter(range(n_blocks)), threading.Event()
 
         def work(_: int) -> None:
             pace = Pace()
             for b in left:  # a block at a time, so that no thread waits for another's share
-                where = [table[b].ctypes.data for table in tables]
-                self._advance(where, status[b], done[b], buffer[b], n_nodes * stride, stride, pace, stop)
+                where = [first + b * step for first, step in each]
+                self._advance(where, status[b], n_nodes * stride, stride, pace, stop)
 
         if workers == 1:
             work(0)
@@ -144,24 +145,15 @@ class Lanes:
         return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
 
     def _advance(
-        self,
-        where: list[int],
-        status: np.ndarray,
-        counts: np.ndarray,
-        rows: np.ndarray,
-        total: int,
-        stride: int,
-        pace: Pace,
-        stop: threading.Event,
+        self, where: list[int], status: np.ndarray, total: int, stride: int, pace: Pace, stop: threading.Event
     ) -> None:
-        """All steps of one block."""
-        done, codes, counted = 0, status.ctypes.data, counts.ctypes.data
-        first, size = rows.ctypes.data, rows.strides[0]
+        """All steps of one block, whose arrays are at these addresses."""
+        *arrays, rows = where
+        done, size = 0, 8 * self.row_size * self.width
         while done < total and not stop.is_set():
-            n = min(pace.amount, total - done)
             pace.begin()
-            row = first + done // stride * size
-            done += self._program.call(*where, codes, counted, row, n, stride, stride - done % stride)
+            row, n = rows + done // stride * size, min(pace.amount, total - done)
+            done += self._program.call(*arrays, row, n, stride, stride - done % stride)
             pace.end()
             if status.all():
                 return
