@@ -164,6 +164,10 @@ class LieGroup(Precise):
         """Inverse of the matrix ``dcay(xi)``, shape=[..., n, n]."""
         return jnp.linalg.inv(self.dcay(xi))
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        """(dcay_ξ⁻¹)ᵀ p, shape=[..., n]."""
+        return jnp.sum(self.dcay_inv(xi) * p[..., None], axis=-2)
+
     # --- adjoint representations ---------------------------------------------------------------------------
     def Ad(self, g: Point) -> Array:
         """Matrix of Ad_g at a point of the group, shape=[..., n, n]: (Ad_g η)^ = g η̂ g⁻¹."""

@@ -144,6 +144,9 @@ class Product(LieGroup):
     def dcay_inv(self, xi: Array) -> Array:
         return self._blocks("dcay_inv", self.split(xi))
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        return self._vector("dcay_inv_star", self.split(xi), self.split(p))
+
     def Ad(self, g: tuple) -> Array:
         return self._blocks("Ad", g)
 

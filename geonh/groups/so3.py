@@ -245,6 +245,10 @@ class SO3(LieGroup):
             ]
         )
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        half = 0.5 * xi
+        return p + cross(half, p) + half * jnp.sum(half * p, axis=-1, keepdims=True)
+
     def Ad(self, g: Array) -> Array:
         return g
 
