@@ -140,7 +140,7 @@ def effort(t: Any, g: Any, u: Any) -> Any:
 
 
 def _made_cost(cost: Callable | None, system: System, n_controls: int) -> tuple[Callable, bool]:
-    """The cost, and whether it takes the parameters; raises if it reads what is not there, or gives no single number."""
+    """The cost, and whether it takes the parameters; raises if it reads what is not there, or is no number."""
     price = effort if cost is None else cost
     takes = takes_parameters(price, "t, g, u", "cost")
     more = (system.parameters,) if takes else ()
