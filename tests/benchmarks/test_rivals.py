@@ -27,7 +27,7 @@ import pytest
 import rivals
 
 import geonh as gn
-from geonh.systems import whipple_bicycle
+from geonh.systems.whipple_bicycle import start
 
 HERE = Path(__file__).parent
 ACCURACY, MEMBERS, PROBED, TURNS = 1e-6, 100_000, 64, 3
@@ -92,8 +92,8 @@ def bicycles(n: int) -> tuple:
     rng = np.random.default_rng(4)
     system = gn.systems.whipple_bicycle()
     rates, mass = rng.uniform(-0.2, 0.2, n), rng.uniform(60.0, 100.0, n)
-    g0, still = whipple_bicycle.start(system, 4.6, 0.0)
-    leaning = whipple_bicycle.start(system, 4.6, 1.0)[1] - still
+    g0, still = start(system, 4.6, 0.0)
+    leaning = start(system, 4.6, 1.0)[1] - still
     xi0 = still + rates[:, None] * leaning
     y = np.concatenate([np.tile([*g0[0][:3, 3], *g0[0][:3, :3].ravel(), *g0[1]], (n, 1)), xi0], axis=1)
     return system, {"g0": g0, "xi0": xi0, "parameters": {"mB": mass}}, y, mass[:, None]
