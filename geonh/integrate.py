@@ -17,8 +17,9 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Near, State, Warm
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
+from geonh.numerics.evaluation import Evaluation, Layout, Parts
 from geonh.numerics.precision import as_count, as_flag, float64, require_float64
-from geonh.numerics.runs import Evaluation, Layout, Parts, Steps
+from geonh.numerics.runs import Steps
 from geonh.observables import observe
 from geonh.start import made_start, refuse_unsound
 

@@ -1,4 +1,4 @@
-"""Functions, and runs of many steps, as operations of JAX.
+"""Runs of many steps as operations of JAX.
 
 The derivative of a run is that of its steps one after another: forwards beside the steps, or backwards from nodes that
 were kept, with the steps between two of them done again. Solutions of equations are differentiated by the implicit
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,106 +19,15 @@ from jax import Array, lax
 
 from geonh.numerics import native
 from geonh.numerics.attempt import attempted
-from geonh.numerics.compiled import Crowd, Reached, is_array, lanes_of, loop_of, map_of, types
-from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, joined, members
-from geonh.numerics.tracing import differentiated
+from geonh.numerics.compiled import Crowd, Reached, lanes_of, loop_of, types
+from geonh.numerics.evaluation import Parts, mapped_part
+from geonh.numerics.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, members
+from geonh.numerics.steps import Advance, AdvanceTangent, Begun, Retreat, Step, near_row, node_row, tangent_row
 
 BLOCK, OF_MANY = 1024, 512
 """Steps whose cotangents are computed in one call, of one member and of each of many."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a pytree of arrays and numbers is laid out as a vector in double precision."""
-
-    structure: Any
-    types: tuple[tuple[tuple[int, ...], str], ...]
-
-    @classmethod
-    def of(cls, tree: Any) -> Layout:
-        """That of an example, of arrays or of their shapes."""
-        return cls(*types(tree))
-
-    @property
-    def size(self) -> int:
-        """Length of the vector."""
-        return sum(int(np.prod(shape)) for shape, _ in self.types)
-
-    def flat(self, tree: Any) -> Array:
-        """The vector, shape=[size]."""
-        leaves = [jnp.asarray(x).reshape(-1).astype(jnp.float64) for x in jax.tree.leaves(tree)]
-        return jnp.concatenate(leaves) if leaves else jnp.zeros(0)
-
-    def tree(self, vectors: Array) -> Any:
-        """The pytree of vectors, shape=[..., size], whose leading axes all its arrays have."""
-        leaves, begin, lead = [], 0, vectors.shape[:-1]
-        for shape, dtype in self.types:
-            end = begin + int(np.prod(shape))
-            leaves.append(vectors[..., begin:end].reshape(*lead, *shape).astype(dtype))
-            begin = end
-        return jax.tree.unflatten(self.structure, leaves)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What is left of a pytree without its arrays: ``static``, and structure and types of the arrays; hashable."""
-
-    static: Any
-    types: Any
-
-    @classmethod
-    def of(cls, tree: Any) -> tuple[list[Any], Parts]:
-        """Arrays and the rest."""
-        arrays, static = eqxi.hashable_partition(tree, is_array)
-        return jax.tree.leaves(arrays), cls(static, types(arrays))
-
-    def tree(self, arrays: list[Any]) -> Any:
-        return eqxi.hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)
-
-
-# --- one evaluation ----------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Evaluation(Operation):
-    """y = function(tree, x), shape=[size]; the function is hashable, and named by its program."""
-
-    function: Callable[[Any, Array], Array]
-    parts: Parts
-    size: int
-
-    def shape(self, x: Any) -> tuple[int, ...]:
-        return (self.size,)
-
-    def plain(self, arrays: list[Any], x: Array) -> Array:
-        return self.function(self.parts.tree(arrays), x)
-
-    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
-        return _mapped(part, operands, batched)
-
-
-def _mapped(part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
-    """A part of an evaluation in machine code, as ``Operation.native`` has it."""
-    program = map_of(_Mapped(part), types(()), types(operands))
-    if not isinstance(program, native.Map):
-        return None
-
-    def call(*values: np.ndarray) -> list[np.ndarray]:
-        n, flags = members(values, batched), batched or (False,) * len(values)
-        many = [x if b else np.repeat(x[None], n or 1, axis=0) for x, b in zip(values, flags, strict=True)]
-        found = program.run((), many)
-        return found if n is not None else [x[0] for x in found]
-
-    return call
-
-
-@dataclass(frozen=True)
-class _Mapped:
-    part: Part
-
-    def __call__(self, _: tuple, operands: list[Any]) -> list[Any]:
-        return self.part(*operands)
-
-
-# --- many steps --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Steps(Operation):
     """Nodes of a run, shape=[n_nodes + 1, size], node 0 and one every ``stride`` steps, from x.
@@ -156,14 +64,14 @@ class Steps(Operation):
         return self.n_nodes + 1, self.size
 
     @property
-    def once(self) -> _Step:
+    def once(self) -> Step:
         """A step."""
-        return _Step(self.step, self.parts, self.driven)
+        return Step(self.step, self.parts, self.driven)
 
     @property
-    def begun(self) -> _Begun:
+    def begun(self) -> Begun:
         """Node 0."""
-        return _Begun(self.first, self.once, self.size)
+        return Begun(self.first, self.once, self.size)
 
     def plain(self, arrays: list[Any], x: Array) -> Array:
         x = self.begun.plain(arrays, x)
@@ -193,116 +101,6 @@ class Steps(Operation):
         return run if run.is_native else None
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step of (node, quick, its number)."""
-
-    step: Callable
-    parts: Parts
-    driven: bool
-
-    def __call__(self, arrays: list[Any], state: tuple) -> tuple[tuple, Array]:
-        (arrays, near), (node, quick, i) = self.sees(arrays, state[2]), state
-        node, quick, status = self.step(self.parts.tree(arrays), node, quick, near)
-        return (node, quick, i + 1), status.astype(np.int32)
-
-    def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
-        """What the i-th step is given: arrays for the tree, and the rows of its two nodes."""
-        return (arrays[:-1], lax.dynamic_slice_in_dim(arrays[-1], i, 2)) if self.driven else (arrays, None)
-
-
-@dataclass(frozen=True)
-class _Begun(Operation):
-    """Node 0 of a run, shape=[size], from x."""
-
-    first: Callable
-    step: _Step
-    size: int
-
-    def shape(self, x: Any) -> tuple[int, ...]:
-        return (self.size,)
-
-    def plain(self, arrays: list[Any], x: Array) -> Array:
-        arrays, near = self.step.sees(arrays, 0)
-        return self.first(self.step.parts.tree(arrays), x, near)
-
-
-@dataclass(frozen=True)
-class _Advance:
-    """A step for the engine; its parameters are (arrays, [])."""
-
-    step: _Step
-
-    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        return self.step(given[0], state)
-
-
-@dataclass(frozen=True)
-class _AdvanceTangent:
-    """A step with its tangent; the parameters are (arrays, tangents of the active ones)."""
-
-    step: _Step
-    active: tuple[bool, ...]
-
-    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, tangents), ((x, x_dot), *rest) = given, state
-
-        def function(moving: list, x: Array) -> tuple:
-            (node, *rest), status = self.step(joined(arrays, moving, self.active), (x, *state[1:]))
-            return node, (rest, status)
-
-        with differentiated():
-            x, x_dot, (rest, status) = jax.jvp(
-                function, (chosen(arrays, self.active), x), (tangents, x_dot), has_aux=True
-            )
-        return ((x, x_dot), *rest), status
-
-
-@dataclass(frozen=True)
-class _Retreat:
-    """A step backwards with cotangents, in a block of steps.
-
-    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, and
-    the number of its first step. The state is the index of the step, the cotangents of the node and, so far,
-    of the active arrays, what saves iterations, and the cotangent of the rows that the step saw.
-    """
-
-    step: _Step
-    active: tuple[bool, ...]
-
-    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, (nodes, entering, begin)), (i, x_bar, sums, quick, _) = given, state
-        n = len(arrays) - self.step.driven
-        active, driven = self.active[:n], any(self.active[n:])
-        arrays, near = self.step.sees(arrays, begin + i)
-
-        def function(moving: list, x: Array, near: Any) -> tuple:
-            node, new, _ = self.step.step(self.step.parts.tree(joined(arrays, moving, active)), x, quick, near)
-            return node, new
-
-        at = chosen(arrays, active), nodes[i, :-1]
-        with differentiated():
-            if driven:
-                _, pull, quick = jax.vjp(function, *at, near, has_aux=True)
-            else:
-                _, pull, quick = jax.vjp(lambda *at: function(*at, near), *at, has_aux=True)
-            moved, x_bar, *rows = pull(x_bar + entering[i + 1, :-1])
-        sums = [a + b for a, b in zip(sums, moved, strict=True)]
-        return (i - 1, x_bar, sums, quick, rows), (i < 0).astype(np.int32)
-
-
-def _node(_: Any, state: tuple) -> Array:
-    return jnp.append(state[0], 0.0)
-
-
-def _tangent(_: Any, state: tuple) -> Array:
-    return jnp.append(state[0][1], 0.0)
-
-
-def _rows(_: Any, state: tuple) -> Array:
-    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state[4])])
-
-
 class _Program:
     """A loop in machine code for members, which stand along the first axis of states and of what varies."""
 
@@ -326,23 +124,24 @@ class _Run:
         arrays, varies, node = operands[: self.n], list(self.flags[: self.n]), _numbers(of.size - 1)
         tangents, moved = operands[self.n + 2 : -1], list(self.flags[self.n + 2 : -1])
         rest = _numbers(of.quick), jax.ShapeDtypeStruct((), np.int64)
-        self.steps = _Program(_Advance(of.once), _node, (arrays, []), varies, (node, *rest), self.many)
+        self.steps = _Program(Advance(of.once), node_row, (arrays, []), varies, (node, *rest), self.many)
         self.derived = self.steps
         if part.kind == TANGENT:
-            advance, state = _AdvanceTangent(of.once, part.active), ((node, node), *rest)
-            self.derived = _Program(advance, _tangent, (arrays, tangents), varies + moved, state, self.many)
+            advance, given = AdvanceTangent(of.once, part.active), (arrays, tangents)
+            self.derived = _Program(advance, tangent_row, given, varies + moved, ((node, node), *rest), self.many)
         elif part.kind == COTANGENT:
             path, moving = _numbers(self.block + 1, of.size), chosen(arrays, part.active)
             self.seen = [_numbers(2, *x.shape[1:]) for x in moving[-1:]] if of.driven and part.active[-1] else []
             self.summed = moving[: len(moving) - len(self.seen)]
-            given, state = (arrays, (path, path, rest[1])), (rest[1], node, self.summed, rest[0], self.seen)
+            state = rest[1], node, self.summed, rest[0], self.seen
+            retreat, block = Retreat(of.once, part.active), (arrays, (path, path, rest[1]))
             varies += [True, True, False]
-            self.derived = _Program(_Retreat(of.once, part.active), _rows, given, varies, state, self.many)
+            self.derived = _Program(retreat, near_row, block, varies, state, self.many)
         y = [] if part.kind == VALUE else [_numbers(of.size)]
         last = [] if part.kind == VALUE else [_numbers(of.size)] if part.kind == COTANGENT else operands[-1:]
         shapes = [*self._at_first(arrays), operands[self.n], *y, *self._at_first(tangents), *last]
         flags = (*self.flags[: self.n], *(True for _ in (0, *y)), *moved, *(True for _ in last))
-        self.first = _mapped(Part(part.kind, of.begun, part.active), shapes, flags)
+        self.first: Any = mapped_part(Part(part.kind, of.begun, part.active), shapes, flags)
 
     @property
     def is_native(self) -> bool:
@@ -384,9 +183,7 @@ class _Run:
             nodes[i] = x[i]
         return nodes
 
-    def _tangents(
-        self, arrays: list, x: np.ndarray, y: np.ndarray, tangents: list, x_dot: np.ndarray
-    ) -> list[np.ndarray]:
+    def _tangents(self, arrays: list, x: np.ndarray, y: np.ndarray, tangents: list, x_dot: np.ndarray) -> np.ndarray:
         (first,) = self.first(*self._at_first(arrays), x, y[:, 0], *self._at_first(tangents), x_dot)
         states = (y[:, 0, :-1], first[:, :-1]), *self._begin(len(x), 0)
         rows, reached = self.derived.run((arrays, tangents), states, self.of.n_nodes, self.of.stride)

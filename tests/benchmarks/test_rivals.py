@@ -205,21 +205,22 @@ def with_diffrax(problem: Problem) -> Callable:
     def run(n: int, steps: int) -> np.ndarray:
         _, _, y, p = problem.members(n)
         with gn.float64():
-            return np.asarray(_diffrax(problem.name, steps)(jnp.asarray(y), jnp.asarray(p)))
+            step = jnp.asarray(problem.end / steps)
+            return np.asarray(_diffrax(problem.name)(jnp.asarray(y), jnp.asarray(p), step))
 
     return run
 
 
 @functools.cache
-def _diffrax(name: str, steps: int) -> Callable:
+def _diffrax(name: str) -> Callable:
     diffrax, problem = pytest.importorskip("diffrax"), PROBLEMS[name]
     term = diffrax.ODETerm(lambda t, y, p: jnp.stack(problem.field(list(y), list(p), jnp)))
-    times = 0.0, problem.end, problem.end / steps
 
-    def one(y, p):
-        return diffrax.diffeqsolve(term, diffrax.Dopri5(), *times, y, p, max_steps=steps + 8).ys[-1]
+    def one(y, p, step):
+        times = 0.0, problem.end, step
+        return diffrax.diffeqsolve(term, diffrax.Dopri5(), *times, y, p, max_steps=2 * LADDER[-1]).ys[-1]
 
-    return jax.jit(jax.vmap(one))
+    return jax.jit(jax.vmap(one, (0, 0, None)))
 
 
 def with_scipy(problem: Problem, pool: Any) -> Callable:
