@@ -117,6 +117,21 @@ def test_threads_give_the_same_store(tmp_path, path):
         sweep().run(tmp_path / "b.zarr", executor="gpu")
 
 
+def test_workers_of_dask_give_the_same_store(tmp_path, solved):
+    """Two of them, which talk over sockets."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "local_directory": str(tmp_path)}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = client.scheduler_info()["workers"]
+        assert len(workers) == 2
+        assert all(address.startswith("tcp://") for address in workers)
+        data = sweep().run(tmp_path / "a.zarr", shard=SIZE, executor=client)
+    same(data, solved)
+
+
 def test_the_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke
