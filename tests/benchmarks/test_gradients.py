@@ -3,8 +3,8 @@
 ``pytest -m benchmark -s tests/benchmarks/test_gradients.py``, or as a script. Of a weighted sum of what a sphere and a
 driven snakeboard show at the end, by inertia and initial velocity. diffrax has the equations twice: with the
 multipliers eliminated in each evaluation, as constrained equations are written down, and reduced by hand to as few
-variables as there are. Each takes the fewest steps of a ladder with which the end is within ``ACCURACY``. That gradients agree is
-asserted; seconds of the processor, the least of some in turns, are printed, with a star where the goal is missed.
+variables as there are. Each takes the fewest steps of a ladder with which the end is within ``ACCURACY``. That
+gradients agree is asserted; seconds of the processor, the least of some in turns, are printed, with a star where the goal is missed.
 """
 
 import resource
