@@ -17,8 +17,9 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Near, State, Warm
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
+from geonh.numerics.evaluation import Evaluation, Layout, Parts
 from geonh.numerics.precision import as_count, as_flag, float64, require_float64
-from geonh.numerics.runs import Evaluation, Layout, Parts, Steps
+from geonh.numerics.runs import Steps
 from geonh.observables import observe
 from geonh.start import made_start, refuse_unsound
 
@@ -135,15 +136,12 @@ def integrate(
         begin = Layout.of(jax.tree.map(jnp.asarray, (start.g, start.xi)))
         controls = [] if clock.controls is None or callable(clock.controls) else [jnp.asarray(clock.controls)]
         tree = system, method, clock._replace(controls=None) if controls else clock
-        arrays, parts = Parts.of((system, method, _seeing(clock, *controls)))
-        kinds, quick = _layouts(parts, begin)
-        first = Evaluation(_First(begin, kinds), parts, kinds.size + 1)(arrays, begin.flat((start.g, start.xi)))
+        kinds, quick = _layouts(Parts.of((system, method, _seeing(clock, *controls)))[1], begin)
         arrays, parts = Parts.of(tree)
         stride = 1 if save_every <= SHORT else save_every
-        nodes = first[None]
-        if n_steps >= stride:
-            steps = Steps(_Step(kinds, quick), parts, n_steps // stride, stride, quick.size, bool(controls))
-            nodes = jnp.concatenate([nodes, steps([*arrays, *controls], first)])[:: save_every // stride]
+        functions = _First(begin, kinds), _Step(kinds, quick)
+        run = Steps(*functions, parts, n_steps // stride, stride, kinds.size + 1, quick.size, bool(controls))
+        nodes = run([*arrays, *controls], begin.flat((start.g, start.xi)))[:: save_every // stride]
         states, status = kinds.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
         found = _observed(tree, kinds, nodes[:, :-1], states.k, controls) if observables else {}
         return Nodes(
@@ -158,8 +156,9 @@ class _First:
     begin: Layout
     kinds: Layout
 
-    def __call__(self, tree: Any, start: Array) -> Array:
-        state = _begun(tree, self.begin.tree(start))
+    def __call__(self, tree: Any, start: Array, near: Any) -> Array:
+        system, method, clock = tree
+        state = _begun((system, method, _near(clock, near, 0)), self.begin.tree(start))
         return jnp.append(self.kinds.flat(_parted(state)[0]), state.status.astype(start.dtype))
 
 
@@ -174,8 +173,7 @@ class _Step:
         (system, method, clock), state = tree, self.kinds.tree(node)
         inverses = iter(self.quick.tree(quick))
         state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(inverses)), state.warm))
-        clock = clock if near is None else clock._replace(controls=Near(near, state.k))
-        state = method.next_node(system, clock, state)
+        state = method.next_node(system, _near(clock, near, state.k), state)
         bare, inverses = _parted(state)
         return self.kinds.flat(bare), self.quick.flat(inverses), state.status
 
@@ -206,6 +204,11 @@ def _parted(state: State) -> tuple[State, list[Any]]:
 def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
     """The warm start of a method, or of the parts of a composition, each changed."""
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
+
+
+def _near(clock: Clock, near: Any, k: Any) -> Clock:
+    """The clock with the controls that a step sees, if they are given at the nodes."""
+    return clock if near is None else clock._replace(controls=Near(near, k))
 
 
 def _begun(tree: Any, start: Any) -> State:

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Translations
@@ -192,6 +193,35 @@ def test_derivatives_of_members_are_their_own():
     np.testing.assert_allclose(total, sum(jax.grad(heading, 1)(a, 0.8) for a in offsets), rtol=1e-14)
     saved = jax.vmap(jax.grad(lambda a: heading(a, 0.8, 130, save_every=65)))(offsets)
     np.testing.assert_allclose(saved, [jax.grad(heading)(a, 0.8, 130) for a in offsets], rtol=1e-13)
+
+
+def test_tangents_of_members_are_their_own():
+    offsets, pushed = jnp.array([0.1, 0.2, 0.35]), lambda a, w: jax.jvp(heading, (a, w), (1.0, -0.5))
+    together = jax.jit(jax.vmap(pushed, (0, None)))(offsets, 0.8)
+    agree(together, jax.tree.map(lambda *x: jnp.stack(x), *(pushed(a, 0.8) for a in offsets)), 0)
+
+
+def test_derivatives_are_those_of_the_variational_equation():
+    """A pendulum: of the motion's end by its start and its length, in both modes, against y, Y in q̈ = −p sin q."""
+
+    def rates(t, y):
+        (q, v, p), Y = y[:3], y[3:].reshape(3, 3)
+        A = np.array([[0.0, 1.0, 0.0], [-p * np.cos(q), 0.0, -np.sin(q)], [0.0, 0.0, 0.0]])
+        return np.concatenate([[v, -p * np.sin(q), 0.0], (A @ Y).ravel()])
+
+    at = np.array([0.7, 0.4, 1.3])
+    begin = np.concatenate([at, np.eye(3).ravel()])
+    wanted = solve_ivp(rates, (0, 5), begin, "DOP853", rtol=1e-13, atol=1e-13).y[3:, -1].reshape(3, 3)[:2]
+
+    def end(y):
+        system = gn.System(
+            Translations(1), metric=np.eye(1), potential=lambda x, p: -p["k"] * jnp.cos(x[0]), parameters={"k": y[2]}
+        )
+        run = gn.integrate(system, gn.RKMK(6), g0=y[:1], xi0=y[1:2], dt=0.01, n_steps=500, save_every=100)
+        return jnp.stack([run.g[-1, 0], run.p_minus[-1, 0]])
+
+    for derivative in (jax.jacrev, jax.jacfwd):
+        np.testing.assert_allclose(jax.jit(derivative(end))(jnp.asarray(at)), wanted, rtol=0, atol=1e-9)
 
 
 def test_derivatives_by_controls_at_the_nodes(monkeypatch):

@@ -25,7 +25,7 @@ METHODS = {
     "gauss6": ("v", "#E69F00", (100, 300, 1000, 3000)),
     "rk4": ("x", "#000000", (100, 300, 1000, 3000)),
 }
-SYSTEMS = ("contact-oscillator", "chaplygin-sleigh", "knife-edge", "veselova")
+SYSTEMS = ("contact-oscillator-nonreversible", "chaplygin-sleigh", "knife-edge", "veselova")
 FLOOR = 1e-17
 LONG = 20_000
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import jax
@@ -27,13 +26,12 @@ from jax import Array
 
 from geonh.analysis.flow import Shooting, Shot, shot
 from geonh.analysis.subspaces import peeled, span
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
-from geonh.numerics.inspection import inspected
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64, shortly
 from geonh.start import made_drive
@@ -333,12 +331,12 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
         )
         for name, function, arguments in given:
             if function is not None:
-                made = jax.make_jaxpr(partial(evaluated, name, function))(*arguments)
-                if inspected(name, made):
+                shape, by_data = tried(name, function, *arguments)
+                if by_data:
                     raise ValueError(
                         f"{name} reads an array at an index that depends on data, in which it has no slope"
                     )
-                if not made.out_avals[0].size:
+                if 0 in shape:
                     raise ValueError(f"{name} gives no number at all")
 
 

@@ -24,6 +24,7 @@ from jax import Array
 from geonh.analysis.equations import equations, material_symmetries, names
 from geonh.analysis.motions import checked, generators, single
 from geonh.geometry.field import evaluated as value_of
+from geonh.geometry.field import tried
 from geonh.groups.base import Point
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
@@ -123,6 +124,8 @@ def steady_motion(
     as_count(max_iterations, "max_iterations")
     points, velocities, u = checked(system, [(g, xi)], controls, t)
     g, xi = single(points), velocities[0]
+    if conditions is not None:
+        tried("conditions", conditions, g, xi, system.parameters)
     group, n = system.group, system.group.dim
     coordinates = sum(names(system), ())
     unknown = [name for name in free or () if name not in coordinates]

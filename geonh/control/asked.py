@@ -9,12 +9,15 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.subspaces import kernel
-from geonh.geometry.field import takes_parameters
+from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
+from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
+from geonh.numerics.inspection import careful
 from geonh.numerics.precision import as_count, as_float64
+from geonh.start import inspect_forces
 
 
 class Asked(NamedTuple):
@@ -81,7 +84,8 @@ def asked(
     xi1 = np.zeros(n) if xi_end is None or is_open else as_float64(xi_end, "xi_end", (n,))
     _refuse_off(system, "start", g0, xi0, t0)
     mu, G, rising = _refuse_off(system, "end", g1, None if is_open else xi1, t0 + span)
-    price = cost or effort
+    n_controls = as_count(n_controls, "n_controls")
+    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_controls))), g0, xi0)
     return Asked(
         g0,
         xi0,
@@ -91,9 +95,8 @@ def asked(
         t0,
         span,
         tuple(names.index(name) for name in free),
-        as_count(n_controls, "n_controls"),
-        price,
-        takes_parameters(price, "t, g, u", "cost"),
+        n_controls,
+        *_made_cost(cost, system, n_controls),
         mu,
         G,
         rising,
@@ -134,6 +137,17 @@ def across(rows: np.ndarray) -> np.ndarray:
 def effort(t: Any, g: Any, u: Any) -> Any:
     """u·u, the cost when none is given."""
     return u @ u
+
+
+def _made_cost(cost: Callable | None, system: System, n_controls: int) -> tuple[Callable, bool]:
+    """The cost, and whether it takes the parameters; raises if it reads what is not there, or is no number."""
+    price = effort if cost is None else cost
+    takes = takes_parameters(price, "t, g, u", "cost")
+    more = (system.parameters,) if takes else ()
+    shape, by_data = tried("cost", price, 0.0, system.point(None), np.zeros(n_controls), *more)
+    if shape:
+        raise ValueError(f"cost must give one number, got an array of shape {shape}")
+    return careful(price) if by_data else price, takes
 
 
 def limits_of(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:

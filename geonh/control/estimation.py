@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
-from geonh.geometry.field import evaluated, takes_parameters
+from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
@@ -27,7 +27,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, as_names, float64
-from geonh.start import made_controls
+from geonh.start import inspect_forces, made_controls
 
 HALVINGS = 20
 SMALL = 1e-4
@@ -144,9 +144,9 @@ def estimate(
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]
-    if unknown or not names:
+    if unknown or not names or len(set(names)) < len(names):
         raise ValueError(
-            f"names must be numbers among the parameters {list(system.parameters)}, got {unknown or names}"
+            f"names must be numbers among the parameters {list(system.parameters)}, each once, got {unknown or names}"
         )
     values, places = as_float64(data, "data"), as_float64(at, "at")
     if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
@@ -167,6 +167,8 @@ def estimate(
     takes = takes_parameters(observe, "g, xi", "observe")
     inputs = made_controls(system, controls, int(places[-1]) + 1)
     clock = Clock(t0, as_float64(dt, "dt", ()), inputs)
+    inspect_forces(system, clock, point, xi)
+    tried("observe", observe, point, xi, *((system.parameters,) if takes else ()))
     tree = (system, method, clock, tuple(names), observe, takes)
     counts = np.diff(places, prepend=0).astype(np.int64)
     theta = np.array([float(system.parameters[name]) for name in names])

@@ -191,6 +191,8 @@ def shooting_control(
     u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
     found, missed, iterations = _least(tree, u0, bounds, solver, max_iterations)
     value = _shots(tree, found)[0]
+    if not np.isfinite(value[0]):
+        raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value[0]}: look at cost")
     return Shot(what.t0 + what.span * at, found, float(value[0]), missed, iterations, tree)
 
 

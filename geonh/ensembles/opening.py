@@ -141,7 +141,11 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
         raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")
-    others = [Store(checked_path(path, "sources")) for path in sources]
+    try:
+        paths = list(sources)
+    except TypeError as error:  # an array without axes
+        raise TypeError(f"sources must be a list of stores, got {shortly(sources)}") from error
+    others = [Store(checked_path(path, "sources")) for path in paths]
     if not others:
         raise ValueError("sources must be stores to copy from, got none")
     if not os.path.lexists(target):

@@ -164,6 +164,10 @@ class LieGroup(Precise):
         """Inverse of the matrix ``dcay(xi)``, shape=[..., n, n]."""
         return jnp.linalg.inv(self.dcay(xi))
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        """(dcay_ξ⁻¹)ᵀ p, shape=[..., n]."""
+        return jnp.sum(self.dcay_inv(xi) * p[..., None], axis=-2)
+
     # --- adjoint representations ---------------------------------------------------------------------------
     def Ad(self, g: Point) -> Array:
         """Matrix of Ad_g at a point of the group, shape=[..., n, n]: (Ad_g η)^ = g η̂ g⁻¹."""
@@ -217,6 +221,11 @@ class LieGroup(Precise):
         """Squared distance of one ambient point off the group, a scalar; ¼‖RᵀR − 1‖² of a rotation matrix."""
         gaps = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), g, jax.lax.stop_gradient(self.project(g)))
         return jnp.sum(jnp.stack(jax.tree.leaves(gaps)))
+
+    def gap(self, g: Point) -> Array:
+        """Largest distance of an entry of an ambient point from the nearest group element, scalar."""
+        gaps = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), g, self.project(g))
+        return jnp.max(jnp.stack(jax.tree.leaves(gaps)))
 
     def turn(self, xi: Array) -> Array:
         """Rotation angle |ω| (rad) of exp(ξ), shape=[...], of ``xi``, shape=[..., n]; bounds a retraction's step."""

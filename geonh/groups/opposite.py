@@ -115,6 +115,9 @@ class Opposite(LieGroup, metaclass=_Involution):
     def project(self, g: Point) -> Point:
         return self.group.project(g)
 
+    def gap(self, g: Point) -> Array:
+        return self.group.gap(g)
+
     def turn(self, xi: Array) -> Array:
         return self.group.turn(xi)
 

@@ -144,6 +144,9 @@ class Product(LieGroup):
     def dcay_inv(self, xi: Array) -> Array:
         return self._blocks("dcay_inv", self.split(xi))
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        return self._vector("dcay_inv_star", self.split(xi), self.split(p))
+
     def Ad(self, g: tuple) -> Array:
         return self._blocks("Ad", g)
 
@@ -176,6 +179,9 @@ class Product(LieGroup):
 
     def defect(self, g: tuple) -> Array:
         return jnp.sum(jnp.stack(self._points("defect", g)))
+
+    def gap(self, g: tuple) -> Array:
+        return jnp.max(jnp.stack(self._points("gap", g)))
 
     def turn(self, xi: Array) -> Array:
         """Largest of the factors' rotation angles (rad), shape=[...]; ``xi`` of shape=[..., n]."""

@@ -84,6 +84,9 @@ class Cayley(Retraction):
     def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
         return group.dcay_inv(zeta)
 
+    def pull(self, group: LieGroup, zeta: Array, covector: Array) -> Array:
+        return group.dcay_inv_star(zeta, covector)
+
     def turn(self, group: LieGroup, zeta: Array) -> Array:
         angle = group.turn(zeta)
         return angle * (1 + angle**2 / 4)

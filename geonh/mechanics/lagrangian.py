@@ -10,6 +10,7 @@ the motion, Gξ = 0 with G = ρ_x*d_xφ, as the first k rows of μ.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -227,12 +228,10 @@ class LagrangianSystem(Precise):
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
         except (TypeError, ValueError) as error:
-            if (
-                u is None
-                and "None" in str(error.__cause__ or error)
-                and not str(error).startswith("forces returned None")
-            ):
-                raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
+            fell = "None" in str(error.__cause__ or error) and not str(error).startswith("forces returned None")
+            if u is None and (fell or _is_last(self.forces, (t, x, xi), extra)):
+                told = f" ({error})" if fell else ""
+                raise TypeError(f"forces uses u, but there are no controls: controls= is needed{told}") from error
             if u is None:
                 raise
             raise type(error)(f"{error}{_driven(u)}") from error.__cause__
@@ -423,19 +422,18 @@ class LagrangianSystem(Precise):
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            gap = float(computed(_group_defect, self.group, point))
+            gap = float(computed(_gap, self.group, point))
             if not gap <= OFF_GROUP:
                 raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
-        return _group_defect(self.group, point)
+        return self.group.gap(point)
 
 
-def _group_defect(group: Any, point: Point) -> Array:
-    apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), group.project(point), point)
-    return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+def _gap(group: Any, point: Point) -> Array:
+    return group.gap(point)
 
 
 def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:
@@ -443,6 +441,14 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
     g, xi, t = node
     x = system.at(g, t)
     return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)
+
+
+def _is_last(function: Callable, before: tuple, after: tuple) -> bool:
+    """Whether a function returns the argument between others as it is."""
+    marker = object()
+    with contextlib.suppress(Exception):
+        return function(*before, marker, *after) is marker
+    return False
 
 
 def _driven(u: Any) -> str:

@@ -166,7 +166,7 @@ def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -
 def _pushed(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
     """Tangents of a value."""
     (y,) = _primitives[VALUE].bind(*primals, part=part, batched=batched)
-    *arrays, x = tangents
+    *arrays, x = (jnp.asarray(t) if isinstance(t, float) else t for t in tangents)  # as ``jax.jvp`` was given it
     active = tuple(not isinstance(t, ad.Zero) and t.dtype != jax.dtypes.float0 for t in arrays)
     if not any(active) and isinstance(x, ad.Zero):
         return [y], [ad.Zero(jax.typeof(y))]

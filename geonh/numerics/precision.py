@@ -173,6 +173,8 @@ def _converted(value: Any, name: str) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}") from error
+    except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
+        raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
     kind = str(array.dtype.kind)
     if kind == "O":
         kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
@@ -215,7 +217,11 @@ def _traced(value: Any, name: str) -> Any:
 
 
 def shortly(value: Any) -> str:
-    text = str(value)[:40] if isinstance(value, int) else repr(value)
+    """What a value looks like, in one line or so; a user's own may not be able to say."""
+    try:
+        text = str(value)[:40] if isinstance(value, int) else repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
     return text if len(text) < 80 else f"{text[:77]}…"
 
 

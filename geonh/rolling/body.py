@@ -34,6 +34,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, in_float64, shortly
+from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 
@@ -314,6 +315,7 @@ def _potential(x: Any, p: Any) -> Array:
     return p["m"] * p["g"] * x[2, 3]
 
 
+@traced_once
 def _touch(t: Any, x: Any, p: Any) -> Contact:
     R, centre = x[:3, :3], x[:3, 3]
     n = p["on"].outward(p["support"], R, Moment(t, centre), p)

@@ -138,11 +138,13 @@ def robot_with_trailers(
         If one of ``lengths``, ``m`` and ``I`` is not positive.
     """
     positive(lengths=lengths, m=m, I=I)
-    a = as_float64(a, "a", ())
+    a, each = as_float64(a, "a", ()), np.atleast_1d(as_float64(lengths, "lengths"))
+    if each.ndim != 1:
+        raise ValueError(f"lengths must have shape [trailers], got {list(each.shape)}")
     drawn: tuple = ()
-    for i in reversed(range(len(np.atleast_1d(lengths)))):
+    for i in reversed(range(len(each))):
         cart = planar_body(m, I, [knife_edge()], drawn, centre=(a, 0.0))
-        drawn = (trailer(cart, float(np.atleast_1d(lengths)[i]), name=f"phi{i + 1}"),)
+        drawn = (trailer(cart, float(each[i]), name=f"phi{i + 1}"),)
     body = planar_body(m, I, [knife_edge()], drawn, centre=(a, 0.0))
     return standing(body, draw=draw_train, name="robot-with-trailers")
 

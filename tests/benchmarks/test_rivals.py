@@ -27,7 +27,7 @@ import pytest
 import rivals
 
 import geonh as gn
-from geonh.systems import whipple_bicycle
+from geonh.systems.whipple_bicycle import start
 
 HERE = Path(__file__).parent
 ACCURACY, MEMBERS, PROBED, TURNS = 1e-6, 100_000, 64, 3
@@ -92,8 +92,8 @@ def bicycles(n: int) -> tuple:
     rng = np.random.default_rng(4)
     system = gn.systems.whipple_bicycle()
     rates, mass = rng.uniform(-0.2, 0.2, n), rng.uniform(60.0, 100.0, n)
-    g0, still = whipple_bicycle.start(system, 4.6, 0.0)
-    leaning = whipple_bicycle.start(system, 4.6, 1.0)[1] - still
+    g0, still = start(system, 4.6, 0.0)
+    leaning = start(system, 4.6, 1.0)[1] - still
     xi0 = still + rates[:, None] * leaning
     y = np.concatenate([np.tile([*g0[0][:3, 3], *g0[0][:3, :3].ravel(), *g0[1]], (n, 1)), xi0], axis=1)
     return system, {"g0": g0, "xi0": xi0, "parameters": {"mB": mass}}, y, mass[:, None]
@@ -205,21 +205,22 @@ def with_diffrax(problem: Problem) -> Callable:
     def run(n: int, steps: int) -> np.ndarray:
         _, _, y, p = problem.members(n)
         with gn.float64():
-            return np.asarray(_diffrax(problem.name, steps)(jnp.asarray(y), jnp.asarray(p)))
+            step = jnp.asarray(problem.end / steps)
+            return np.asarray(_diffrax(problem.name)(jnp.asarray(y), jnp.asarray(p), step))
 
     return run
 
 
 @functools.cache
-def _diffrax(name: str, steps: int) -> Callable:
+def _diffrax(name: str) -> Callable:
     diffrax, problem = pytest.importorskip("diffrax"), PROBLEMS[name]
     term = diffrax.ODETerm(lambda t, y, p: jnp.stack(problem.field(list(y), list(p), jnp)))
-    times = 0.0, problem.end, problem.end / steps
 
-    def one(y, p):
-        return diffrax.diffeqsolve(term, diffrax.Dopri5(), *times, y, p, max_steps=steps + 8).ys[-1]
+    def one(y, p, step):
+        times = 0.0, problem.end, step
+        return diffrax.diffeqsolve(term, diffrax.Dopri5(), *times, y, p, max_steps=2 * LADDER[-1]).ys[-1]
 
-    return jax.jit(jax.vmap(one))
+    return jax.jit(jax.vmap(one, (0, 0, None)))
 
 
 def with_scipy(problem: Problem, pool: Any) -> Callable:

@@ -96,6 +96,17 @@ def test_another_configuration_is_refused_in_words(path, name):
         sweep(**change).run(path)
 
 
+@pytest.mark.parametrize(
+    "changed", [{"xi0": [[0.1, 0.05], [0.1 + 1e-13, 0.05]]}, {"parameters": {"k": [1.0, 1e9 + 1e-3]}}]
+)
+def test_numbers_that_differ_by_little_are_others(tmp_path, changed):
+    """Twins a hair apart: those of another hair are not read from their store."""
+    given = {"xi0": [[0.1, 0.05], [0.1 + 1e-12, 0.05]], "parameters": {"k": [1.0, 1e9]}, "members": None}
+    sweep(**given).run(tmp_path / "twins.zarr")
+    with pytest.raises(StoreError, match="starts and parameters"):
+        sweep(**given | changed).run(tmp_path / "twins.zarr")
+
+
 def test_threads_give_the_same_store(tmp_path, path):
     with ThreadPoolExecutor(2) as pool:
         told = []
@@ -104,6 +115,21 @@ def test_threads_give_the_same_store(tmp_path, path):
     assert told == [(min(30 * i, 200), 200) for i in range(1, 8)]
     with pytest.raises(TypeError, match="executor must be"):
         sweep().run(tmp_path / "b.zarr", executor="gpu")
+
+
+def test_workers_of_dask_give_the_same_store(tmp_path, solved):
+    """Two of them, which talk over sockets."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "local_directory": str(tmp_path)}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = client.scheduler_info()["workers"]
+        assert len(workers) == 2
+        assert all(address.startswith("tcp://") for address in workers)
+        data = sweep().run(tmp_path / "a.zarr", shard=SIZE, executor=client)
+    same(data, solved)
 
 
 def test_the_commands(tmp_path, monkeypatch):

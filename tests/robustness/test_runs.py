@@ -317,7 +317,9 @@ def test_a_disk_that_is_full_leaves_the_last_good_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run.nc"]
 
 
-@pytest.mark.parametrize("place", ["missing/run.nc", "folder.nc", "run.csv", "http://host/run.nc", "a\0b.nc"])
+@pytest.mark.parametrize(
+    "place", ["missing/run.nc", "folder.nc", "run.csv", "http://host/run.nc", "a\0b.nc", "\ud800.nc"]
+)
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step(tmp_path, place):
     (tmp_path / "folder.nc").mkdir()
     told = []
