@@ -120,12 +120,12 @@ def call_of(name, made):
 
 
 def file_of(made):
-    """The anchor of the formulas of its file, where they name a source; methods and systems have a page for them."""
+    """The anchor of the formulas and sources of its file, if it has some; those of methods and systems have pages."""
     words = sys.modules[made.__module__].__doc__ or ""
     on_own_page = made.__module__ in {type(m.make()).__module__ for m in gn.methods.values()}
     on_own_page |= made.__module__ in {entry.build.__module__ for entry in gn.systems.catalogue.values()}
-    sourced = re.search(r"\b(19|20)\d\d\b|mathematics\.md", words) and not on_own_page
-    return f"#formulas-of-{made.__module__.replace('.', '')}" if sourced else ""
+    found = re.search(r"\b(19|20)\d\d\b|mathematics\.md|\n\n    ", words) and not on_own_page
+    return f"#formulas-of-{made.__module__.replace('.', '')}" if found else ""
 
 
 def told_elsewhere(made):

@@ -98,6 +98,9 @@ def estimate(
 ) -> Estimate:
     """Estimate parameters of a system from observations of one motion.
 
+    Least squares by Gauss and Newton's steps; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of what is
+    observed in the parameters.
+
     Parameters
     ----------
     system : System

@@ -52,7 +52,7 @@ class OptimalControl:
     iterations : int
         Newton's steps; those of the solver before them are in ``before``.
     before : int
-        Iterations of SciPy's solver, where it was needed.
+        Iterations of the solver before them, where one was needed.
     multipliers : ndarray, shape=[number of equations]
         λ of the discrete equations: a warm start.
     """
@@ -115,6 +115,8 @@ def optimal_control(
     max_iterations: int = 40,
 ) -> OptimalControl:
     """The controls that bring a system from one state to another at the least cost.
+
+    Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, Optim. Control Appl. Meth. 31 (2010) 505.
 
     Parameters
     ----------

@@ -268,6 +268,8 @@ class Adjoint(ImplicitIntegrator):
 def compose(method: Integrator, coefficients: str | Sequence[float], order: int | None = None) -> Composition:
     """Compose a method with itself.
 
+    Source: Yoshida (1990), Suzuki (1990), Kahan, Li (1997); Hairer, Lubich, Wanner (2006), §II.4 and §V.3.2.
+
     Parameters
     ----------
     method : Integrator

@@ -31,6 +31,8 @@ RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternation", "step")
 class System(LagrangianSystem):
     """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
 
+    Its equations are those of Lagrange and d'Alembert in left trivialisation, ξ = g⁻¹ġ (mathematics.md §2).
+
     Parameters
     ----------
     space : LieGroup, geomstats manifold, or list of these
