@@ -499,7 +499,8 @@ def renew_page(rows: list[Row]) -> None:
     """Write the rows, the day, the machine and the versions under the page's last heading."""
     head = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
     made = ", ".join(f"{name} {version(name)}" for name in ("jax", "llvmlite"))
-    told = f"{date.today()}, {os.cpu_count()} cores of {cpu()}; geonh {gn.__version__}, {made}. A star is a goal that is missed."
+    made = f"{date.today()}, {os.cpu_count()} cores of {cpu()}; geonh {gn.__version__}, {made}."
+    told = f"{made} A star is a goal that is missed."
     lines = ["| what | measured | goal |", "|---|---|---|"]
     lines += [f"| {row.what.strip()} | {row.measured.strip()} | {row.aim} |" for row in rows]
     PAGE.write_text("\n".join([head + HEADING, "", told, "", *lines, ""]), encoding="utf-8")
