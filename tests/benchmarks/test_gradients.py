@@ -4,7 +4,8 @@
 driven snakeboard show at the end, by inertia and initial velocity. diffrax has the equations twice: with the
 multipliers eliminated in each evaluation, as constrained equations are written down, and reduced by hand to as few
 variables as there are. Each takes the fewest steps of a ladder with which the end is within ``ACCURACY``. That
-gradients agree is asserted; seconds of the processor, the least of some in turns, are printed, with a star where the goal is missed.
+gradients agree is asserted; seconds of the processor, the least of some in turns, are printed, with a star where the
+goal is missed.
 """
 
 import resource
