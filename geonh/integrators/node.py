@@ -91,7 +91,8 @@ class State(NamedTuple):
 
     ``k`` counts steps, so t_k = t0 + k·dt exactly; p⁺ is the momentum that comes in, p⁻ the one that goes out, and
     p̃ = ½(p⁺ + p⁻); ``memory`` is what the method's own equations need besides, a NamedTuple declared in its file;
-    ``warm`` is speed only; ``rows`` are the constraint rows, the first scaled so that their volume is 1, for the rank test; ``status`` a ``Result``.
+    ``warm`` is speed only; ``rows`` are the constraint rows, the first scaled so that they span the volume 1, for the
+    rank test; ``status`` a ``Result``.
     """
 
     k: ArrayLike

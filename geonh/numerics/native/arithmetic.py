@@ -96,7 +96,7 @@ class Arithmetic(Storage):
                 return y
             if x == -1:
                 return self.neg(y)
-            rest, factor = self.function.products.get(y, (y, y))
+            rest, factor = self.function.products.get(str(y), (y, y))
             if not isinstance(factor, str) and (_scales(x) or _scales(factor)):
                 return self.mul(x * factor, rest)
         x, y = _ordered(x, y)

@@ -19,7 +19,6 @@ from geonh.numerics.native import machine
 from geonh.numerics.native.drivers import Arguments, Pace, Program, check_step, trace
 from geonh.numerics.native.programs import ADVANCE, stepping_loop
 
-
 LINE = 64
 """Bytes of a line of the CPU's cache, or a multiple."""
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import numpy as np
-
 from geonh.numerics.native.emitter import Emitter
 from geonh.numerics.native.loops import Carried, part
 from geonh.numerics.native.values import STRAIGHT, Memory, Value, kind_of, pack
