@@ -59,7 +59,7 @@ def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | floa
 
 
 def squared_norm(w: Array) -> Array:
-    return w[..., 0] * w[..., 0] + w[..., 1] * w[..., 1] + w[..., 2] * w[..., 2]
+    return jnp.sum(w * w, axis=-1)
 
 
 def _four_q_qt(R: Array) -> Array:
