@@ -22,9 +22,14 @@ import numpy as np
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import as_float64, is_traced
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
 from geonh.systems.entry import Entry, Start, positive
+
+
+def _less(low: Any, high: Any, words: str) -> None:
+    if not is_traced((low, high)) and not low < high:
+        raise ValueError(f"{words}, got {float(low)} and {float(high)}")
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
@@ -166,9 +171,10 @@ def routh_sphere(
     TypeError
         If a parameter is no number.
     ValueError
-        If one except ``a`` is not positive, or the inertia is of no body.
+        If one except ``a`` is not positive, ``a`` is not within the ball, or the inertia is of no body.
     """
     positive(m=m, r=r, I1=I1, I3=I3, g=g)
+    _less(abs(as_float64(a, "a", ())), r, "the centre of mass must be within the ball, |a| < r")
     integral = FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift")
     return rolling(
         ball(r).moved([0.0, 0.0, as_float64(a, "a", ())]),
@@ -200,9 +206,10 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     TypeError
         If a parameter is no number.
     ValueError
-        If one is not positive.
+        If one is not positive, or the ball does not fit into the cylinder.
     """
     positive(m=m, r=r, R=R, g=g)
+    _less(r, R, "the ball must fit into the cylinder, r < R")
     integral = FirstIntegral(_vertical_spin, "e₃·Rω; SymmetricProjection: O(h²), no drift")
     return rolling(
         ball(r),
