@@ -17,7 +17,7 @@ import pytest
 import geonh as gn
 
 SPAN, LONG = 10.0, 20_000
-COUNTS = (100, 300, 1000, 3000)
+COUNTS = (100, 300, 1000, 3000, 10_000)
 SYSTEMS = ("contact-oscillator-nonreversible", "chaplygin-sleigh", "knife-edge", "veselova")
 ACCURACY, FLOOR = 1e-6, 1e-17
 
