@@ -120,6 +120,16 @@ def test_members_have_the_bits_of_their_own_runs_and_failures_are_masked():
     np.testing.assert_array_equal(some.status, every.status[:, ::100])
 
 
+def test_threads_of_xla_may_be_in_single_precision():
+    """XLA calls the engine in threads of its own, where ``float64`` is not entered; so is this call."""
+    at = jnp.asarray(0.2), jnp.asarray(0.8)
+    compiled = jax.jit(jax.value_and_grad(heading)).lower(*at).compile()
+    wanted = compiled(*at)
+    with jax.enable_x64(False):
+        found = compiled(*at)
+    agree(found, wanted, 0)
+
+
 def test_other_lengths_compile_nothing(monkeypatch):
     jax.grad(heading)(0.2, 0.8, 20)
     monkeypatch.setattr(machine, "compiled", lambda *args: pytest.fail("written again"))

@@ -20,6 +20,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_count, as_flag, as_float64, one_of
+from geonh.start import inspect_forces
 
 
 class Member(NamedTuple):
@@ -263,3 +264,30 @@ def _point(system: System, g0: Any, one: Any) -> Any:
 def with_parameters(system: System, parameters: Mapping[str, Any]) -> System:
     """The system with other values of its parameters."""
     return eqx.tree_at(lambda s: s.parameters, system, dict(parameters)) if parameters else system
+
+
+def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, np.ndarray | None]:
+    """Controls that are the same for all, and those at the nodes of each member: they have two axes of that length."""
+    if controls is None or callable(controls):
+        return controls, None
+    array = as_float64(controls, "controls")
+    if array.ndim < 2 or array.shape[1] < n_nodes:
+        return array, None
+    if len(array) < n_nodes or not _suit(system, array):
+        return None, array
+    if _suit(system, array[0]):
+        raise ValueError(
+            f"controls of shape {list(array.shape)} may be the same for all members, at {n_nodes} nodes, or differ "
+            "between them, and the forces take both: give what is the same as a function of t, or have the forces "
+            "refuse another shape of u"
+        )
+    return array, None
+
+
+def _suit(system: System, controls: np.ndarray) -> bool:
+    """Whether the forces take such values at the nodes."""
+    try:
+        inspect_forces(system, Clock(0.0, 1.0, controls), system.point(None), np.zeros(system.group.dim))
+    except (TypeError, ValueError):
+        return False
+    return system.forces is not None

@@ -7,7 +7,7 @@ parts that are joined agree to rounding, and counts, extrema and quantiles exact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -304,3 +304,17 @@ def _hash(numbers: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def refuse_clashes(observables: Iterable[Wanted], statistics: Iterable[Statistic]) -> None:
+    """Raise where one name stands for two functions, or for the results of two statistics."""
+    functions: dict[str, Any] = {}
+    labels = set()
+    for one in (*(s.wanted for s in statistics), *observables):
+        if functions.setdefault(one.name, one.function) != one.function:
+            raise ValueError(f"observables and statistics: {one.name!r} stands for two things: rename one function")
+    for s in statistics:
+        label = f"{type(s).__name__} of {s.wanted.name!r} over {s.over}"
+        if label in labels:
+            raise ValueError(f"statistics: {label} is there twice, and both would have one name: leave one out")
+        labels.add(label)

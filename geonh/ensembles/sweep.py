@@ -15,22 +15,21 @@ import jax
 import numpy as np
 
 from geonh.alternation import ALTERNATING, AlternationWarning
-from geonh.ensembles.batch import Members, made_members
+from geonh.ensembles.batch import Members, made_members, parted_controls
 from geonh.ensembles.ensemble import Ensemble
 from geonh.ensembles.reading import NODES, Wanted, inspect_functions, made_wanted
 from geonh.ensembles.solving import solved
-from geonh.ensembles.statistics import Statistic
+from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.events import Event
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Clock
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, is_traced
+from geonh.numerics.precision import as_count, is_traced
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import check_progress, reporting
 from geonh.solve import events_of
-from geonh.start import inspect_forces, made_start
+from geonh.start import made_start
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,7 +105,7 @@ class Sweep:
         stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
-        shared, own = _parted(system, controls, n_steps + 1)
+        shared, own = parted_controls(system, controls, n_steps + 1)
         made = made_members(
             system,
             {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0},
@@ -127,7 +126,7 @@ class Sweep:
             if not isinstance(statistic, Statistic):
                 raise TypeError(f"statistics must be Mean, Extrema, Quantiles or Histogram, got {statistic!r}")
         kept = made_wanted(NODES if observables is None else observables)
-        _refuse_clashes(kept, statistics)
+        refuse_clashes(kept, statistics)
         inspect_functions(system, (*kept, *(s.wanted for s in statistics)))
         return cls(
             system,
@@ -359,47 +358,6 @@ def solve_ensemble(
         most_events=most_events,
     )
     return sweep.solve(threads, progress)
-
-
-def _parted(system: System, controls: Any, n_nodes: int) -> tuple[Any, np.ndarray | None]:
-    """Controls that are the same for all, and those at the nodes of each member: they have two axes of that length."""
-    if controls is None or callable(controls):
-        return controls, None
-    array = as_float64(controls, "controls")
-    if array.ndim < 2 or array.shape[1] < n_nodes:
-        return array, None
-    if len(array) < n_nodes or not _suit(system, array):
-        return None, array
-    if _suit(system, array[0]):
-        raise ValueError(
-            f"controls of shape {list(array.shape)} may be the same for all members, at {n_nodes} nodes, or differ "
-            "between them, and the forces take both: give what is the same as a function of t, or have the forces "
-            "refuse another shape of u"
-        )
-    return array, None
-
-
-def _suit(system: System, controls: np.ndarray) -> bool:
-    """Whether the forces take such values at the nodes."""
-    try:
-        inspect_forces(system, Clock(0.0, 1.0, controls), system.point(None), np.zeros(system.group.dim))
-    except (TypeError, ValueError):
-        return False
-    return system.forces is not None
-
-
-def _refuse_clashes(observables: Iterable[Wanted], statistics: Iterable[Statistic]) -> None:
-    """Raise where one name stands for two functions, or for the results of two statistics."""
-    functions: dict[str, Any] = {}
-    labels = set()
-    for one in (*(s.wanted for s in statistics), *observables):
-        if functions.setdefault(one.name, one.function) != one.function:
-            raise ValueError(f"observables and statistics: {one.name!r} stands for two things: rename one function")
-    for s in statistics:
-        label = f"{type(s).__name__} of {s.wanted.name!r} over {s.over}"
-        if label in labels:
-            raise ValueError(f"statistics: {label} is there twice, and both would have one name: leave one out")
-        labels.add(label)
 
 
 def _warn_if_spoiled(ensemble: Ensemble) -> None:

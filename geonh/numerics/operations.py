@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
@@ -138,8 +138,22 @@ def _called(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
     program = part.of.native(part, _one(operands, batched), batched)
     if program is None:
         return _plain(part, batched)(*operands)
-    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in _shapes(*operands, part=part, batched=batched)]
-    return jax.pure_callback(lambda *values: program(*map(np.asarray, values)), shapes, *operands)
+    kinds = [(x.dtype, x.shape) for x in operands]
+    shapes = [jax.ShapeDtypeStruct((*x.shape, 2), np.uint32) for x in _shapes(*operands, part=part, batched=batched)]
+
+    def call(*halves: Any) -> list[np.ndarray]:
+        found = program(
+            *(np.asarray(x).view(dtype).reshape(shape) for x, (dtype, shape) in zip(halves, kinds, strict=True))
+        )
+        return [np.asarray(x, order="C")[..., None].view(np.uint32) for x in found]
+
+    found = jax.pure_callback(call, shapes, *map(_halves, operands))
+    return [lax.bitcast_convert_type(x, np.float64) for x in found]
+
+
+def _halves(x: Any) -> Any:
+    """Numbers of 64 bits as two of 32: the thread in which XLA calls may have JAX in single precision."""
+    return lax.bitcast_convert_type(x, np.uint32) if x.dtype.itemsize == 8 else x
 
 
 def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:

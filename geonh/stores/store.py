@@ -15,11 +15,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geonh.netcdf import checked_path
+from geonh.stores.arrays import Field, lay_out, zarr_module
 from geonh.stores.disk import digest_of, locked, put_file, put_folder, remove_leftovers, sealed, synced, unsealed
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 OWN = ".geonh"
 """Folder of records and locks in a store."""
 FORMAT = 1
-CHUNK = 2**20
-"""Bytes that a reader of a part of a shard reads at least, about."""
 
 
 class StoreError(ValueError):
@@ -38,34 +37,6 @@ class StoreError(ValueError):
 
 class StoreWarning(UserWarning):
     """A store that has not all its shards."""
-
-
-class Field(NamedTuple):
-    """An array of a store: what comes after its first axis, of which a shard has ``per`` entries.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Without the first axis.
-    dtype : str
-    dims : tuple of str
-        Names of all axes.
-    attributes : dict
-    per : int
-        Entries of a shard along the first axis.
-    total : int
-        Entries of all shards.
-    fill : float or int
-        What a shard that is not there reads as.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    dims: tuple[str, ...]
-    attributes: dict[str, Any]
-    per: int
-    total: int
-    fill: Any
 
 
 class Store:
@@ -120,8 +91,7 @@ class Store:
         files : mapping of str to callable
             What else it keeps, by name: what writes it to a path.
         """
-        zarr, path = _zarr(), checked_path(path)
-        codecs = zarr.codecs
+        path = checked_path(path)
         awkward = [name for name in fields if "/" in name or name.startswith(("zarr.json", "."))]
         if awkward:
             raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
@@ -129,21 +99,7 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-            group = zarr.create_group(folder, zarr_format=3)
-            for name, field in fields.items():
-                chunks, whole = _chunks(field)
-                group.create_array(
-                    name,
-                    shape=(field.total, *field.shape),
-                    dtype=field.dtype,
-                    chunks=chunks,
-                    shards=None if chunks == whole else whole,
-                    compressors=[codecs.ZstdCodec(level=1), codecs.Crc32cCodec()],
-                    fill_value=field.fill,
-                    dimension_names=field.dims,
-                    attributes=field.attributes,
-                )
-            _quietly(zarr.consolidate_metadata, folder)
+            lay_out(folder, fields)
             own = folder / OWN
             for part in ("records", "locks"):
                 (own / part).mkdir(parents=True)
@@ -219,7 +175,7 @@ class Store:
     def array(self, name: str) -> Any:
         """An array, lazily."""
         if name not in self._arrays:
-            self._arrays[name] = _zarr().open_array(self.path / name, mode="r+")
+            self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
         return self._arrays[name]
 
     # --- shards ---------------------------------------------------------------------------------------------
@@ -323,35 +279,3 @@ class Store:
         import xarray as xr
 
         return xr.open_zarr(self.path, consolidated=True, chunks=None)
-
-
-def _zarr() -> Any:
-    try:
-        import zarr
-        import zarr.codecs
-    except ImportError as error:
-        raise ImportError("stores need zarr: pip install 'geonh[scale]'") from error
-    return zarr
-
-
-def _quietly(function: Any, *args: Any) -> Any:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # consolidated metadata is said to be young in format 3
-        return function(*args)
-
-
-def _chunks(field: Field) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of what is read at once and of a shard: whole numbers of one make the other."""
-    rest = [max(n, 1) for n in field.shape]
-    item = np.dtype(field.dtype).itemsize
-    one = item * int(np.prod(rest[1:], dtype=int))
-    along = min(rest[0], max(CHUNK // one, 1)) if rest else 1
-    most = max(CHUNK // max(one * along, 1), 1)
-    first = (
-        max(n for n in range(1, field.per + 1) if field.per % n == 0 and n <= most) if field.per > most else field.per
-    )
-    if not rest:
-        return (first,), (field.per,)
-    return (first, along, *rest[1:]), (field.per, -(-rest[0] // along) * along, *rest[1:])

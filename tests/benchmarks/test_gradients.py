@@ -1,11 +1,11 @@
 """Gradients through runs: against the run itself, plain JAX and diffrax, and their memory; one table.
 
-``pytest -m benchmark -s tests/benchmarks/test_gradients.py``, or as a script. Of a weighted sum of what a sphere and a
-driven snakeboard show at the end, by inertia and initial velocity. diffrax has the equations twice: with the
-multipliers eliminated in each evaluation, as constrained equations are written down, and reduced by hand to as few
-variables as there are. Each takes the fewest steps of a ladder with which the end is within ``ACCURACY``. That
-gradients agree is asserted; seconds of the processor, the least of some in turns, are printed, with a star where the
-goal is missed.
+``pytest -m benchmark -s tests/benchmarks/test_gradients.py``, or as a script with names of parts. Of a weighted sum
+of what a sphere and a driven snakeboard show at the end, by inertia and initial velocity. diffrax has the equations
+twice: with multipliers that are eliminated in each evaluation, as constrained equations are written down, and reduced
+by hand to as few variables as there are. Each takes the fewest steps of a ladder with which the end is within
+``ACCURACY``. That gradients agree is asserted; seconds of the processor, the least of some in turns, are printed,
+with a star where the goal is missed.
 """
 
 import resource
@@ -143,7 +143,7 @@ def board() -> Problem:
                 lambda ys: ys[-1, jnp.array([2, 0, 1])],
             ),
         },
-        60.0,
+        20.0,
         sinusoidal_torques,
     )
 
