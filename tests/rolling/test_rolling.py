@@ -304,3 +304,10 @@ def test_the_contact_is_differentiable_to_the_third_order(derivative):
     h, exact = 1e-3, computed(along_a_line, derivative, np.float64(0.0))
     far, near = ((value(k * h) - value(-k * h)) / (2 * k * h) for k in (2, 1))
     np.testing.assert_allclose((4 * near - far) / 3, exact, atol=2e-8 * np.abs(exact).max())
+
+
+def test_balls_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match=r"the ball must fit into the cylinder, r < R, got 2\.0 and 1\.0"):
+        gn.systems.sphere_in_cylinder(r=2.0, R=1.0)
+    with pytest.raises(ValueError, match=r"within the ball, \|a\| < r, got 0\.4 and 0\.3"):
+        gn.systems.routh_sphere(a=-0.4)
