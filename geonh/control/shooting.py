@@ -5,9 +5,9 @@ u(t) is linear between knots. A motion from (g₀, ξ₀) under it by any method
     J(u) = hΣw_k c(t_k, g_k, u(t_k)),   r(u) = (T log(g₁⁻¹g_K), D(ξ_K − ξ₁)),
 
 with rows T tangent to φ = 0, and D to the constraints, at the end asked for. SLSQP, trust-constr or Ipopt makes J
-least under r = 0 and the bounds, with derivatives that are exact through all steps of the method. Fewer unknowns than
-by transcription, and methods of any order are taken; but the end
-depends on the first control through the whole motion, so an unstable or long one is better transcribed.
+least under r = 0 and the bounds, with derivatives that are exact through all steps of the method. There are fewer
+unknowns than by transcription, and methods of any order are taken; but the end depends on the first control through the
+whole motion, so an unstable or long one is better transcribed.
 
 Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
 """

@@ -95,8 +95,10 @@ def test_the_span_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["slsqp", "trust-constr"])
+@pytest.mark.parametrize("solver", ["slsqp", "trust-constr", "ipopt"])
 def test_bounds_are_kept(solver):
+    if solver == "ipopt":
+        pytest.importorskip("ipyopt")
     # The costate is linear in t, so u = clip(c(1 − 2t/T)), with c from the distance.
     T, d, bound = 2.0, 1.0, 2.3
     found = optimal_control(MASS, end=[d], n_controls=1, span=T, n_steps=80, bounds=(-bound, bound), solver=solver)
@@ -192,3 +194,9 @@ def test_what_cannot_be_driven_is_said():
     stuck = gn.System(Translations(2), metric=np.eye(2), forces=lambda t, x, xi, u: jnp.stack([u[0], 0.0 * u[0]]))
     with pytest.raises(RuntimeError, match="no optimal control"):
         optimal_control(stuck, end=[1.0, 1.0], n_controls=1, span=1.0, n_steps=5)
+
+
+def test_without_ipopt_it_is_said(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"geonh\[ipopt\]"):
+        optimal_control(MASS, end=[1.0], n_controls=1, span=1.0, n_steps=4, solver="ipopt")
