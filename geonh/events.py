@@ -53,6 +53,13 @@ class Event(eqx.Module):
     -----
     A change of sign is seen between one node and the next: of two within a step nothing is seen. A motion that begins
     on s = 0 leaves it without an event.
+
+    Raises
+    ------
+    TypeError
+        If ``function`` does not take these arguments, or ``stop`` or ``name`` are of another type.
+    ValueError
+        If ``direction`` is none of −1, 0, 1.
     """
 
     function: Callable
@@ -71,11 +78,19 @@ class Event(eqx.Module):
         takes_parameters(self.function, "t, g, xi, lam", f"event {self.name!r}")
 
     def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
-        """s at one place of the motion, scalar."""
+        """s at one place of the motion, a scalar: t (s), a point of the group, ``xi`` of shape=[n] and the
+        controls u there.
+        """
         return self.value_with(system, t, g, xi, multipliers(system, t, g, xi, u))
 
     def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
-        """s with given multipliers, scalar."""
+        """s with given multipliers, a scalar; ``xi`` of shape=[n], ``lam`` of shape=[m].
+
+        Raises
+        ------
+        ValueError
+            If ``function`` gives no single number.
+        """
         what = f"event {self.name!r}"
         more = (system.parameters,) if takes_parameters(self.function, "t, g, xi, lam", what) else ()
         value = evaluated(what, self.function, t, g, xi, lam, *more)
@@ -234,15 +249,17 @@ class Section:
     Attributes
     ----------
     t : ndarray, shape=[K]
-        Times of the crossings.
-    g : point, leading axis K
+        Times of the crossings, seconds.
+    g : point of the group, with a leading axis of length K
         Group elements.
     xi : ndarray, shape=[K, n]
         Velocities.
+    g_vector : ndarray, shape=[K, size]
+        The group elements, flattened.
+    point_names, velocity_names : tuple of str
+        Names of the entries of ``g_vector``, and of ξ.
     multipliers : ndarray, shape=[K, m], or None
         λ there, of an event of ``solve``.
-    point_names, velocity_names : tuple of str
-        Names of the coordinates of ``g`` as a vector, and of ξ.
     """
 
     t: np.ndarray
@@ -262,6 +279,8 @@ class Section:
 
         Raises
         ------
+        TypeError
+            If ``name`` is no text.
         ValueError
             For a name that is none.
         """
@@ -273,7 +292,22 @@ class Section:
 
     @judged
     def plot(self, horizontal: str, vertical: str) -> Figure:
-        """The section in two of its coordinates."""
+        """The section in two of its coordinates.
+
+        Parameters
+        ----------
+        horizontal, vertical : str
+            Names of coordinates or velocities.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of ``values``.
+        """
         import matplotlib.pyplot as plt
 
         from geonh.plotting.labels import symbol

@@ -30,10 +30,21 @@ SHORT = 64
 
 
 class Nodes(NamedTuple):
-    """What ``integrate`` returns, with a leading time axis of length n_steps // save_every + 1.
+    """What ``integrate`` returns: JAX arrays with a leading axis of length N = n_steps // save_every + 1.
 
-    ``status`` is 0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds
-    the ``Result``. ``observables`` has those of a trajectory by name, where they were asked for.
+    Attributes
+    ----------
+    t : array, shape=[N]
+        Times, seconds.
+    g : point of the group, with a leading axis of length N
+        Group elements.
+    p_plus, p_minus : array, shape=[N, n]
+        Incoming and outgoing momenta.
+    status : array of int, shape=[N]
+        0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds the
+        ``Result``.
+    observables : dict of str to array, shape=[N, …]
+        Those of a ``Trajectory`` by name, where they were asked for.
     """
 
     t: Array
@@ -64,26 +75,47 @@ def integrate(
     (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA; the second
     are taken forwards (``jax.hessian``), since JAX does not differentiate Newton's loop backwards twice.
 
-    Parameters are those of ``solve``, and are tested as there; of what is traced, the shapes only. Any of the system's
-    arrays, the start, dt, t0 and the controls may be traced. Functions must not close over what is traced: it is given
-    as parameters, and controls that need it are ``jax.tree_util.Partial(function, value)``, a function of (value, t).
+    Arguments are tested as by ``solve``; of what is traced, the shapes only. Any of the system's arrays, the start, dt,
+    t0 and the controls may be traced. Functions must not close over what is traced: it is given as parameters, and
+    controls that need it are ``jax.tree_util.Partial(function, value)``, a function of (value, t).
 
     Parameters
     ----------
+    system : System
+        What moves.
+    method : Integrator
+        One-step method.
+    xi0 : array_like, shape=[n]
+        Initial velocity ξ = g⁻¹ġ, on the constraints at g0.
+    g0 : point of the group, optional
+        Initial group element; the identity when left out.
+    dt : float
+        Time step in seconds; negative runs backwards.
+    n_steps : int
+        Number of steps; static under ``jit``.
+    t0 : float
+        Initial time in seconds; t_k = t0 + k·dt.
+    controls : callable or array_like, shape=[n_steps + 1, …], optional
+        u(t) in jax.numpy, or its values at the nodes.
+    save_every : int
+        Keep every so many nodes; static under ``jit``.
     observables : bool
         Compute those of a trajectory too: "xi", "p", "energy", "multipliers", … of every saved node.
 
     Returns
     -------
     Nodes
-        JAX arrays. Where a step fails no derivative flows through it, so those of the nodes before are right.
+        JAX arrays t, g, p_plus, p_minus and status with a leading axis of length N = n_steps // save_every + 1, and
+        the observables by name. status is 0 while all is well; from a failure on the entries repeat the last good node
+        and status holds the ``Result``. No derivative flows through a step that fails, so those of the nodes before it
+        are right.
 
     Raises
     ------
     RuntimeError
-        When traced in single precision.
+        If JAX is in single precision: call it within ``with geonh.float64():``.
     ValueError, TypeError
-        For input that does not fit.
+        For input that does not fit, an inconsistent start included where it is not traced.
 
     Examples
     --------

@@ -51,11 +51,19 @@ def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
         text = os.fspath(path)
     except TypeError:
         raise TypeError(f"{name} must be a path, text or pathlib.Path, got {shortly(path)}") from None
-    if not isinstance(text, str) or "\0" in text or not text:
+    if not isinstance(text, str) or "\0" in text or not text or not _can_be_named(text):
         raise FileError(f"{name}: {text!r} is not a path")
     if "://" in text:
         raise FileError(f"{text} is a network address; geonh opens files on this machine only: fetch it first")
     return Path(text)
+
+
+def _can_be_named(text: str) -> bool:
+    """Whether the system's files can have such a name: half of a surrogate pair has no bytes."""
+    try:
+        return bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
 
 
 def check_destination(path: str | os.PathLike, name: str = "path") -> Path:

@@ -32,7 +32,15 @@ Progress: TypeAlias = bool | Callable[[int, int], None]
 
 
 class IntegrationError(RuntimeError):
-    """A run stopped early; ``trajectory`` holds what was computed up to there."""
+    """A run stopped early; what was computed up to there is in the error.
+
+    Parameters
+    ----------
+    message : str
+        Step, time and cause; ``str(error)``.
+    trajectory : Trajectory
+        The nodes up to the last good one; an attribute of the error.
+    """
 
     def __init__(self, message: str, trajectory: Trajectory):
         super().__init__(message)

@@ -124,9 +124,13 @@ def resume(
         What exists.
     n_steps : int
         Further steps.
-    system, method, controls : optional
-        Needed after loading from a file, which holds data only. They must be those of the run: name, parameters and
-        what the functions compute are compared. Controls in an array are those of the whole run, from its first node.
+    system : System, optional
+        Needed after loading from a file, which holds data only. It must be that of the run: name, parameters and what
+        the functions compute are compared.
+    method : Integrator or str, optional
+        As ``system``; its options are compared.
+    controls : callable or array_like, shape=[all steps + 1, …], optional
+        As ``system``. Controls in an array are those of the whole run, from its first node.
     events : Event or sequence of Event, optional
         What to look for; those of the run when left out. After loading from a file that has events they are needed, or
         ``events=()`` to look for none. Events that came after the last node are found again: a run that an event
@@ -136,7 +140,11 @@ def resume(
         "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
         "first_integrals", "events" (others of the same names). What was read from the nodes so far stays as it is, and
         ``attributes["changes"]`` tells of the change, in the file too.
-    throw, progress, checkpoint
+    throw : bool
+        As in ``solve``.
+    progress : bool or callable
+        As in ``solve``.
+    checkpoint : path, optional
         As in ``solve``.
 
     Returns
@@ -146,8 +154,12 @@ def resume(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
+    IntegrationError
+        If a step fails, unless ``throw`` is false.
     """
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")

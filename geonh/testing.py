@@ -49,8 +49,12 @@ def check_group(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     AssertionError
         Saying which axiom fails, at which sample and by how much.
+    ValueError
+        If ``n_samples`` or ``tol`` are none.
     """
     as_count(n_samples, "n_samples", 2)
     if not tol > 0:
@@ -215,7 +219,7 @@ class _Check:
             wanted |= {name: ((xi,), matrix) for name in ("ad", "dexp", "dexp_inv", *cayley)}
             wanted["Ad"] = ((g,), matrix)
             if group.has_cayley:
-                wanted |= {"cay": ((xi,), g), "cay_inv": ((g,), xi)}
+                wanted |= {"cay": ((xi,), g), "cay_inv": ((g,), xi), "dcay_inv_star": ((xi, xi), xi)}
             for name, (arguments, expected) in wanted.items():
                 value = jax.eval_shape(getattr(group, name), *arguments)
                 found = [leaf.shape for leaf in jax.tree.leaves(value)]
@@ -290,6 +294,8 @@ class _Check:
         self.same("cay(−ξ) = cay(ξ)⁻¹", self.call("cay", -xi), self.call("inverse", cay))
         self.same("cay_inv(cay(ξ)) = ξ", self.call("cay_inv", cay), xi)
         self.same("cay(cay_inv(g)) = g", self.call("cay", self.call("cay_inv", W)), W)
+        pulled = _apply(_transpose(self.call("dcay_inv", xi)), self.p)
+        self.same("dcay_inv_star_ξ p = dcay_inv_ξᵀ p", self.call("dcay_inv_star", xi, self.p), pulled)
 
     def retraction(self, name: str, tau: Callable, dtau: Callable, dtau_inv: Callable) -> None:
         """dτ against the derivative of τ, dτ⁻¹ against dτ, and both against Ad."""

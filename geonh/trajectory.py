@@ -50,16 +50,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Observed):
-    """A trajectory of a system.
+    """A trajectory of a system: what ``solve``, ``resume`` and ``Trajectory.load`` return.
+
+    All arrays are NumPy float64, with the N saved nodes along the first axis.
 
     Attributes
     ----------
     t : ndarray, shape=[N]
         Times of the nodes, seconds.
-    g : point, leading axis of length N
-        Group path.
-    x : base point, leading axis of length N
-        Base path x = o·g: what the system's functions see.
+    g : point of the group, with a leading axis of length N
+        Group path: an array of shape=[N, 3] on SE(2), (θ, x, y); [N, 3, 3] on SO(3); [N, 4, 4] on SE(3); [N, n] on Rⁿ
+        and Tⁿ; the tuple of the factors' arrays on a product.
+    g_vector : ndarray, shape=[N, size]
+        The same, the entries of a point flattened, in the order of ``group.point_names``.
+    x : base point, with a leading axis of length N
+        Base path x = o·g: what the system's functions see. As g with ``base="group"``, shape=[N, k] with coordinates.
     xi : ndarray, shape=[N, n]
         Velocities ξ at the nodes, of the average momentum.
     p, p_plus, p_minus : ndarray, shape=[N, n]
@@ -77,12 +82,26 @@ class Trajectory(Observed):
         μ(x)ξ − b(x), those of the holonomic constraints first.
     holonomic_residual : ndarray, shape=[N, k]
         φ(x); k = 0 without holonomic constraints.
-    integrals : dict of str to ndarray
+    integrals : dict of str to ndarray, shape=[N, …]
         The system's first integrals along the path.
     events : dict of str to Section
         Of each event that was looked for, where it happened: times, group elements, velocities, multipliers.
     status : Result
         SUCCESS, or why the run stopped; ``success`` and ``message`` say it as a truth value and in words.
+    k : ndarray of int, shape=[N]
+        Numbers of the nodes; t = t0 + k·dt.
+    dt, t0 : float
+        Time step and initial time, seconds.
+    save_every : int
+        Every so many nodes were kept.
+    system, method : System or None, Integrator or None
+        What was solved, and by which method; None after loading from a file without them.
+    attributes : dict of str
+        What files tell of the run: names, group, method, parameters, units, version, and ``"changes"``.
+    clock, state : Clock or None, State or None
+        Time step with controls, and the last node: what ``resume`` goes on from.
+    loaded, known, watched, crossings : dict, Known, tuple, Crossings
+        What is known of nodes from a file, of the file's system, and of events: for ``resume`` and ``save``.
     """
 
     k: np.ndarray
@@ -110,7 +129,7 @@ class Trajectory(Observed):
     # --- making --------------------------------------------------------------------------------------------
     @classmethod
     def begin(cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int) -> Trajectory:
-        """Trajectory of one node."""
+        """For loops: a trajectory of one node, which they extend; users get theirs from ``solve``."""
         group = system.group
         attributes = {
             **_facts(system, clock),
@@ -142,7 +161,7 @@ class Trajectory(Observed):
         )
 
     def extended(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
-        """Trajectory with further rows (k, g, p⁺, p⁻)."""
+        """For loops: with further rows (k, g, p⁺, p⁻), shape=[rows, 1 + size + 2n], and the state after them."""
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
         before = np.concatenate([self.k[:, None], self.g_vector, self.p_plus, self.p_minus], axis=1, dtype=np.float64)
         k, g_vector, p_plus, p_minus = np.split(np.concatenate([before, *rows]), [1, 1 + n_g, 1 + n_g + n], axis=1)
@@ -160,7 +179,7 @@ class Trajectory(Observed):
     def looking_for(
         self, events: tuple[Event, ...], before: Trajectory | None = None, allow_changes: Any = False
     ) -> Trajectory:
-        """To go on from, with events; those of them that came after the last state are forgotten, and found again.
+        """For ``resume``: to go on from with events; those of them after the last state are forgotten, and found again.
 
         Raises
         ------
@@ -182,18 +201,18 @@ class Trajectory(Observed):
         return replace(self, watched=events, crossings=known)
 
     def on_grid(self, engine: str) -> Trajectory:
-        """To go on from: by an engine, without a last node that a longer run would not save."""
+        """For loops: to go on from by an engine, without a last node that a longer run would not save."""
         made = replace(self, attributes={**self.attributes, "engine": engine})
         return made if len(self) < 2 or self.k[-1] % self.save_every == 0 else made.first(len(self) - 1)
 
     def first(self, n: int) -> Trajectory:
-        """The first nodes only, and the state of the last."""
+        """The first ``n`` nodes only: a trajectory to look at, of the same run."""
         cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
         loaded = {name: values[:n] for name, values in self.loaded.items()}
         return replace(self, loaded=loaded, known=None, **cut)
 
     def settled(self) -> Trajectory:
-        """With what is read from its nodes kept, so that a longer one reads only what comes after."""
+        """For loops: with what is read from its nodes kept, so that a longer one reads only what comes after."""
         return replace(self, loaded=self.observables)
 
     def bind(
@@ -203,7 +222,28 @@ class Trajectory(Observed):
         controls: Any = None,
         allow_changes: bool | str | Iterable[str] = False,
     ) -> Trajectory:
-        """Attach what a file does not hold, or raise ValueError naming what is missing, or is not as it was."""
+        """For ``resume``: attach what a file does not hold.
+
+        Parameters
+        ----------
+        system, method : System or None, Integrator or None
+            Those of the run; the trajectory's own for None.
+        controls : callable or array_like, shape=[n_steps + 1, …], optional
+            As in ``solve``; the trajectory's own when left out.
+        allow_changes : bool, str or sequence of str
+            As in ``resume``.
+
+        Returns
+        -------
+        Trajectory
+
+        Raises
+        ------
+        TypeError
+            If ``system`` is no System, or ``method`` no Integrator.
+        ValueError
+            Naming what is missing, or is not as it was.
+        """
         if system is not None and not isinstance(system, System):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         if method is not None and not isinstance(method, Integrator):
@@ -302,7 +342,7 @@ class Trajectory(Observed):
         return float(self.t[np.argmax(large)]) if np.any(large) else None
 
     def warn_if_spoiled(self) -> None:
-        """Warn, once, if a part of the momentum alternates.
+        """For loops: warn, once, if a part of the momentum alternates.
 
         Warns
         -----
@@ -334,7 +374,9 @@ class Trajectory(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """Everything ``observe`` reads from the nodes."""
+        """What is read from the nodes, by name: "xi", "p", "energy", …, arrays of shape=[N, …] as the attributes
+        say.
+        """
         n = len(self.loaded["xi"]) if self.loaded else 0
         return self.loaded if n == len(self) else self._joined(self._read_from(n))
 
@@ -400,18 +442,22 @@ class Trajectory(Observed):
 
         Parameters
         ----------
-        times : array_like, shape=[N]
-            Within the trajectory's time span.
+        times : array_like, shape=[M]
+            Seconds, within the trajectory's time span.
 
         Returns
         -------
-        g : point, leading axis of length N
-        xi : ndarray, shape=[N, n]
+        g : point of the group, with a leading axis of length M
+            Group elements.
+        xi : ndarray, shape=[M, n]
+            Velocities.
 
         Raises
         ------
+        TypeError
+            If ``times`` are no numbers.
         ValueError
-            For times outside the span.
+            For times outside the span, or a trajectory from a file without its system.
         """
         times = np.atleast_1d(as_float64(times, "times"))
         if times.ndim > 1:
@@ -430,15 +476,23 @@ class Trajectory(Observed):
 
     # --- leaving -------------------------------------------------------------------------------------------
     def to_geomstats(self) -> np.ndarray:
-        """The group path as points of ``system.space``, shape=[N, *space.shape]."""
+        """The group path as points of ``system.space``, shape=[N, *space.shape].
+
+        Raises NotImplementedError for a group without a geomstats manifold.
+        """
         return self._bound.group.to_geomstats(self.g)
 
     def to_xarray(self) -> xr.Dataset:
-        """All arrays, labelled by time and component names, with units where they are known."""
+        """An ``xarray.Dataset`` of all arrays, labelled by time and component names, with units where they are
+        known.
+        """
         return tables.dataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per node, one column per named component; units, where known, in ``attrs["units"]`` by column."""
+        """A ``DataFrame``: one row per node, one column per named component.
+
+        Units, where known, are in ``attrs["units"]`` by column.
+        """
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:
@@ -446,8 +500,13 @@ class Trajectory(Observed):
 
         Parameters
         ----------
-        path : path
+        path : str or path
             A name that ends in ``.nc``; other formats are ``to_pandas`` and ``to_xarray``'s.
+
+        Returns
+        -------
+        pathlib.Path
+            Where it was written.
 
         Raises
         ------
@@ -464,15 +523,21 @@ class Trajectory(Observed):
 
         Parameters
         ----------
-        path : path
+        path : str or path
             The file.
         system : System, optional
             Attach the system of the run, to interpolate; all saved arrays can be read without.
+
+        Returns
+        -------
+        Trajectory
 
         Raises
         ------
         FileError
             If the file is not a geonh trajectory, is damaged, or was written by a newer geonh.
+        TypeError
+            If ``system`` is no System.
         ValueError
             If the system is not the one that the run was made with.
         """
@@ -487,13 +552,19 @@ class Trajectory(Observed):
         return replace(trajectory, system=system)
 
     def plot(self, **options: Any) -> Any:
-        """Figure of the path, the velocities and the invariants' errors; see ``geonh.plotting.plot_trajectory``."""
+        """Figure of the path, the velocities and the invariants' errors.
+
+        Options, result and errors are those of ``geonh.plotting.plot_trajectory``.
+        """
         from geonh.plotting import plot_trajectory
 
         return plot_trajectory(self, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
-        """MP4 or GIF of the moving bodies; see ``geonh.plotting.animate``."""
+        """Write an MP4 or GIF of the moving bodies to ``path``, and give the path.
+
+        Options and errors are those of ``geonh.plotting.animate``.
+        """
         from geonh.plotting import animate
 
         return animate(self, path, **options)
@@ -501,7 +572,8 @@ class Trajectory(Observed):
     def view(self, *others: Trajectory, **options: Any) -> Page:
         """HTML page with a viewer in three dimensions, of this run and others; see ``geonh.viewer.view``.
 
-        ``run.view(path="run.html")`` writes it; Jupyter shows what is returned.
+        ``run.view(path="run.html")`` writes it; Jupyter shows what is returned. Options and errors are those of
+        ``geonh.viewer.view``.
         """
         from geonh.viewer import view
 

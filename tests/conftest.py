@@ -2,10 +2,16 @@ import contextlib
 import os
 import signal
 import threading
+from importlib.metadata import version
 from pathlib import Path
 
 # Before JAX is imported. XLA is the reference here, and its optimiser would be most of the time.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    * version("jaxlib").startswith("0.10."),  # a flag that a version does not know ends the process
+)
 
 import jax
 import pytest

@@ -1,5 +1,7 @@
 """solve, integrate, resume, Trajectory: what goes in, what comes out, and what happens when something is wrong."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -305,3 +307,13 @@ def test_an_alternating_part_is_seen_where_the_metric_changes_along_the_run():
         run = gn.solve(system, gn.GNI(), xi0=xi0, dt=0.02, n_steps=1500, throw=False)
     assert run.spoiled_from is not None
     assert run.alternation.max() > 0.01
+
+
+def test_the_log_tells_what_is_compiled_and_once(caplog):
+    system = gn.System(Translations(2), metric=[1.0, 1.0], potential=lambda x: jnp.cosh(x[0] - 0.3 * x[1]))
+    with caplog.at_level("DEBUG", logger="geonh"):
+        for dt in (0.1, 0.2):
+            gn.solve(system, "gni", xi0=[0.1, dt], dt=dt, n_steps=2)
+    told = [record.getMessage() for record in caplog.records if record.name == "geonh"]
+    assert any(re.match(r"program of next_node written and compiled in \d", line) for line in told)
+    assert len({line.split(" in ")[0] for line in told}) == len(told)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import api
 import numpy as np
+from api import ROOMS
 from bibliography import cited
 from markup import escaped, prose
 
@@ -24,39 +25,6 @@ from geonh.systems import catalogue
 DOCS = Path(__file__).parents[1]
 OUT = DOCS / "generated"
 COMPARED = ("projected", "gni", "dla", "gauss4", "rkmk4", "discrete-gradient")
-ROOMS = {
-    "geonh": (
-        "System",
-        "Distribution",
-        "AffineDistribution",
-        "solve",
-        "integrate",
-        "resume",
-        "solve_ensemble",
-        "Ensemble",
-        "Sweep",
-        "open_store",
-        "stream",
-        "compose",
-        "Trajectory",
-        "Event",
-    ),
-    "geonh.groups": None,
-    "geonh.geometry": None,
-    "geonh.mechanics": None,
-    "geonh.integrators": None,
-    "geonh.systems": None,
-    "geonh.analysis": None,
-    "geonh.diagnostics": None,
-    "geonh.rolling": None,
-    "geonh.control": None,
-    "geonh.ensembles": None,
-    "geonh.interop": None,
-    "geonh.drawing": None,
-    "geonh.plotting": None,
-    "geonh.viewer": None,
-    "geonh.testing": ("check_group",),
-}
 RUNS = os.environ.get("GEONH_PAGES", "runs") == "runs"
 
 
@@ -72,8 +40,8 @@ def make(app):
     for name in gn.methods:
         write(OUT / "methods" / f"{name}.md", method_page(name))
     write(OUT / "methods" / "index.md", methods_index())
-    for room, names in ROOMS.items():
-        write(OUT / "api" / f"{room}.md", api.page(room, __import__(room, fromlist=["_"]), names))
+    for room in ROOMS:
+        write(OUT / "api" / f"{room}.md", api.page(room))
     write(OUT / "api" / "index.md", api_index())
 
 

@@ -4,7 +4,7 @@ The configurations are a group G times shapes r, of which alone metric and forms
 μ = [μ_g, μ_r], M in the blocks of (ξ, ṙ), and rows s(r) that span ker μ_g, as many as d = n_g − m,
 
     g⁻¹ġ = −A(r)ṙ + sᵀ(sM_gg sᵀ)⁻¹p,   A(r) = [μ_g; sM_gg]⁻¹[μ_r; sM_gr],
-    p = sP,  P = M_gg ξ + M_gr ṙ,      ṗ_a = ⟨P, [ξ, s_a] + ∂_r s_a·ṙ⟩                        (mathematics.md §15)
+    p = sP,  P = M_gg ξ + M_gr ṙ,      ṗ_a = ⟨P, [ξ, s_a] + ∂_r s_a·ṙ⟩
 
 d = 0 is Chaplygin's case: the shape alone moves the body. Without constraints (s = 1) A is the mechanical connection
 and p the momentum. In between p is carried along. A does not depend on how the rows of s are chosen, p does.
@@ -48,7 +48,7 @@ class Displacement(NamedTuple):
 
     Attributes
     ----------
-    g : point
+    g : point of the group
         Where it is, at the end; its shape coordinates are how much the shape changed.
     momentum : ndarray, shape=[d]
         p at the end.
@@ -64,10 +64,13 @@ class Connection(Precise):
     Attributes
     ----------
     system : System
-    shape : tuple of str
-        Names of the shape coordinates r.
+        What moves.
     sections : callable or None
         s(r, parameters), shape=[d, n_g].
+    shape : tuple of str
+        Names of the k shape coordinates r.
+    places : tuple of int
+        Their places in ξ.
     """
 
     system: System
@@ -77,7 +80,7 @@ class Connection(Precise):
     """Indices in ξ of ṙ."""
 
     def form(self, r: Any) -> np.ndarray:
-        """A(r), shape=[n_g, k]: g⁻¹ġ = −A(r)ṙ where no momentum is carried."""
+        """A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ where no momentum is carried."""
         return self._evaluated(_form, r)
 
     def curvature(self, r: Any) -> np.ndarray:
@@ -141,7 +144,7 @@ class Connection(Precise):
 
     @property
     def group_dimension(self) -> int:
-        """n_g."""
+        """Dimension n_g of the group beside the shape."""
         return self.system.group.dim - len(self.shape)
 
     def _evaluated(self, function: Callable, r: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-r"""Linear equations about a steady motion, without reduction by hand (mathematics.md §14).
+r"""Linear equations about a steady motion, without reduction by hand.
 
 With the notation of ``equations``, perturbations (η, δ) of g = g₀exp(η), ξ = ξ₀ + δ obey
 
@@ -57,7 +57,7 @@ class Linearisation:
         Orthonormal perturbations that satisfy the linear constraints.
     embedding : ndarray, shape=[2n, d]
         The perturbation (η, δ) that a state z stands for, up to symmetries and family: ``embedding @ z``.
-    g, xi, sigma : point, ndarray of shape=[n], ndarray of shape=[n]
+    g, xi, sigma : point of the group, ndarray of shape=[n], ndarray of shape=[n]
         The motion g(t) = s(t) g₀ e^{σt}.
     """
 
@@ -113,8 +113,8 @@ def linearise(
         Its velocity, which satisfies the constraints.
     t : float
         Time in seconds, for forces that depend on it; on a steady motion they must not.
-    controls : array_like, optional
-        Value of the controls along the motion.
+    controls : array_like, shape=[n_u], optional
+        Value of the controls along the motion, of whatever shape the forces take.
     spins : array_like, shape=[k, n], optional
         Generators of the material symmetries that the motion may turn about; found when left out.
     symmetries : array_like, shape=[s, n], optional
@@ -132,14 +132,16 @@ def linearise(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the start is off the constraint, the motion is not steady, the equations depend on time, given symmetries are
         none, or given states cannot be the states.
 
     Notes
     -----
-    Derivatives are exact (automatic). See mathematics.md §14; the linearisation of constrained systems by hand is in
-    Meijaard and others, Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
+    Derivatives are exact (automatic). The linearisation of constrained systems by hand is in Meijaard and others,
+    Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
     """
     points, velocities, u = checked(system, [(g, xi)], controls, t)
     given = generators(system, spins)

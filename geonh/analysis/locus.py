@@ -140,8 +140,16 @@ def root_locus(
         value → (g, ξ), the steady motion there; or one that is the same for all values.
     parameter : str, optional
         The entry, a number, of ``system.parameters`` that takes the value; without, only the motion depends on it.
-    t, controls, spins, symmetries, tol :
-        As in ``linearise``; spins are found where they are needed first.
+    t : float
+        As in ``linearise``.
+    controls : array_like, optional
+        As in ``linearise``: the value of the controls, of the shape that the forces take.
+    spins : array_like, shape=[k, n], optional
+        As in ``linearise``; they are found where they are needed first.
+    symmetries : array_like, shape=[s, n], optional
+        As in ``linearise``.
+    tol : float
+        As in ``linearise``.
 
     Returns
     -------
@@ -149,6 +157,8 @@ def root_locus(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         As ``linearise``, naming the value; or for a parameter that the system does not have.
     """

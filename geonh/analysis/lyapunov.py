@@ -86,6 +86,7 @@ def lyapunov_exponents(
     system : System
         The system.
     g : point of the group, or None for the identity
+        Where it starts.
     xi : array_like, shape=[n]
         The start, on the constraints.
     dt : float

@@ -79,10 +79,25 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     system : System
         The system.
     g : point of the group, or None for the identity
+        Where.
     xi : array_like, shape=[n]
         Velocity; it is projected onto the constraints.
-    t, controls : float, array_like
-        Time and value of the controls, for forces.
+    t : float
+        Time in seconds, for forces.
+    controls : array_like, optional
+        Value of the controls, of the shape that the forces take.
+
+    Returns
+    -------
+    float
+        1/s; negative where the phase space contracts.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a shape does not fit.
     """
     _refuse(system)
     point = system.point(g, name="g")
@@ -123,6 +138,8 @@ def invariant_measure(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For fewer states than candidates, or functions that are not finite.
 

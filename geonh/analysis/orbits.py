@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import jax
@@ -27,13 +26,12 @@ from jax import Array
 
 from geonh.analysis.flow import Shooting, Shot, shot
 from geonh.analysis.subspaces import peeled, span
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
-from geonh.numerics.inspection import inspected
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64, shortly
 from geonh.start import made_drive
@@ -50,13 +48,13 @@ class PeriodicOrbit:
 
     Attributes
     ----------
-    g, xi : point, ndarray of shape=[n]
+    g, xi : point of the group, ndarray of shape=[n]
         Where it begins.
     period : float
         T, s.
-    displacement : point
+    displacement : point of the group
         s = g(T)g(0)⁻¹: how the body has moved after a period.
-    multipliers : ndarray
+    multipliers : ndarray, shape=[q − trivial ones]
         Floquet multipliers on the linear constraints, complex, by decreasing modulus, without those taken out as 1.
     trivial : tuple of int
         Jordan blocks at 1 of a length ≥ 1, 2, … that were taken out.
@@ -211,6 +209,8 @@ def continue_orbit(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For a parameter that is none.
     RuntimeError
@@ -331,12 +331,12 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
         )
         for name, function, arguments in given:
             if function is not None:
-                made = jax.make_jaxpr(partial(evaluated, name, function))(*arguments)
-                if inspected(name, made):
+                shape, by_data = tried(name, function, *arguments)
+                if by_data:
                     raise ValueError(
                         f"{name} reads an array at an index that depends on data, in which it has no slope"
                     )
-                if not made.out_avals[0].size:
+                if 0 in shape:
                     raise ValueError(f"{name} gives no number at all")
 
 

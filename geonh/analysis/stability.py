@@ -103,8 +103,16 @@ def stability_map(
     parameters : tuple of str or None
         The entries, numbers, of ``system.parameters`` that take the values; None for one, such as a speed, that only
         the motion depends on.
-    t, controls, spins, symmetries, tol :
-        As in ``linearise``; spins are those found at the first pair.
+    t : float
+        As in ``linearise``.
+    controls : array_like, optional
+        As in ``linearise``: the value of the controls, of the shape that the forces take.
+    spins : array_like, shape=[k, n], optional
+        As in ``linearise``; they are those found at the first pair.
+    symmetries : array_like, shape=[s, n], optional
+        As in ``linearise``.
+    tol : float
+        As in ``linearise``.
 
     Returns
     -------
@@ -112,6 +120,8 @@ def stability_map(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         As ``linearise``, naming the values; or for a parameter that the system does not have.
 

@@ -24,6 +24,7 @@ from jax import Array
 from geonh.analysis.equations import equations, material_symmetries, names
 from geonh.analysis.motions import checked, generators, single
 from geonh.geometry.field import evaluated as value_of
+from geonh.geometry.field import tried
 from geonh.groups.base import Point
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
@@ -42,7 +43,7 @@ class SteadyMotion(NamedTuple):
 
     Attributes
     ----------
-    g : point
+    g : point of the group
         g₀.
     xi : ndarray, shape=[n]
         ξ₀.
@@ -87,8 +88,8 @@ def steady_motion(
         Guess of the velocity; it need not satisfy the constraints.
     t : float
         Time in seconds, for forces.
-    controls : array_like, optional
-        Value of the controls along the motion.
+    controls : array_like, shape=[n_u], optional
+        Value of the controls along the motion, of whatever shape the forces take.
     free : sequence of str, optional
         The coordinates that may change, named as the ``coordinates`` of a ``Linearisation``; all when left out. The
         others keep the values of the guess.
@@ -108,6 +109,8 @@ def steady_motion(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For a name that is no coordinate.
     RuntimeError
@@ -121,6 +124,8 @@ def steady_motion(
     as_count(max_iterations, "max_iterations")
     points, velocities, u = checked(system, [(g, xi)], controls, t)
     g, xi = single(points), velocities[0]
+    if conditions is not None:
+        tried("conditions", conditions, g, xi, system.parameters)
     group, n = system.group, system.group.dim
     coordinates = sum(names(system), ())
     unknown = [name for name in free or () if name not in coordinates]

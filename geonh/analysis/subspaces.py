@@ -1,7 +1,7 @@
 r"""Invariant subspaces of a linear system: what the symmetries and the families of steady motions take away.
 
 Bases are orthonormal columns. A quotient by an invariant subspace is the matrix on an orthonormal complement. Zeros are
-peeled by kernels, never counted among eigenvalues: a Jordan block of length j splits to ε^{1/j} (mathematics.md §14).
+peeled by kernels, never counted among eigenvalues: a Jordan block of length j splits to ε^{1/j}.
 """
 
 from __future__ import annotations

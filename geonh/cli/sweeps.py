@@ -49,7 +49,7 @@ def sweep(
     spread: Annotated[
         float, typer.Option(help="With --random, the standard deviation of the initial velocity about the default.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of --random.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Of --random; 0 when left out.")] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="Integrator, as in `geonh methods`.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter for all members.")
@@ -83,8 +83,9 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
     named = [key for key, *_ in varied] + [text.partition("=")[0] for text in words["assignments"] or []]
     for key in sorted({key for key in named if named.count(key) > 1}):
         wrong(f"{key} is named more than once by --vary and --set")
-    if random is None and words["spread"]:
-        wrong("--spread goes with --random MEMBERS")
+    for option, given in (("--spread", words["spread"] != 0.0), ("--seed", words["seed"] is not None)):
+        if random is None and given:
+            wrong(f"{option} goes with --random MEMBERS")
     if not varied and random is None:
         wrong("nothing differs between members: give --vary NAME=A:B:N, or --random MEMBERS with --vary NAME=A:B")
     import scipy.stats
@@ -112,7 +113,7 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
             controls=entry.controls,
             combine="zip" if random is not None else "product",
             members=random,
-            seed=words["seed"],
+            seed=words["seed"] or 0,
             project=True,
             save_every=words["save_every"],
             observables=words["observe"].split(",") if words["observe"] else None,
@@ -203,7 +204,8 @@ def show_store(path: Path) -> None:
     for shard, fault in faults.items():
         out.print(f"[bold red]shard {shard} is damaged:[/] {escape(fault)}", highlight=False)
     if missing or faults:
-        out.print(f"To finish it: geonh resume {escape(str(path))}", highlight=False, soft_wrap=True)
+        way = f"geonh resume {path}" if _words(store) else f"run({str(path)!r}) of the Sweep, in Python"
+        out.print(f"To finish it: {escape(way)}", highlight=False, soft_wrap=True)
 
 
 def merge_stores(
@@ -246,11 +248,19 @@ def export(
 
 
 def _noted(store: Store) -> Sweep:
+    words = _words(store)
+    if words is None:
+        wrong(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
+    return _sweep_of(words)
+
+
+def _words(store: Store) -> dict[str, Any] | None:
+    """Of the user who began it; None where it was made in Python."""
     try:
         words = json.loads(store.about["note"])
     except ValueError:
-        wrong(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
-    return _sweep_of(words)
+        return None
+    return words if isinstance(words, dict) else None
 
 
 def _store(path: Path) -> Store:

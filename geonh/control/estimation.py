@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
-from geonh.geometry.field import evaluated, takes_parameters
+from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
@@ -27,7 +27,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, as_names, float64
-from geonh.start import made_controls
+from geonh.start import inspect_forces, made_controls
 
 HALVINGS = 20
 SMALL = 1e-4
@@ -52,9 +52,10 @@ class Estimate:
         Size of the noise: the one given, or that of the residuals.
     residuals : ndarray, shape=[N, q]
         Observations less what the motion shows.
-    g, xi : point, ndarray of shape=[n]
+    g, xi : point of the group, ndarray of shape=[n]
         The start of the motion, estimated too if it was free.
     iterations : int
+        Of Gauss and Newton.
     system : System
         With the estimated parameters.
     """
@@ -97,6 +98,9 @@ def estimate(
 ) -> Estimate:
     """Estimate parameters of a system from observations of one motion.
 
+    Least squares by Gauss and Newton's steps; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of what is
+    observed in the parameters.
+
     Parameters
     ----------
     system : System
@@ -109,7 +113,7 @@ def estimate(
         The nodes at which they were made, k with t_k = t0 + k·dt; increasing, from 0 on.
     observe : callable
         o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: what is observed of a state.
-    g0, xi0 : point, array_like of shape=[n]
+    g0, xi0 : point of the group, array_like of shape=[n]
         Start of the motion, or a guess of it.
     dt : float
         Time step, s.
@@ -117,8 +121,10 @@ def estimate(
         Whether the start is to be estimated too.
     sigma : float, optional
         Size of the noise, the same for all observations (scale them otherwise); from the residuals when left out.
-    controls, t0 : callable or array_like, float
+    controls : callable or array_like, shape=[nodes, …], optional
         As in ``solve``.
+    t0 : float
+        Initial time, s.
     method : Integrator, optional
         ``SymmetricProjection()`` when left out. Its own error must be small beside the noise.
     tol : float
@@ -141,9 +147,9 @@ def estimate(
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]
-    if unknown or not names:
+    if unknown or not names or len(set(names)) < len(names):
         raise ValueError(
-            f"names must be numbers among the parameters {list(system.parameters)}, got {unknown or names}"
+            f"names must be numbers among the parameters {list(system.parameters)}, each once, got {unknown or names}"
         )
     values, places = as_float64(data, "data"), as_float64(at, "at")
     if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
@@ -164,6 +170,8 @@ def estimate(
     takes = takes_parameters(observe, "g, xi", "observe")
     inputs = made_controls(system, controls, int(places[-1]) + 1)
     clock = Clock(t0, as_float64(dt, "dt", ()), inputs)
+    inspect_forces(system, clock, point, xi)
+    tried("observe", observe, point, xi, *((system.parameters,) if takes else ()))
     tree = (system, method, clock, tuple(names), observe, takes)
     counts = np.diff(places, prepend=0).astype(np.int64)
     theta = np.array([float(system.parameters[name]) for name in names])

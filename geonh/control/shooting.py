@@ -4,9 +4,9 @@ u(t) is linear between knots. A motion from (g₀, ξ₀) under it by any method
 
     J(u) = hΣw_k c(t_k, g_k, u(t_k)),   r(u) = (T log(g₁⁻¹g_K), D(ξ_K − ξ₁)),
 
-with rows T tangent to φ = 0, and D to the constraints, at the end asked for. SciPy's SLSQP or trust-constr makes J
+with rows T tangent to φ = 0, and D to the constraints, at the end asked for. SLSQP, trust-constr or Ipopt makes J
 least under r = 0 and the bounds, with derivatives that are exact through all steps of the method. Fewer unknowns than
-by transcription, and holonomic constraints, functions of the time and methods of any order are taken; but the end
+by transcription, and methods of any order are taken; but the end
 depends on the first control through the whole motion, so an unstable or long one is better transcribed.
 
 Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
@@ -14,7 +14,6 @@ Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programmin
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,17 +24,16 @@ import numpy as np
 import scipy
 from jax import Array, lax
 
-from geonh.analysis.subspaces import kernel
-from geonh.control.transcription import SOLVERS, effort, limits_of
-from geonh.geometry.field import evaluated, takes_parameters
-from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, refuse
+from geonh.control.asked import Asked, across, asked, limits_of
+from geonh.control.programmes import Programme, least, require
+from geonh.geometry.field import evaluated
+from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, one_of
+from geonh.numerics.precision import as_count, as_float64
 from geonh.solve import solve
 from geonh.trajectory import Trajectory
 
@@ -55,9 +53,11 @@ class Shot:
     u : ndarray, shape=[J, n_u]
         Controls there.
     cost : float
+        J.
     miss : float
-        Largest entry of r.
+        Largest entry of what is missed at the end.
     iterations : int
+        Of SciPy's solver.
     """
 
     knots: np.ndarray
@@ -117,17 +117,34 @@ def shooting_control(
 
     Parameters
     ----------
-    system, end, n_controls, span, n_steps, start, xi_start, xi_end, free, cost, bounds, t0
-        As of ``optimal_control``; bounds hold at the knots, and so between them.
+    system : System
+        With forces(t, x, ξ, u) that use the controls.
+    end : point of the group
+        Where to.
+    n_controls, n_steps : int
+        Numbers of controls, and of steps.
+    span, t0 : float
+        How long it lasts, and when it begins, s.
     n_knots : int, optional
-        Number of knots, evenly spread; every fourth node when left out.
+        Number J of knots, evenly spread; every fourth node when left out.
+    start : point of the group, optional
+        Where from; the identity when left out.
+    xi_start, xi_end : array_like, shape=[n], optional
+        Velocities at the ends, as of ``optimal_control``.
+    free : sequence of str, optional
+        Velocity components whose coordinates need not be those of ``end``.
+    cost : callable, optional
+        c(t, g, u) or c(t, g, u, parameters) → scalar, as of ``optimal_control``.
+    bounds : (lower, upper), optional
+        Of the controls, numbers or of shape=[n_u]; they hold at the knots, and so between them.
     guess : array_like or Shot, optional
-        Controls at evenly spread times, shape=[·, n_u]; zero when left out.
+        Controls at evenly spread times, shape=[…, n_u]; zero when left out.
     method : Integrator, optional
         Any method whose controls are a function of the time; ``RKMK(4)`` when left out.
     solver : str
-        "slsqp", or "trust-constr" (SciPy's interior point method).
+        As of ``optimal_control``.
     max_iterations : int
+        Bound on the solver's iterations.
 
     Returns
     -------
@@ -141,33 +158,32 @@ def shooting_control(
         If the end is not reached, or a motion fails on the way.
     """
     method = RKMK(4) if method is None else method
-    refuse(method, system)
-    one_of(solver, "solver", SOLVERS)
-    if system.forces is None:
-        raise ValueError(f"{system.name} has no forces that controls could act by")
-    n_u, K = as_count(n_controls, "n_controls"), as_count(n_steps, "n_steps", 2)
+    require(solver)
+    what = asked(
+        system,
+        method,
+        end=end,
+        n_controls=n_controls,
+        span=span,
+        start=start,
+        xi_start=xi_start,
+        xi_end=xi_end,
+        free=free,
+        cost=cost,
+        t0=t0,
+    )
+    n_u, K = what.n_controls, as_count(n_steps, "n_steps", 2)
     J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
-    t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
-    if not span > 0:
-        raise ValueError(f"span must be positive, got {span}")
-    n, names = system.group.dim, system.group.velocity_names
-    if unknown := [name for name in free if name not in names]:
-        raise ValueError(f"free: {unknown} are not among the velocities {list(names)}")
-    xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
-    g0, g1 = system.point(start, name="start"), system.point(end, name="end")
-    open_end = isinstance(xi_end, str) and xi_end == "free"
-    xi1 = np.zeros(n) if xi_end is None or open_end else as_float64(xi_end, "xi_end", (n,))
-    for name, g, xi, t in (("start", g0, xi0, t0), ("end", g1, None if open_end else xi1, t0 + span)):
-        _refuse_off(system, name, g, xi, t)
-    mu, G = (np.asarray(a) for a in mapped(_rows, system, jax.tree.map(lambda a: np.asarray(a)[None], (g1, t0 + span))))
-    held = np.eye(n)[[i for i, name in enumerate(names) if name not in free]]
-    T = held @ (tangent := kernel(G[0], float(np.linalg.norm(G)) or 1.0)) @ tangent.T
-    T = T[np.linalg.norm(T, axis=1) > 1e-9]
-    T = np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)]  # as many as there are conditions
-    D = np.zeros((0, n)) if open_end else kernel(mu[0], float(np.linalg.norm(mu)) or 1.0).T
-    price = effort if cost is None else cost
-    takes = takes_parameters(price, "t, g, u", "cost")
-    tree = (system, method, (g0, xi0), np.int64(K), price, takes, np.array([t0, span]), (g1, xi1, T, D))
+    tree = (
+        system,
+        method,
+        (what.start, what.xi_start),
+        np.int64(K),
+        what.cost,
+        what.cost_takes_parameters,
+        np.array([what.t0, what.span]),
+        (what.end, what.xi_end, _places(what), what.allowed),
+    )
     given = np.zeros((2, n_u)) if guess is None else guess.u if isinstance(guess, Shot) else as_float64(guess, "guess")
     if given.ndim != 2 or given.shape[1] != n_u or len(given) < 2:
         raise ValueError(f"guess must be controls of shape [·, {n_u}], got {list(given.shape)}")
@@ -175,17 +191,18 @@ def shooting_control(
     u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
     found, missed, iterations = _least(tree, u0, bounds, solver, max_iterations)
     value = _shots(tree, found)[0]
-    return Shot(t0 + span * at, found, float(value[0]), missed, iterations, tree)
+    if not np.isfinite(value[0]):
+        raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value[0]}: look at cost")
+    return Shot(what.t0 + what.span * at, found, float(value[0]), missed, iterations, tree)
 
 
-def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> None:
-    """Raise ValueError for a state that is not on the constraints; without a velocity for a place."""
-    node = (g, np.zeros(system.group.dim) if xi is None else xi, np.float64(t))
-    phi, gap = (a[0] for a in mapped(_off, system, jax.tree.map(lambda a: np.asarray(a)[None], node)))
-    if np.abs(phi).max(initial=0.0) > 1e-9:
-        raise ValueError(f"{name} does not satisfy the holonomic constraints of {system.name}: φ = {phi}")
-    if xi is not None and np.abs(gap).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
-        raise ValueError(f"xi_{name} is off the constraints of {system.name} by {np.abs(gap).max():.2g}")
+def _places(what: Asked) -> np.ndarray:
+    """Rows T of what the end's place has to be, tangent to φ = 0 and without what is free, as many as conditions."""
+    n, tangent = what.mu.shape[1], across(what.G)
+    held = np.delete(np.eye(n), what.free, axis=0)
+    T = held @ tangent.T @ tangent
+    T = T[np.linalg.norm(T, axis=1) > 1e-9]
+    return np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)]
 
 
 def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations: int) -> tuple[np.ndarray, float, int]:
@@ -207,26 +224,22 @@ def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations
         raise RuntimeError(f"the motion of {tree[0].name} under the guess fails; a shorter span, or more steps, may do")
     scale = max(abs(float(first[0])), 1.0)
     low, high = (-np.inf, np.inf) if bounds is None else limits_of(bounds, shape[1])
-    low, high = (np.broadcast_to(limit, shape).ravel() for limit in (low, high))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "delta_grad")  # of trust-constr, where something is linear
-        found = scipy.optimize.minimize(
-            lambda z: all_of(z)[0][0] / scale,
-            np.clip(u0.ravel(), low, high),
-            jac=lambda z: all_of(z)[1][0] / scale,
-            bounds=None if bounds is None else scipy.optimize.Bounds(low, high),
-            constraints={"type": "eq", "fun": lambda z: all_of(z)[0][1:], "jac": lambda z: all_of(z)[1][1:]},
-            method=solver,
-            options={"maxiter": max_iterations, **SOLVERS[solver]},
-        )
-    value, _, status = all_of(found.x)
+    programme = Programme(
+        lambda z: all_of(z)[0][0] / scale,
+        lambda z: all_of(z)[1][0] / scale,
+        lambda z: all_of(z)[0][1:],
+        lambda z: scipy.sparse.csr_matrix(all_of(z)[1][1:]),
+        *(np.broadcast_to(limit, shape).ravel() for limit in (low, high)),
+    )
+    z, iterations = least(programme, u0.ravel(), solver, max_iterations)
+    value, _, status = all_of(z)
     missed = float(np.abs(value[1:]).max(initial=0.0))
     if status or not missed <= REACHED * (1 + np.abs(tree[2][1]).max()):
         raise RuntimeError(
-            f"no controls of {tree[0].name} found that reach the end: after {found.nit} iterations it is missed by "
+            f"no controls of {tree[0].name} found that reach the end: after {iterations} iterations it is missed by "
             f"{missed:.2g}; another guess, more knots or optimal_control may do"
         )
-    return found.x.reshape(shape), missed, int(found.nit)
+    return z.reshape(shape), missed, iterations
 
 
 def _shots(tree: tuple, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -270,14 +283,3 @@ def _between(t: Any, knots: Any, u: Any) -> Array:
     place = (t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1)
     hats = jnp.clip(1 - jnp.abs(place - np.arange(len(knots))), 0.0, 1.0)
     return hats @ u
-
-
-def _off(system: System, node: tuple) -> tuple[Array, Array]:
-    g, xi, t = node
-    x = system.at(g, t)
-    return system.holonomic_residual(x), system.constraint_residual(x, xi)
-
-
-def _rows(system: System, node: tuple) -> tuple[Array, Array]:
-    x = system.at(*node)
-    return system.annihilator(x), system.holonomic_rows(x)

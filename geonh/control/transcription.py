@@ -6,15 +6,21 @@ the n equations of the step from g_k,
 
     F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0,
 
-touch three nodes and two controls. A solution is a run of ``SymmetricProjection`` under the controls at its nodes.
-Forces may depend on the velocity. Each node is moved by g_k exp(η_k): derivatives are exact, of the first and second
-order by forward mode in machine code, and sparse.
+touch three nodes and two controls. With constraints φ(t, x) = 0 on positions they count modulo the rows G(x_k), and
+φ(t_{k+1}, x_{k+1}) = 0 stands in place of what that leaves out: n equations again, and no multiplier. A solution is a
+run of ``SymmetricProjection`` under the controls at its nodes. Forces may depend on the velocity, everything on the
+time. Each node is moved by g_k exp(η_k): derivatives are exact, of the first and second order by forward mode in
+machine code, and sparse.
+
+The last node is given, and with it φ, as far as what is free of it does not move φ: there the last step would say
+twice that φ = 0, so its equations along those rows of φ are left out.
 
 Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, *Optim. Control Appl. Meth.* 31 (2010) 505 (DMOC).
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,16 +30,14 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.control.asked import Asked, across
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, float64
-
-SOLVERS: dict[str, dict] = {"slsqp": {"ftol": 1e-10}, "trust-constr": {"gtol": 1e-8, "xtol": 1e-10}}
-"""SciPy's solvers of nonlinear programmes, with their options."""
+from geonh.numerics.compiled import computed, mapped
 
 
 class Motion(NamedTuple):
@@ -51,60 +55,72 @@ class Transcription:
     Attributes
     ----------
     system, method : System, SymmetricProjection
-    xi_start : ndarray, shape=[n]
-        Velocity at the start.
-    arrival : ndarray, shape=[r, n]
-        Rows on which the velocity at the end is given, and ``arriving``, shape=[r], their values.
-    free : tuple of int
-        Components of η that the last node may move by.
+    asked : Asked
+        The ends, what is free of the last node, and the cost.
     free_span : bool
         Whether T is unknown.
-    cost : callable
-        c(t, g, u) or c(t, g, u, parameters).
-    t0 : float
+    n_steps : int
+        K.
     """
 
     system: System
     method: SymmetricProjection
-    xi_start: np.ndarray
-    arrival: np.ndarray
-    arriving: np.ndarray
-    free: tuple[int, ...]
+    asked: Asked
     free_span: bool
-    cost: Any
-    cost_takes_parameters: bool
-    t0: float
     n_steps: int
-    n_controls: int
 
     # --- the unknowns --------------------------------------------------------------------------------------
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray, int]:
         """Places of η_k, shape=[K + 1, n], of u_k, shape=[K + 1, n_u], and of T among the unknowns; −1 if not free."""
-        K, n, n_u = self.n_steps, self.system.group.dim, self.n_controls
+        K, n, n_u, free = self.n_steps, self.system.group.dim, self.asked.n_controls, self.asked.free
         eta = np.full((K + 1, n), -1)
         eta[1:K] = np.arange((K - 1) * n).reshape(K - 1, n)
-        eta[K, list(self.free)] = (K - 1) * n + np.arange(len(self.free))
-        begin = (K - 1) * n + len(self.free)
+        eta[K, list(free)] = (K - 1) * n + np.arange(len(free))
+        begin = (K - 1) * n + len(free)
         u = begin + np.arange((K + 1) * n_u).reshape(K + 1, n_u)
         return eta, u, begin + (K + 1) * n_u if self.free_span else -1
 
     @property
     def size(self) -> int:
         """Number of unknowns."""
-        n_nodes = (self.n_steps - 1) * self.system.group.dim + len(self.free)
-        return n_nodes + (self.n_steps + 1) * self.n_controls + self.free_span
+        n_nodes = (self.n_steps - 1) * self.system.group.dim + len(self.asked.free)
+        return n_nodes + (self.n_steps + 1) * self.asked.n_controls + self.free_span
 
     def moved(self, motion: Motion, z: np.ndarray) -> Motion:
         """g_k exp(η_k), u + δu, T + δT."""
         eta, u, span = self.columns
         padded = np.append(z, 0.0)
-        with float64():
-            group = self.system.group
-            g = jax.tree.map(np.asarray, group.project(group.compose(motion.g, group.exp(jnp.asarray(padded[eta])))))
+        g = mapped(moved, self.system, (motion.g, padded[eta]))
         return Motion(g, motion.u + padded[u], motion.span + float(padded[span]))
 
+    def brought(self, motion: Motion) -> Motion:
+        """The inner nodes brought onto φ = 0 along its normals, where there are such points near them."""
+        if self.system.holonomic is None:
+            return motion
+        times = self.asked.t0 + motion.span / self.n_steps * np.arange(self.n_steps + 1)
+        there, found = mapped(_onto, self.system, (motion.g, times))
+        found[[0, -1]] = False
+        g = jax.tree.map(lambda a, b: np.where(found.reshape(-1, *[1] * (a.ndim - 1)), a, b), there, motion.g)
+        return motion._replace(g=g)
+
     # --- equations and cost --------------------------------------------------------------------------------
+    @functools.cached_property
+    def _kept(self) -> tuple[Any, np.ndarray]:
+        """What is asked of (the equations of all steps, ξ_K), shape=[(K + 1)n]: rows, sparse, and their values."""
+        ends, n = self.asked, self.system.group.dim
+        moves = ends.G[:, list(ends.free)]
+        if self.free_span:
+            moves = np.concatenate([moves, ends.rising[:, None]], axis=1)
+        last = across(across(moves.T) @ ends.G)
+        rows = scipy.sparse.block_diag([scipy.sparse.identity((self.n_steps - 1) * n), last, ends.allowed], "csr")
+        return rows, rows @ np.concatenate([np.zeros(self.n_steps * n), ends.xi_end])
+
+    @property
+    def n_equations(self) -> int:
+        """Number of equations."""
+        return len(self._kept[1])
+
     def _local(self) -> np.ndarray:
         """Places of the unknowns of each step, (η_{k−1}, η_k, η_{k+1}, u_k, u_{k+1}, T), shape=[K, 3n + 2n_u + 1]."""
         eta, u, span = self.columns
@@ -116,42 +132,44 @@ class Transcription:
         """The data of each step."""
         K = self.n_steps
         h = motion.span / K
-        with float64():
-            group = self.system.group
-            first = jax.tree.map(lambda a: a[0], motion.g)
-            back = group.compose(first, group.exp(jnp.asarray(-h * self.xi_start)))
-        g = jax.tree.map(lambda a, b: np.concatenate([np.asarray(b)[None], a]), motion.g, back)
+        back = computed(moved, self.system, (jax.tree.map(lambda a: a[0], motion.g), -h * self.asked.xi_start))
+        g = jax.tree.map(lambda a, b: np.concatenate([b[None], a]), motion.g, back)
         three = tuple(jax.tree.map(lambda a, i=i: a[i : i + K], g) for i in range(3))
         same = (np.full(K, motion.span), np.arange(K, dtype=float))
         return (*three, motion.u[:K], motion.u[1:], *same)
 
     @property
     def _tree(self) -> tuple:
-        return (self.system, self.method, self.xi_start, np.float64(self.t0), np.float64(self.n_steps))
+        return (self.system, self.method, self.asked.xi_start, np.float64(self.asked.t0), np.float64(self.n_steps))
 
     def equations(self, motion: Motion) -> np.ndarray:
-        """All equations, shape=[K n + r]."""
+        """All equations, shape=[n_equations]."""
+        return self._all(motion)[0]
+
+    def residual(self, motion: Motion) -> float:
+        """The largest entry of all equations, with those that are left out since they follow."""
+        return max(float(np.abs(part).max(initial=0.0)) for part in self._all(motion))
+
+    def _all(self, motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+        """The equations that are kept, and those of all steps."""
         steps, end = mapped(_step, self._tree, self._nodes(motion))
-        return np.concatenate([np.ravel(steps), self.arrival @ end[-1] - self.arriving])
+        rows, values = self._kept
+        return rows @ np.append(steps, end[-1]) - values, steps
 
     def jacobian(self, motion: Motion) -> tuple[np.ndarray, Any]:
-        """Equations and their derivative, a sparse matrix of shape=[K n + r, size]."""
+        """Equations and their derivative, a sparse matrix of shape=[n_equations, size]."""
         local, K, n = self._local(), self.n_steps, self.system.group.dim
         N = local.shape[1]
         nodes = jax.tree.map(lambda a: np.repeat(a, N, axis=0), self._nodes(motion))
         directions = np.tile(np.eye(N), (K, 1))
         (steps, end), (by_step, by_end) = mapped(_first, self._tree, (nodes, directions))
-        value = np.concatenate([np.ravel(steps[::N]), self.arrival @ end[-1] - self.arriving])
-        entries = by_step.reshape(K, N, n).transpose(0, 2, 1)
-        rows = np.arange(K * n).reshape(K, n, 1) + np.zeros((1, 1, N), int)
-        columns = local[:, None, :] + np.zeros((1, n, 1), int)
-        last = self.arrival @ by_end[-N:].T
-        more = np.arange(K * n, K * n + len(last))[:, None] + np.zeros((1, N), int)
-        at_end = local[-1][None] + np.zeros((len(last), 1), int)
-        parts = [(entries, rows, columns), (last, more, at_end)]
-        data, i, j = (np.concatenate([np.ravel(part[k]) for part in parts]) for k in range(3))
-        kept = j >= 0
-        return value, scipy.sparse.csr_matrix((data[kept], (i[kept], j[kept])), (len(value), self.size))
+        slopes = np.concatenate([by_step, by_end[-N:]]).reshape(K + 1, N, n).transpose(0, 2, 1)
+        places = np.concatenate([local, local[-1:]])[:, None, :] + np.zeros((1, n, 1), int)
+        i = np.arange((K + 1) * n).reshape(K + 1, n, 1) + np.zeros((1, 1, N), int)
+        free = places >= 0
+        whole = scipy.sparse.csr_matrix((slopes[free], (i[free], places[free])), ((K + 1) * n, self.size))
+        rows, values = self._kept
+        return rows @ np.append(steps[::N], end[-1]) - values, rows @ whole
 
     def bending(self, motion: Motion, multipliers: np.ndarray) -> Any:
         """Second derivative of the equations, contracted with multipliers: sparse, shape=[size, size]."""
@@ -159,15 +177,12 @@ class Transcription:
         N = local.shape[1]
         a, b = np.triu_indices(N)
         nodes = jax.tree.map(lambda x: np.repeat(x, len(a), axis=0), self._nodes(motion))
-        weights = np.repeat(multipliers[: K * n].reshape(K, n), len(a), axis=0)
+        weights, one = (self._kept[0].T @ multipliers).reshape(K + 1, n), np.eye(N)
         of_end = np.zeros((K, n))
-        of_end[-1] = multipliers[K * n :] @ self.arrival
-        one = np.eye(N)
-        data = mapped(
-            _second,
-            self._tree,
-            (nodes, np.tile(one[a], (K, 1)), np.tile(one[b], (K, 1)), weights, np.repeat(of_end, len(a), axis=0)),
-        ).reshape(K, -1)
+        of_end[-1] = weights[K]
+        directions = np.tile(one[a], (K, 1)), np.tile(one[b], (K, 1))
+        by = (np.repeat(part, len(a), axis=0) for part in (weights[:K], of_end))
+        data = mapped(_second, self._tree, (nodes, *directions, *by)).reshape(K, -1)
         return self._symmetric(data, local[:, a], local[:, b])
 
     def price(self, motion: Motion) -> tuple[float, np.ndarray, Any]:
@@ -178,7 +193,8 @@ class Transcription:
         weights = np.ones(K + 1)
         weights[[0, -1]] = 0.5
         nodes = (motion.g, motion.u, np.full(K + 1, motion.span), np.arange(K + 1.0), weights)
-        tree = (self.system, self.cost, self.cost_takes_parameters, np.float64(self.t0), np.float64(K))
+        ends = self.asked
+        tree = (self.system, ends.cost, ends.cost_takes_parameters, np.float64(ends.t0), np.float64(K))
         value, slope, bend = mapped(_price, tree, nodes)
         gradient = np.zeros(self.size + 1)
         np.add.at(gradient, local, slope)
@@ -191,6 +207,26 @@ class Transcription:
         upper = scipy.sparse.csr_matrix((data[kept], (i[kept], j[kept])), (self.size, self.size))
         off = (np.broadcast_to(i, data.shape) != np.broadcast_to(j, data.shape)) & kept
         return upper + scipy.sparse.csr_matrix((data[off], (j[off], i[off])), (self.size, self.size))
+
+
+def steps_of(system: System, low: Point, high: Point) -> np.ndarray:
+    """log(g⁻¹g') of each pair of points, shape=[·, n]."""
+    return mapped(_apart, system, (low, high))
+
+
+def _apart(system: System, node: tuple) -> Array:
+    low, high = node
+    return system.group.log(system.group.compose(system.group.inverse(low), high))
+
+
+def moved(system: System, node: tuple) -> Point:
+    """g exp(η)."""
+    g, eta = node
+    return system.group.project(system.group.compose(g, system.group.exp(eta)))
+
+
+def _onto(system: System, node: tuple) -> tuple[Point, Array]:
+    return onto(system, *node)
 
 
 def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
@@ -211,11 +247,11 @@ def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
     nothing = jnp.zeros(group.dim)
     back, here = Clock(time - h, h, jnp.stack([u, u])), Clock(time, h, jnp.stack([u, u_after]))
     arrives = method.flow(system, back, state(before, nothing), increment(before, g))[1].momentum
-    p = jnp.where(k == 0, system.momentum(system.at(g), xi_start), arrives)
+    p = jnp.where(k == 0, system.momentum(system.at(g, time), xi_start), arrives)
     zeta, begin = increment(g, after), state(g, p)
     end = method.flow(system, here, begin, zeta)[1].momentum
     residual = method.equations(system, here, begin).residual(zeta)
-    return residual / h, system.velocity(system.at(after), end)
+    return residual / h, system.velocity(system.at(after, time + h), end)
 
 
 def _perturbed(tree: tuple, node: tuple, z: Array) -> tuple[Array, Array]:
@@ -259,18 +295,3 @@ def _price(tree: tuple, node: tuple) -> tuple[Array, Array, Array]:
 
     zero = jnp.zeros(n + len(u) + 1)
     return price(zero), jax.jacfwd(price)(zero), jax.jacfwd(jax.jacfwd(price))(zero)
-
-
-def effort(t: Any, g: Any, u: Any) -> Any:
-    """u·u, the cost when none is given."""
-    return u @ u
-
-
-def limits_of(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bounds of the controls, shape=[n_u] each."""
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise TypeError(f"bounds must be (lower, upper), got {bounds!r}")
-    lower, upper = (np.broadcast_to(as_float64(b, "bounds"), (n_controls,)) for b in bounds)
-    if not np.all(lower < upper):
-        raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
-    return lower, upper

@@ -107,21 +107,30 @@ def convergence(
         What moves.
     method : Integrator
         The method.
-    xi0, g0, controls
-        As in ``solve``; controls must be a function of time.
+    xi0 : array_like, shape=[n]
+        Initial velocity, on the constraints at g0.
+    g0 : point of the group, optional
+        Initial group element; the identity when left out.
     span : float
         Length of the runs, seconds.
     steps : sequence of int
         Numbers of steps, increasing.
+    controls : callable, optional
+        u(t) in ``jax.numpy``.
 
     Returns
     -------
     Convergence
+        Errors at the end for each step, the order fitted to them, and ``plot``.
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
-        With fewer than two numbers of steps, or without a span.
+        With fewer than two numbers of steps, or without a span; or if the start or the method does not suit the system.
+    IntegrationError
+        If a run stops early.
     """
     counts = np.array([as_count(n, "steps") for n in steps])
     if counts.size < 2 or np.any(np.diff(counts) <= 0):

@@ -56,12 +56,19 @@ def drift(t: Any, values: Any) -> Drift:
     Parameters
     ----------
     t, values : array_like, shape=[N]
-        Times and values; N at least 30.
+        Times, which increase, in seconds, and values; N at least 30.
+
+    Returns
+    -------
+    Drift
+        ``slope``, ``error`` and ``bound``; ``drifts`` tells whether the slope is one.
 
     Raises
     ------
+    TypeError
+        If they are no numbers.
     ValueError
-        If the shapes do not fit.
+        If the shapes do not fit, or the times do not increase.
     """
     t, values = as_float64(t, "t"), as_float64(values, "values")
     if t.ndim != 1 or t.shape != values.shape or len(t) < 30:
@@ -80,12 +87,29 @@ def drift(t: Any, values: Any) -> Drift:
 
 @judged
 def alternation(trajectory: Trajectory) -> np.ndarray:
-    r"""Size of the part of p⁻ that changes sign from node to node, relative to the largest momentum, shape=[N].
+    r"""Size of the part of p⁻ that changes sign from node to node, relative to the largest momentum.
 
     ‖(h/2) μᵀ(λ_k − λ(t_k))‖ / max‖p̃‖ in the kinetic norm, with λ_k of the method and λ of the continuous equations.
     In a run of GNI, RATTLE or SHAKE it grows as fast as the constrained flow contracts the phase space, whatever the
     step (mathematics.md §6); what is not small against 1 has spoiled the run. It is zero for all other methods, and
     without constraints. The same as ``trajectory.alternation``.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        With its system.
+
+    Returns
+    -------
+    ndarray, shape=[N]
+        At its N nodes.
+
+    Raises
+    ------
+    TypeError
+        If it is no trajectory.
+    ValueError
+        If it came from a file without its system, and the file does not have it.
     """
     return trajectory.alternation
 

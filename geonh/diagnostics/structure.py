@@ -36,8 +36,10 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
 
     Parameters
     ----------
-    system, method
-        What is run, and by which method.
+    system : System
+        What is run.
+    method : Integrator
+        By which method.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -45,8 +47,15 @@ def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: An
     dt : float
         Step, s.
 
+    Returns
+    -------
+    float
+        Zero, to rounding, of a symplectic method.
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has nonholonomic constraints: there is no such form then.
     """
@@ -76,8 +85,10 @@ def adjoint_defect(
 
     Parameters
     ----------
-    system, method
-        What is run, and by which method.
+    system : System
+        What is run.
+    method : Integrator
+        By which method.
     other : Integrator
         What may be its adjoint.
     xi0 : array_like, shape=[n]
@@ -86,6 +97,18 @@ def adjoint_defect(
         The start; the identity when left out.
     dt : float
         Step, s.
+
+    Returns
+    -------
+    float
+        The largest difference of an entry of g, or of the momentum.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If the start is off the constraints, a shape does not fit, or the method does not suit the system.
     """
     return _run(_there_and_back, system, (method, other), dt, g0, xi0)
 
@@ -102,8 +125,10 @@ def reversibility_defect(
 
     Parameters
     ----------
-    system, method
-        What is run, and by which method.
+    system : System
+        What is run.
+    method : Integrator
+        By which method.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -112,6 +137,18 @@ def reversibility_defect(
         Step, s.
     n_steps : int
         Steps there, and back.
+
+    Returns
+    -------
+    float
+        The largest difference of an entry of g, or of the momentum.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If the start is off the constraints, a shape does not fit, or the method does not suit the system.
     """
     return _run(_retrace, system, method, dt, g0, xi0, as_count(n_steps, "n_steps"))
 
@@ -127,8 +164,10 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 
     Parameters
     ----------
-    system, method
-        What is run, and by which method.
+    system : System
+        What is run.
+    method : Integrator
+        By which method.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -136,8 +175,15 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
     dt : float
         Step, s.
 
+    Returns
+    -------
+    float
+        1/s.
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has holonomic constraints: g has less coordinates then.
     """

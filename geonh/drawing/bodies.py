@@ -17,7 +17,7 @@ from geonh.numerics.precision import as_float64, shortly
 class Pose(NamedTuple):
     """Where a body stands: its point b is at R b + x in space. ``a @ b`` is the pose b seen from the body at a.
 
-    Attributes
+    Parameters
     ----------
     R : array, shape=[3, 3]
         The body's axes, as columns.
@@ -91,31 +91,121 @@ class Body:
 
 
 def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
-    """Pose in the plane: turned by θ, rad, about the vertical, the origin at (x, y, z), metres."""
+    """Pose in the plane.
+
+    Parameters
+    ----------
+    theta : float
+        Turned by that about the vertical, rad.
+    x, y, z : float
+        The origin, metres.
+
+    Returns
+    -------
+    Pose
+        Arguments may be traced, as entries of g are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is no number.
+    """
     return Pose(_turn(theta, "theta"), _vector(x, y, z))
 
 
 def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
-    """Pose with the axes of space and the origin at (x, y, z), metres."""
+    """Pose with the axes of space.
+
+    Parameters
+    ----------
+    x, y, z : float
+        The origin, metres.
+
+    Returns
+    -------
+    Pose
+        Arguments may be traced, as entries of g are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is no number.
+    """
     return Pose(jnp.eye(3), _vector(x, y, z))
 
 
 @judged
 def turned(axis: str, angle: Any) -> Pose:
-    """Pose turned by an angle, rad, about "x", "y" or "z", the origin where it was."""
+    """Pose turned about an axis, the origin where it was.
+
+    Parameters
+    ----------
+    axis : {"x", "y", "z"}
+        About which.
+    angle : float
+        By how much, rad; it may be traced.
+
+    Returns
+    -------
+    Pose
+
+    Raises
+    ------
+    TypeError
+        If ``axis`` is no text, or the others are no numbers.
+    ValueError
+        If ``axis`` is another word, or a shape does not fit.
+    """
     R, order = _turn(angle, "angle"), np.roll([0, 1, 2], _axis(axis) - 2)
     return Pose(R[order][:, order], jnp.zeros(3))
 
 
 @judged
 def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
-    """Pose with an axis, "x", "y" or "z", along ``direction``, shape=[3], of any length; the origin at x, shape=[3]."""
+    """Pose with one of its axes along a direction.
+
+    Parameters
+    ----------
+    direction : array_like, shape=[3]
+        Of any length; it may be traced.
+    x : array_like, shape=[3]
+        The origin, metres; it may be traced.
+    axis : {"x", "y", "z"}
+        The body's axis that points there.
+
+    Returns
+    -------
+    Pose
+
+    Raises
+    ------
+    TypeError
+        If ``axis`` is no text, or the others are no numbers.
+    ValueError
+        If ``axis`` is another word, or a shape does not fit.
+    """
     R = _stretched(_real(direction, "direction", (3,)))
     return Pose(jnp.roll(R / jnp.linalg.norm(R, axis=0), _axis(axis), axis=1), _real(x, "x", (3,)))
 
 
 def link(a: Any, b: Any) -> Pose:
-    """Pose that stretches the first unit vector from a to b, shape=[3] each, metres: of springs, rods, strings."""
+    """Pose that stretches the first unit vector from a to b: of springs, rods, strings.
+
+    Parameters
+    ----------
+    a, b : array_like, shape=[3]
+        The ends, metres; they may be traced.
+
+    Returns
+    -------
+    Pose
+        Not a rotation: its first axis has the length from a to b.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is not three numbers.
+    """
     a = _real(a, "a", (3,))
     return Pose(_stretched(_real(b, "b", (3,)) - a), a)
 

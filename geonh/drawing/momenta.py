@@ -30,18 +30,18 @@ TOLERANCE = 1e-6
 
 
 class Momenta(NamedTuple):
-    """Arrows in space along a run, shape=[N, 3] each.
+    """Arrows in space along a run.
 
     Attributes
     ----------
-    about : ndarray
+    about : ndarray, shape=[N, 3]
         The point o, metres: the origin of the first solid body; the origin of space if no body turns, since a point has
         no angular momentum about itself.
-    force : ndarray
+    force : ndarray, shape=[N, 3]
         Of the constraints, N.
-    moment : ndarray
+    moment : ndarray, shape=[N, 3]
         Of the constraints about o, N m.
-    angular : ndarray
+    angular : ndarray, shape=[N, 3]
         Angular momentum about o, kg m²/s.
     """
 
@@ -59,8 +59,18 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     ----------
     trajectory : Trajectory
         As for ``scene``.
-    nodes : array_like of int, optional
+    nodes : array_like of int, shape=[K], optional
         Which nodes; all when left out.
+
+    Returns
+    -------
+    Momenta
+        Arrays of shape=[K, 3].
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``scene``.
     """
     nodes = chosen_nodes(trajectory, nodes)
     system, seen = system_of(trajectory), scene(trajectory, nodes)

@@ -27,7 +27,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6
 
 
 class NoDrawingError(ValueError):
-    """There is no drawing of a system, nor one that its space implies."""
+    """There is no drawing of a system, nor one that its space implies; a ValueError."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,14 @@ class Moving:
 
     Attributes
     ----------
-    name, parts, trace, colour
-        As in ``Body``; the colour is never empty.
+    name : str
+        As in ``Body``.
+    parts : tuple of Part
+        Its shape.
+    trace : ndarray, shape=[3], or None
+        A point of the body, in its own axes, whose path is drawn.
+    colour : str
+        "#rrggbb"; never empty.
     R : ndarray, shape=[N, 3, 3]
         Its axes, as columns.
     x : ndarray, shape=[N, 3]
@@ -52,12 +58,12 @@ class Moving:
     x: np.ndarray
 
     def points(self, body_points: np.ndarray, i: Any = slice(None)) -> np.ndarray:
-        """Points of the body, shape=[k, 3], in space at the i-th times, shape=[..., k, 3]."""
+        """Points of the body, shape=[k, 3], in space at the i-th times, shape=[..., k, 3]; all metres."""
         return body_points @ np.swapaxes(self.R[i], -1, -2) + self.x[i][..., None, :]
 
     @property
     def path(self) -> np.ndarray:
-        """Path of its trace (of its origin where it has none), shape=[N, 3]."""
+        """Path of its trace (of its origin where it has none), shape=[N, 3], metres."""
         return self.points(np.zeros((1, 3)) if self.trace is None else self.trace[None])[:, 0]
 
     @property
@@ -80,6 +86,7 @@ class Scene:
     t : ndarray, shape=[N]
         Times, seconds.
     bodies : tuple of Moving
+        The bodies and marks, along it.
     """
 
     t: np.ndarray
@@ -118,15 +125,20 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
     ----------
     trajectory : Trajectory
         With its system; one from a file gets it by ``load(path, system=)``, or is of the catalogue.
-    nodes : array_like of int, optional
+    nodes : array_like of int, shape=[K], optional
         Which nodes; all when left out.
+
+    Returns
+    -------
+    Scene
 
     Raises
     ------
-    ValueError
-        If the system is not known, or has neither a drawing nor a space that says how to draw it.
     TypeError
-        If the drawing gives no bodies.
+        If the drawing gives no bodies, or an argument is of another type.
+    ValueError
+        If the system is not known, or has neither a drawing nor a space that says how to draw it (``NoDrawingError``),
+        or a node is none.
     """
     system = system_of(trajectory)
     nodes = chosen_nodes(trajectory, nodes)

@@ -54,7 +54,7 @@ class Part:
     unbounded: bool = False
 
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
-        """The part, shifted in its body by (x, y, z), metres."""
+        """The part, shifted in its body by (x, y, z), metres; TypeError or ValueError if these are no numbers."""
         by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])
         return replace(self, vertices=self.vertices + by, lines=tuple(points + by for points in self.lines))
 
@@ -65,7 +65,24 @@ class Part:
 
 @judged
 def box(length: float, width: float, height: float) -> Part:
-    """A box about the origin, its sides along the body's axes, metres."""
+    """A box about the origin, its sides along the body's axes.
+
+    Parameters
+    ----------
+    length, width, height : float
+        Along the first, second and third axis, metres.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If one is no number.
+    ValueError
+        If one is not positive.
+    """
     half = _positive("box", "length, width and height", length, width, height) / 2
     signs = np.array([[i, j, k] for k in (-1, 1) for j in (-1, 1) for i in (-1, 1)], dtype=np.float64)
     quads = [(0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5)]
@@ -83,6 +100,17 @@ def ball(radius: Any, resolution: int = 24) -> Part:
         Radius, or the three semi-axes of an ellipsoid, metres.
     resolution : int
         Half the number of corners of its equator; a multiple of 4 shows the octants sharp.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If a radius is not positive, there are two of them, or ``resolution`` is below 2.
     """
     sizes = as_float64(radius, "radius")
     if sizes.shape not in ((), (3,)):
@@ -102,6 +130,17 @@ def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
         For a convex body, the point with this outward normal (the gradient of its support function).
     resolution : int
         Half the number of corners of its equator.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``point`` gives no finite points of shape=[3], or ``resolution`` is below 2.
     """
 
     def points(normals: np.ndarray) -> np.ndarray:
@@ -146,6 +185,17 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
         "x", "y" or "z", along which its length lies.
     resolution : int
         Number of corners of its rim, a multiple of 4.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``radius`` or ``length`` is not positive, ``axis`` is another word, or ``resolution`` is below 4.
     """
     r, half = _positive("cylinder", "radius and length", radius, length / 2)
     as_count(resolution, "resolution", 4)
@@ -179,6 +229,17 @@ def prism(outline: Any, height: float) -> Part:
         Corners, metres; k ≥ 3.
     height : float
         Thickness, metres; the plate lies half above and half below the plane.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``outline`` has another shape, or ``height`` is not positive.
     """
     flat = as_float64(outline, "outline")
     if flat.ndim != 2 or flat.shape[1] != 2 or len(flat) < 3:
@@ -192,7 +253,24 @@ def prism(outline: Any, height: float) -> Part:
 
 
 def line(points: Any) -> Part:
-    """A polyline, shape=[k, 2] (in the body's plane) or [k, 3], metres. What is only lines is a mark, not matter."""
+    """A polyline. What is only lines is a mark, not matter.
+
+    Parameters
+    ----------
+    points : array_like, shape=[k, 2] or [k, 3]
+        Corners in the body's plane or in its axes, metres; k ≥ 2.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    ValueError
+        If they have another shape.
+    """
     found = as_float64(points, "points")
     if found.ndim != 2 or found.shape[1] not in (2, 3) or len(found) < 2:
         raise ValueError(f"points must be at least two, shape [k, 2] or [k, 3], got shape {list(found.shape)}")
@@ -202,13 +280,44 @@ def line(points: Any) -> Part:
 
 @judged
 def axes(length: float = 1.0) -> list[Part]:
-    """The body's three axes, metres, each in a colour of its own."""
+    """The body's three axes, each in a colour of its own.
+
+    Parameters
+    ----------
+    length : float
+        Metres.
+
+    Returns
+    -------
+    list of Part
+        Three lines.
+
+    Raises
+    ------
+    TypeError
+        If ``length`` is no number.
+    """
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 
 @judged
 def ground(turns: bool = False) -> Part:
-    """The plane z = 0 of its body, as wide as the motion; a round table with spokes where it ``turns``."""
+    """The plane z = 0 of its body, as wide as the motion.
+
+    Parameters
+    ----------
+    turns : bool
+        Whether it is a round table with spokes, rather than a grid.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    TypeError
+        If ``turns`` is not a bool.
+    """
     angle = np.linspace(0, 2 * np.pi, 97)
     circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle])
     grid = np.linspace(-1, 1, 21)

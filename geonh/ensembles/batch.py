@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -87,10 +88,12 @@ class Members:
         return tuple(name for names, _ in self.axes for name in names)
 
     def digest(self) -> str:
-        """Of what is given, and of what the first members and the last begin with."""
+        """Of what is given, to the bit, and of what the first members and the last begin with, to rounding."""
         given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
+        arrays = map(np.asarray, jax.tree.leaves(given))
+        numbers = [(a.shape, hashlib.sha256(a.tobytes()).hexdigest()) for a in arrays]
         ends = [self.part(0, min(64, self.size)).members, self.part(max(self.size - 64, 0), self.size).members]
-        return digest(str(self.axes), [np.asarray(a) for a in jax.tree.leaves((given, ends))])
+        return digest(str((self.axes, numbers)), [np.asarray(a) for a in jax.tree.leaves(ends)])
 
     def part(self, start: int, stop: int) -> Batch:
         """Members from one number up to another."""

@@ -21,13 +21,14 @@ BLOCK = 1024
 
 
 class Near(NamedTuple):
-    """Random group elements near one: g·exp(η) with η drawn.
+    """Random group elements near one: g·exp(η) with η drawn. To be given as ``g0`` of ``solve_ensemble``.
 
-    Attributes
+    Parameters
     ----------
     g : point of the group
+        Around which.
     spread : distribution
-        Of η, shape=[n]; frozen, of ``scipy.stats``.
+        Of η, shape=[n]; frozen, of ``scipy.stats``, such as ``scipy.stats.norm(0, 0.1)``.
     """
 
     g: Any

@@ -46,7 +46,13 @@ class Passed(NamedTuple):
     number : ndarray of int, shape=[members]
         How many there were.
     t : ndarray, shape=[members, most]
-    g_vector, xi, multipliers : ndarray, shape=[members, most, …]
+        Times, seconds; ``most`` is ``most_events``.
+    g_vector : ndarray, shape=[members, most, size]
+        Group elements, flattened as by ``group.to_vector``.
+    xi : ndarray, shape=[members, most, n]
+        Velocities.
+    multipliers : ndarray, shape=[members, most, m]
+        λ of the constraint force there.
     """
 
     number: np.ndarray
@@ -60,28 +66,51 @@ class Passed(NamedTuple):
 class Ensemble(Observed):
     """Runs of one system, with the members along the first axis of every array and their nodes along the second.
 
+    What ``solve_ensemble`` and ``Sweep.solve`` return. ``ensemble[i]`` is member i as a ``Trajectory``.
+
     Attributes
     ----------
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
     kept : dict of str to ndarray, shape=[members, N, …]
         What was asked for; the nodes "g", "p_plus", "p_minus" when nothing was.
-    g : point, leading axes of lengths members and N
-        Group elements; ``g_vector`` has them flattened, shape=[members, N, size].
+    g : point of the group, with leading axes [members, N]
+        Group elements; [members, N, 3] on SE(2), a tuple of arrays on a product.
+    g_vector : ndarray, shape=[members, N, size]
+        The same, flattened.
     p_plus, p_minus : ndarray, shape=[members, N, n]
         Incoming and outgoing momenta.
-    xi, p, energy, multipliers, constraint_residual, alternation, integrals
-        As of ``Trajectory``; of kept nodes computed when asked for.
+    xi, p : ndarray, shape=[members, N, n]
+        Velocities and average momenta. These and the following are as of ``Trajectory``; of kept nodes they are
+        computed when asked for.
+    energy, energy_minus, alternation : ndarray, shape=[members, N]
+        Energy at p̃ and at p⁻, joules; and what alternates in p⁻.
+    multipliers, impulse_multipliers, constraint_residual : ndarray, shape=[members, N, m]
+        λ of the constraint force and of the impulse; μξ − b.
+    holonomic_residual : ndarray, shape=[members, N, k]
+        φ; k = 0 without holonomic constraints.
+    integrals : dict of str to ndarray, shape=[members, N, …]
+        First integrals.
     events : dict of str to Passed
         Of each event, the first ones of each member.
-    statistics : dict of str to ndarray
+    statistics : dict of str to ndarray, shape=[N, …] or [members, …]
         What the statistics tell: "energy:mean" at each saved node, "energy:mean over time" of each member.
     status : ndarray of int, shape=[members]
         ``Result`` of each member; from a failure on all its entries are nan.
     n_steps : ndarray of int, shape=[members]
         Good steps of each member.
-    parameters : dict of str to ndarray
+    parameters : dict of str to ndarray, shape=[members, …]
         Those that differ between members, and "t0", "dt" where they do.
+    system, method, controls : System, Integrator, callable or array
+        What is the same for all; controls that differ are in ``batch``, None here. An array has shape=[n_steps + 1, …].
+    batch : Batch
+        What each member began with.
+    k : ndarray of int, shape=[N]
+        Numbers of the saved nodes.
+    faults : dict of int to str
+        Why members did not start.
+    engine : str
+        What computed them.
     """
 
     system: System
@@ -99,7 +128,7 @@ class Ensemble(Observed):
 
     @classmethod
     def of(cls, sweep: Sweep, found: Solved) -> Ensemble:
-        """What was found of a sweep's members."""
+        """For loops: what was found of a sweep's members."""
         return cls(
             sweep.system,
             sweep.method,
@@ -129,7 +158,13 @@ class Ensemble(Observed):
         return np.isin(self.status, (Result.SUCCESS, Result.EVENT))
 
     def message(self, member: int) -> str:
-        """How a member ended, in words."""
+        """How a member ended, in words.
+
+        Raises
+        ------
+        ValueError
+            If there is no such member.
+        """
         whole = isinstance(member, int | np.integer) and not isinstance(member, bool)
         if not whole or not -len(self) <= member < len(self):
             raise ValueError(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
@@ -177,7 +212,9 @@ class Ensemble(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """What was kept besides the nodes, and where these were, what ``Trajectory`` reads from them."""
+        """By name, arrays of shape=[members, N, …]: what was kept besides the nodes, and of nodes what
+        ``Trajectory`` reads.
+        """
         own = {name: values for name, values in self.kept.items() if name not in NODES}
         if not self.has_nodes:
             return own
@@ -197,7 +234,7 @@ class Ensemble(Observed):
         return replace(begun.on_grid(self.engine).extended(rows, first, Result(int(self.status[i]))), state=None)
 
     def begun(self, member: int) -> tuple[Trajectory, State]:
-        """The first node of a member, as a ``Trajectory`` of its system, and its state."""
+        """For ``ensemble[member]``: the first node of a member, as a ``Trajectory`` of its system, and its state."""
         one = jax.tree.map(lambda a: a[member], self.batch.members)
         return begun(self.system, self.method, self.controls, one, int(self.k[1]))
 
@@ -215,7 +252,7 @@ class Ensemble(Observed):
         )
 
     def variables(self, others: Iterable[str] = ()) -> dict[str, tuple]:
-        """What was kept, how the members ended and in what they differ: by name, (axes, values, attributes).
+        """For stores: what was kept, how members ended and in what they differ, by name: (axes, values, attributes).
 
         A parameter whose name is taken, by one of others too, is "parameter …".
         """
@@ -242,9 +279,10 @@ class Ensemble(Observed):
         return not {"dt", "t0"} & set(self.batch.varied)
 
     def to_xarray(self) -> xr.Dataset:
-        """All arrays, labelled by member, time and component names; parameters that differ are coordinates of members.
+        """An ``xarray.Dataset`` of all arrays, labelled by member, time and component names.
 
-        Where ``dt`` or ``t0`` differ the nodes are counted by "step", and the times are a variable.
+        Parameters that differ are coordinates of members. Where ``dt`` or ``t0`` differ the nodes are counted by
+        "step", and the times are a variable.
         """
         import xarray as xr
 

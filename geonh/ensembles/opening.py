@@ -31,7 +31,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
     Parameters
     ----------
-    path : path
+    path : str or path
         Of ``Sweep.run``, ``geonh sweep`` or ``stream``.
 
     Returns
@@ -41,6 +41,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
     Raises
     ------
+    TypeError
+        If ``path`` is no path.
     StoreError
         If it is no store, or a file of a finished shard is gone or cut off.
 
@@ -120,9 +122,9 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
 
     Parameters
     ----------
-    target : path
+    target : str or path
         A store, or a name for a new one.
-    sources : sequence of paths
+    sources : sequence of str or path
         Stores of jobs that ran parts of the same sweep.
 
     Returns
@@ -134,10 +136,16 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     ------
     StoreError
         If one is of another configuration, or a shard of it is damaged.
+    TypeError, ValueError
+        If ``sources`` is no list of paths, or has none.
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
         raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")
-    others = [Store(checked_path(path, "sources")) for path in sources]
+    try:
+        paths = list(sources)
+    except TypeError as error:  # an array without axes
+        raise TypeError(f"sources must be a list of stores, got {shortly(sources)}") from error
+    others = [Store(checked_path(path, "sources")) for path in paths]
     if not others:
         raise ValueError("sources must be stores to copy from, got none")
     if not os.path.lexists(target):

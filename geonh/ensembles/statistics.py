@@ -24,11 +24,23 @@ SAMPLE = 4096
 class Statistic:
     """What all statistics are: of an observable's name, or of a function of (t, g, ξ, λ) with a name of its own.
 
-    Attributes
+    Users name ``Mean``, ``Extrema``, ``Quantiles`` or ``Histogram`` in ``solve_ensemble(..., statistics=[...])``. What
+    a statistic knows is a dict of arrays: with first axis [nodes] over members, or [members] over time, then the shape
+    of the observable.
+
+    Parameters
     ----------
     of : str or callable
+        Name of an observable, "energy", or a function with a name, in ``jax.numpy``.
     over : {"members", "time"}
         At each saved node over the members, or of each member over its saved nodes.
+
+    Raises
+    ------
+    TypeError
+        If ``of`` is neither a text nor a function with a name.
+    ValueError
+        If ``over`` is another word.
     """
 
     of: str | Callable
@@ -45,7 +57,9 @@ class Statistic:
         return made_wanted({name: self.of}, "statistics")[0]
 
     def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What it tells of what is known, by names such as "energy:mean" and "energy:mean over time"."""
+        """What it tells of what is known, arrays of shape=[nodes or members, …], by "energy:mean", "energy:mean
+        over time".
+        """
         end = " over time" if self.over == "time" else ""
         return {f"{self.wanted.name}:{what}{end}": values for what, values in self.told(known).items()}
 
@@ -54,7 +68,7 @@ class Statistic:
         return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-        """What is known before any value: of so many members, the first of number ``start``."""
+        """What is known before any value of ``shape``: of so many members, the first of number ``start``."""
         raise NotImplementedError
 
     def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
@@ -62,7 +76,9 @@ class Statistic:
         raise NotImplementedError
 
     def joined(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is known of two parts of the members, the second after the first."""
+        """What is known of two parts of the members, the second after the first; arrays of shape=[nodes or
+        members, …].
+        """
         if self.over == "time":
             return {name: np.concatenate([a[name], b[name]]) for name in a}
         return self._merged(a, b)
@@ -71,7 +87,7 @@ class Statistic:
         raise NotImplementedError
 
     def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The result, by name; the first axis is that of nodes, or of members."""
+        """The result by name, arrays of shape=[nodes or members, …]."""
         raise NotImplementedError
 
     def _place(self, member: int, node: int, values: np.ndarray) -> tuple[slice, np.ndarray]:
@@ -82,10 +98,22 @@ class Statistic:
 
 
 class Mean(Statistic):
-    """Mean, and standard deviation: sums of x − c and of its square, c the first value.
+    """Mean, and standard deviation: "mean", "std" and "count", of the shape of the observable for each node or member.
 
-    The sums are made one value after another, whatever the pieces. Parts are joined by the formula of Chan, Golub and
-    LeVeque (*The American Statistician* 37 (1983) 242).
+    Sums of x − c and of its square, c the first value, are made one value after another, whatever the pieces. Parts are
+    joined by the formula of Chan, Golub and LeVeque (*The American Statistician* 37 (1983) 242).
+
+    Parameters
+    ----------
+    of : str or callable
+        Name of an observable, or a function with a name.
+    over : {"members", "time"}
+        At each saved node over the members, or of each member over its saved nodes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``Statistic``.
     """
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -121,7 +149,20 @@ class Mean(Statistic):
 
 
 class Extrema(Statistic):
-    """Least and greatest value."""
+    """Least and greatest value, "min" and "max", of the shape of the observable for each node or member.
+
+    Parameters
+    ----------
+    of : str or callable
+        Name of an observable, or a function with a name.
+    over : {"members", "time"}
+        At each saved node over the members, or of each member over its saved nodes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``Statistic``.
+    """
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         full = (nodes if self.over == "members" else members, *shape)
@@ -141,16 +182,28 @@ class Extrema(Statistic):
 
 @dataclass(frozen=True)
 class Quantiles(Statistic):
-    """Quantiles over the members: exact up to ``sample`` of them.
+    """Quantiles over the members, exact up to ``sample`` of them: "quantile", shape=[nodes, len(q), …].
 
     Of more members ``sample`` are taken, those with the least hash of their number; the part of all members below a
     quantile then differs from q by √(q(1 − q)/sample), a standard deviation.
 
-    Attributes
+    Parameters
     ----------
+    of : str or callable
+        Name of an observable, or a function with a name.
     q : sequence of float
         Between 0 and 1.
     sample : int
+        How many members it keeps.
+    over : {"members"}
+        Over time take a ``Histogram``.
+
+    Raises
+    ------
+    TypeError
+        If ``of`` is neither a text nor a function with a name, or ``q`` are no numbers.
+    ValueError
+        If ``q`` are not in [0, 1], ``sample`` is not a positive integer, or ``over`` is another word.
     """
 
     q: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -191,12 +244,22 @@ class Quantiles(Statistic):
 
 @dataclass(frozen=True)
 class Histogram(Statistic):
-    """How many values are in each bin, [edge, next edge); those below and above are counted too.
+    """How many values are in each bin, [edge, next edge): "counts", shape=[nodes or members, bins]; "below" and
+    "above".
 
-    Attributes
+    Parameters
     ----------
+    of : str or callable
+        Name of an observable of one number, or a function with a name.
     edges : array_like, shape=[bins + 1]
         Increasing.
+    over : {"members", "time"}
+        At each saved node over the members, or of each member over its saved nodes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``Statistic``; if ``edges`` are not two or more increasing numbers.
     """
 
     edges: Any = None

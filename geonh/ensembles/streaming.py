@@ -61,10 +61,24 @@ def stream(
 
     Parameters
     ----------
-    store : path
+    system : System
+        What moves.
+    method : Integrator or str, optional
+        As for ``solve``.
+    store : str or path
         A folder, made if it is not there; one of another run is refused.
-    system, method, xi0, g0, dt, n_steps, t0, controls, save_every, progress
-        As for ``solve``; ``save_every`` divides ``n_steps``.
+    xi0 : array_like, shape=[n]
+        Initial velocity, on the constraints at g0.
+    g0 : point of the group, optional
+        Initial group element; the identity when left out.
+    dt, t0 : float
+        Time step and initial time, seconds.
+    n_steps, save_every : int
+        Number of steps, and every so many nodes are kept: a divisor of ``n_steps``.
+    controls : callable or array_like, shape=[n_steps + 1, …], optional
+        As for ``solve``.
+    progress : bool or callable
+        Show a progress bar, or call ``progress(steps_done, n_steps)``.
     observables : sequence of str, or mapping of str to callable, optional
         What is kept in place of the nodes, as for ``solve_ensemble``.
 

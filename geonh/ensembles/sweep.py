@@ -39,7 +39,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``."""
+    """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``.
+
+    Attributes
+    ----------
+    system, method, controls : System, Integrator, callable or array
+        What is the same for all members. An array has shape=[n_steps + 1, …].
+    members : Members
+        What each begins with, as a recipe that draws any range of them.
+    n_steps, save_every : int
+        Number of steps, and every so many nodes are kept.
+    observables : tuple of Wanted
+        What is kept of the saved nodes.
+    statistics : tuple of Statistic
+        What is gathered on the way.
+    events : tuple of Event
+        What is located between nodes.
+    most_events : int
+        So many of each event and member are kept.
+    """
 
     system: System
     method: Integrator
@@ -76,7 +94,7 @@ class Sweep:
         events: Event | Iterable[Event] = (),
         most_events: int = 1,
     ) -> Sweep:
-        """From what a user writes; arguments and errors are those of ``solve_ensemble``."""
+        """From what a user writes; arguments, defaults and errors are those of ``solve_ensemble``."""
         method = made_method(method)
         refuse(method, system)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
@@ -132,10 +150,23 @@ class Sweep:
     def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
         """All members, here and now, as ``solve_ensemble`` does.
 
+        Parameters
+        ----------
+        threads : int, optional
+            As many as there are CPUs when left out.
+        progress : bool or callable
+            Show a progress bar, or call ``progress(members_done, members)`` now and then.
+
+        Returns
+        -------
+        Ensemble
+
         Raises
         ------
+        TypeError
+            If ``progress`` is neither.
         ValueError
-            If no member has a sound start.
+            If no member has a sound start, or ``threads`` is not a positive integer.
         MemoryError
             If what is kept would take most of the machine's memory, before the first step.
         """
@@ -187,6 +218,8 @@ class Sweep:
 
         Raises
         ------
+        TypeError, ValueError
+            If an argument is not one of these.
         StoreError
             If the store is of another configuration, in words, or cannot be written.
         """
@@ -195,7 +228,18 @@ class Sweep:
         return run(self, store, shard, only, executor, threads, progress, note)
 
     def load(self, store: str | os.PathLike, start: int = 0, stop: int | None = None) -> Ensemble:
-        """Members of a store of this sweep, from one number up to another; all of them when left out.
+        """Members of a store of this sweep.
+
+        Parameters
+        ----------
+        store : str or path
+            The folder.
+        start, stop : int, optional
+            From one number up to another; all of them when left out.
+
+        Returns
+        -------
+        Ensemble
 
         Raises
         ------
@@ -247,8 +291,8 @@ def solve_ensemble(
     g0 : point of the group, or points with a first axis of members, optional
         Initial group elements; the identity when left out. A distribution draws η of exp(η), and
         ``ensembles.Near(g, distribution)`` of g·exp(η).
-    parameters : mapping of str to array_like, optional
-        Values for parameters of the system, in place of its own, for each member or for all.
+    parameters : mapping of str to array_like, shape=[…] or [members, …], optional
+        Values for parameters of the system, in place of its own, for all or for each member.
     dt, t0 : float, or array_like of shape=[members]
         Time steps and initial times in seconds.
     n_steps : int

@@ -26,24 +26,41 @@ BasePoint = Any
 
 
 class Action(Precise):
-    """Right action of a Lie group on a base manifold, with an origin."""
+    """Right action of a Lie group on a base manifold M, with an origin o: the action groupoid M ⋊ G and its algebroid.
+
+    A *base point* is what the system's functions get. It is a pytree of arrays: of ``GroupBase`` a point of the group,
+    of ``ShapeBase`` an array of shape=[k], of ``AdvectedVector`` one of shape=[N], of ``PointBase`` the empty tuple. An
+    *arrow* is a pair (x, W) of a base point and a point of the group.
+
+    An action of one's own gives ``at`` and ``act``; the rest follows.
+
+    Attributes
+    ----------
+    group : LieGroup
+        The group G that acts.
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is not a ``LieGroup``.
+    """
 
     group: eqx.AbstractVar[LieGroup]
 
     @abstractmethod
     def at(self, g: Point) -> BasePoint:
-        """Base point o·g over the group element g."""
+        """Base point o·g over a point of the group."""
 
     @abstractmethod
     def act(self, x: BasePoint, W: Point) -> BasePoint:
-        """Base point x·W."""
+        """Base point x·W, of a base point and a point of the group."""
 
     def __check_init__(self) -> None:
         if not isinstance(self.group, LieGroup):
             raise TypeError(f"group must be a geonh LieGroup, got {shortly(self.group)}")
 
     def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
-        """Ambient tangent vector ρ_x(ξ) = d/dt x·exp(tξ) at t = 0, with the structure of x; ξ of shape=[n]."""
+        """Ambient tangent vector ρ_x(ξ) = d/dt x·exp(tξ) at t = 0, in the shapes of x; ``xi`` of shape=[n]."""
         e = jax.tree.map(jnp.asarray, self.group.identity())
         return jax.jvp(lambda W: self.act(x, W), (e,), (self.group.left_tangent(e, xi),))[1]
 
@@ -54,24 +71,26 @@ class Action(Precise):
 
     # --- the groupoid --------------------------------------------------------------------------------------
     def source(self, arrow: tuple[BasePoint, Point]) -> BasePoint:
-        """α(x, W) = x."""
+        """α(x, W) = x, a base point as of ``at``."""
         return arrow[0]
 
     def target(self, arrow: tuple[BasePoint, Point]) -> BasePoint:
-        """β(x, W) = x·W."""
+        """β(x, W) = x·W, a base point as of ``at``."""
         return self.act(*arrow)
 
     def product(self, first: tuple[BasePoint, Point], second: tuple[BasePoint, Point]) -> tuple[BasePoint, Point]:
-        """(x, W)(x·W, V) = (x, WV); the caller sees to it that the arrows meet."""
+        """The arrow (x, W)(x·W, V) = (x, WV), a base point and a point of the group; that the arrows meet is not
+        tested.
+        """
         return first[0], self.group.compose(first[1], second[1])
 
     def inverse(self, arrow: tuple[BasePoint, Point]) -> tuple[BasePoint, Point]:
-        """(x, W)⁻¹ = (x·W, W⁻¹)."""
+        """The arrow (x, W)⁻¹ = (x·W, W⁻¹), a base point and a point of the group."""
         return self.act(*arrow), self.group.inverse(arrow[1])
 
     # --- the algebroid -------------------------------------------------------------------------------------
     def bracket(self, X: Callable[[BasePoint], Array], Y: Callable[[BasePoint], Array]) -> Callable[[BasePoint], Array]:
-        """Algebroid bracket of two sections x ↦ X(x) ∈ g: [[X, Y]] = [X, Y]_g + ρ_X·Y − ρ_Y·X."""
+        """Algebroid bracket of sections x ↦ X(x), shape=[n]: the section [[X, Y]] = [X, Y]_g + ρ_X·Y − ρ_Y·X."""
 
         def section(x: BasePoint) -> Array:
             value_X, value_Y = X(x), Y(x)
@@ -83,7 +102,18 @@ class Action(Precise):
 
 
 class PointBase(Action):
-    """M is a point: everything is left-invariant. The base point is the empty tuple."""
+    """M is a point: everything is left-invariant. The base point is the empty tuple.
+
+    Parameters
+    ----------
+    group : LieGroup
+        The group.
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is not a ``LieGroup``.
+    """
 
     group: LieGroup
 
@@ -98,7 +128,18 @@ class PointBase(Action):
 
 
 class GroupBase(Action):
-    """M = G under right multiplication: nothing is assumed invariant. The base point is the group element."""
+    """M = G under right multiplication: nothing is assumed invariant. The base point is the group element.
+
+    Parameters
+    ----------
+    group : LieGroup
+        The group.
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is not a ``LieGroup``.
+    """
 
     group: LieGroup
 
@@ -122,6 +163,13 @@ class ShapeBase(Action):
     names : sequence of str, optional
         Names of the shape coordinates; all coordinates of all additive factors when left out. The base point is
         the vector of these coordinates, shape=[k].
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is not a ``LieGroup``, or ``names`` is not a list of texts.
+    ValueError
+        If there are none, or one is not the name of such a coordinate, or is there twice.
     """
 
     group: LieGroup
@@ -167,6 +215,11 @@ class AdvectedVector(Action):
         A group with a matrix representation, for instance SO(3).
     vector : array_like, shape=[N]
         The spatial vector v; the base point is γ, shape=[N].
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is not a ``LieGroup``, or ``vector`` is not made of numbers.
     """
 
     group: LieGroup

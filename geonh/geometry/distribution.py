@@ -68,16 +68,18 @@ class Distribution(Precise):
         return jnp.zeros(self.annihilator(x, parameters).shape[0])
 
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
-        """μ(x)ξ − b(x), shape=[m]."""
+        """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""
         return self.annihilator(x, parameters) @ xi - self.right_hand_side(x, parameters)
 
     def degeneracy_rows(self, x: Any, parameters: Any = None) -> Array:
-        """The rows that must stay independent: the forms, or the frame."""
+        """The rows that must stay independent: the forms, shape=[m, n], or the frame, shape=[r, n]."""
         return self.forms(x, parameters) if self.forms is not None else self._frame(x, parameters)
 
     # --- projectors ----------------------------------------------------------------------------------------
     def normal_momentum(self, M: Array, p: Array, x: Any, parameters: Any = None) -> Array:
-        """Q*(p − Π), shape=[n]: the part of a momentum that the (affine) constraint forbids."""
+        """Q*(p − Π), shape=[n]: the part of a momentum that the (affine) constraint forbids; M of shape=[n, n], p of
+        [n].
+        """
         if self.forms is not None:
             mu = self.forms(x, parameters)
             return -mu.T @ saddle(M, mu, p, self.right_hand_side(x, parameters))[1]
@@ -89,11 +91,11 @@ class Distribution(Precise):
         return jnp.zeros(M.shape[0])
 
     def Q(self, M: Array, x: Any, parameters: Any = None) -> Array:
-        """Orthogonal projector onto D^⊥, shape=[n, n]."""
+        """M-orthogonal projector onto D^⊥, Q = M⁻¹μᵀ(μM⁻¹μᵀ)⁻¹μ, shape=[n, n]; M of shape=[n, n]."""
         return jnp.eye(M.shape[0]) - self.P(M, x, parameters)
 
     def P(self, M: Array, x: Any, parameters: Any = None) -> Array:
-        """Orthogonal projector onto D, shape=[n, n]."""
+        """M-orthogonal projector onto D, P = 1 − Q, shape=[n, n]; M of shape=[n, n]."""
         if self.forms is not None:
             mu = self.forms(x, parameters)
             _, raised, schur = saddle_inverses(M, mu)
@@ -112,10 +114,24 @@ class Distribution(Precise):
 
     # --- frames --------------------------------------------------------------------------------------------
     def adapted_frame(self, M: Array, x: Any, parameters: Any = None, *, reference: Any = None) -> Array:
-        """Quasi-velocity frame, shape=[n, n], orthonormal for M: first rows span D, last rows D^⊥.
+        """Quasi-velocity frame, orthonormal for M: first rows span D, last rows D^⊥.
 
-        Smooth in x near ``reference`` (an [r, n] array whose projection spans D; default: a basis of D at x, in which
-        case the frame is right at x but not smooth in it).
+        Parameters
+        ----------
+        M : array, shape=[n, n]
+            The metric at x.
+        x : base point
+            Where.
+        parameters : optional
+            The system's parameters, where the forms or the frame take them.
+        reference : array_like, shape=[r, n], optional
+            Rows whose projection spans D: the frame is smooth in x near there. When left out they are a basis of D at
+            x, and the frame is right at x but not smooth in it.
+
+        Returns
+        -------
+        array, shape=[n, n]
+            The frame's vectors as rows.
         """
         P = self.P(M, x, parameters)
         rows = _basis_of_projector(P) if reference is None else jnp.asarray(reference)
@@ -133,12 +149,21 @@ class AffineDistribution(Distribution):
 
     Parameters
     ----------
-    forms, frame : array_like or callable
-        As for ``Distribution``.
+    forms : array_like, shape=[m, n], or callable
+        Annihilating one-forms μ, as for ``Distribution``.
     rhs : array_like, shape=[m], or callable, optional
         b; only with ``forms``.
+    frame : array_like, shape=[r, n], or callable
+        A frame that spans D, instead of ``forms``.
     drift : array_like, shape=[n], or callable, optional
         Any section Y of the affine bundle, instead of ``rhs``: μY = b.
+
+    Raises
+    ------
+    TypeError
+        If not exactly one of ``forms`` and ``frame`` is given, or of ``rhs`` and ``drift``; or ``rhs`` with ``frame``.
+    ValueError
+        If constant forms or frames are not of shape=[k, n] or not of full rank.
     """
 
     rhs: Field | None

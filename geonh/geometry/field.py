@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.precision import Precise, as_float64
+from geonh.numerics.inspection import inspected
+from geonh.numerics.precision import Precise, as_float64, float64
 from geonh.numerics.tracing import called
 
 
@@ -54,6 +56,11 @@ def time_dependent(function: Callable) -> TimeDependent:
     >>> import geonh as gn
     >>> potential = gn.time_dependent(lambda t, x: 0.5 * (1 + 0.3 * jnp.sin(t)) * x @ x)
     >>> system = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=potential)
+
+    Raises
+    ------
+    TypeError
+        If ``function`` is not callable.
     """
     if not callable(function):
         raise TypeError(f"time_dependent marks a function of (t, x), got {function!r}")
@@ -166,6 +173,19 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
     return _as_array(value, name)
 
 
+def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], bool]:
+    """Trace a user's function once: the shape that it gives, and whether it reads at an index that depends on data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As ``evaluated`` and ``inspected`` do.
+    """
+    with float64():
+        made = jax.make_jaxpr(partial(evaluated, name, function))(*args)
+    return made.out_avals[0].shape, inspected(name, made)
+
+
 def _names(function: Callable, n: int) -> list[str]:
     """What the author of a function calls its first n arguments."""
     try:
@@ -204,7 +224,8 @@ def _as_array(value: Any, name: str) -> Array:
         return jnp.stack(entries)
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} returned a masked array; fill the masked entries first")
-    kind = np.dtype(value.dtype).kind if hasattr(value, "dtype") else np.asarray(value).dtype.kind
+    known = hasattr(value, "dtype") and not isinstance(value, type)
+    kind = np.dtype(value.dtype).kind if known else np.asarray(value).dtype.kind
     if kind not in "fiu":
         what = {"c": "complex numbers", "b": "truth values", "U": "text"}.get(kind, f"a {type(value).__name__}")
         raise TypeError(f"{name} returned {what}; it must return real numbers, in jax.numpy arrays or lists")

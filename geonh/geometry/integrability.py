@@ -124,6 +124,8 @@ def growth_vector(
     ------
     TypeError
         If ``system`` is no system, or has no constraints.
+    ValueError
+        If ``g0`` is no point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
 
     Notes
     -----
@@ -158,13 +160,24 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
 
     Parameters
     ----------
-    system, g0, tol
-        As for ``growth_vector``.
+    system : System
+        With constraints; of an affine distribution the linear one is taken that it is modelled on.
+    g0 : point of the group, optional
+        Where; the identity when left out.
+    tol : float
+        What counts as zero, relative to the size of the fields around the point.
 
     Returns
     -------
     Integrability
         True or false, with the point and the tolerance; printing it says them.
+
+    Raises
+    ------
+    TypeError
+        If ``system`` is no system, or has no constraints.
+    ValueError
+        If ``g0`` is no point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
     """
     _, point = system_parts(system, g0)
     tol = checked_tolerance(tol)

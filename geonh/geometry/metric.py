@@ -49,18 +49,18 @@ class BundleMetric(Precise):
         self.field = field
 
     def matrix(self, x: Any, parameters: Any = None) -> Array:
-        """M(x), shape=[n, n]."""
+        """M(x), shape=[n, n], of a base point."""
         value = self.field(x, parameters)
         return jnp.diag(value) if jnp.ndim(value) == 1 else value
 
     def inner(self, xi: Array, eta: Array, x: Any = (), parameters: Any = None) -> Array:
-        """⟨ξ, η⟩_x, scalar; ξ, η of shape=[n]."""
+        """⟨ξ, η⟩_x, a scalar, joules for twice the kinetic energy; ``xi`` and ``eta`` of shape=[n]."""
         return xi @ self.matrix(x, parameters) @ eta
 
     def flat(self, xi: Array, x: Any = (), parameters: Any = None) -> Array:
-        """Momentum Mξ, shape=[n]."""
+        """Momentum Mξ, shape=[n], of a velocity of shape=[n]."""
         return self.matrix(x, parameters) @ xi
 
     def sharp(self, p: Array, x: Any = (), parameters: Any = None) -> Array:
-        """Velocity M⁻¹p, shape=[n]."""
+        """Velocity M⁻¹p, shape=[n], of a momentum of shape=[n]."""
         return solve_spd(self.matrix(x, parameters), p)

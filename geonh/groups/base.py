@@ -68,6 +68,20 @@ def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
 class LieGroup(Precise):
     """A finite-dimensional Lie group with a fixed basis of its algebra.
 
+    A *point of the group* is an array, or for a product a tuple of arrays; ``point_shapes`` has the shapes:
+
+    - ``Translations(n)``, ``Torus(n)``: the coordinates or unwrapped angles, shape=[..., n]
+    - ``SO2``: the unwrapped angle, shape=[..., 1]
+    - ``SO3``: the rotation matrix, shape=[..., 3, 3]
+    - ``SE2``: (θ, x, y) with an unwrapped angle, shape=[..., 3]
+    - ``SE3``: the homogeneous matrix, shape=[..., 4, 4]
+    - ``Heisenberg``: (x, y, z), shape=[..., 3]
+    - ``MatrixGroup``: the matrix, shape=[..., N, N]
+    - ``Product``: the tuple of the factors' points, such as ([..., 3], [..., 1]) on SE(2) × S¹
+
+    Velocities ξ = g⁻¹ġ and momenta are plain vectors of components, shape=[..., n]. All methods are batched over the
+    leading axes, which are written ``...``, and may be traced by JAX.
+
     Attributes
     ----------
     dim : int
@@ -77,7 +91,7 @@ class LieGroup(Precise):
     velocity_names : tuple of str
         Names of the n components of ξ.
     point_shapes : tuple of tuple of int
-        Shape of each array of a point, in order of ``jax.tree.leaves``.
+        Shape of each array of a point without leading axes, in order of ``jax.tree.leaves``.
     has_cayley : bool
         Whether ``cay`` is defined.
     """
@@ -97,53 +111,66 @@ class LieGroup(Precise):
     # --- the group law -------------------------------------------------------------------------------------
     @abstractmethod
     def identity(self) -> Point:
-        """Neutral element e."""
+        """Neutral element e: a point of the group without leading axes, as NumPy arrays."""
 
     @abstractmethod
     def compose(self, g: Point, h: Point) -> Point:
-        """Product g·h."""
+        """Product g·h of points of the group."""
 
     @abstractmethod
     def inverse(self, g: Point) -> Point:
-        """Inverse g⁻¹."""
+        """Inverse g⁻¹ of a point of the group."""
 
     # --- the exponential -----------------------------------------------------------------------------------
     @abstractmethod
     def exp(self, xi: Array) -> Point:
-        """Exponential map, ``xi`` of shape=[..., n]."""
+        """Exponential map of ``xi``, shape=[..., n]; a point of the group."""
 
     @abstractmethod
     def log(self, g: Point) -> Array:
-        """Principal logarithm, shape=[..., n]: the inverse of ``exp`` near zero."""
+        """Principal logarithm of a point of the group, shape=[..., n]: the inverse of ``exp`` near zero."""
 
     def dexp(self, xi: Array) -> Array:
-        r"""Right-trivialised tangent of exp, shape=[..., n, n]: (dexp_ξ η)^ = D exp(ξ)η · exp(ξ)⁻¹ = φ₁(ad_ξ)η."""
+        r"""Right-trivialised tangent of exp at ``xi`` (shape=[..., n]), a matrix of shape=[..., n, n].
+
+        (dexp_ξ η)^ = D exp(ξ)η · exp(ξ)⁻¹ = φ₁(ad_ξ)η.
+        """
         return exp_and_phi1(self.ad(xi))[1]
 
     def dexp_inv(self, xi: Array) -> Array:
-        """Inverse of ``dexp``, shape=[..., n, n]."""
+        """Inverse of the matrix ``dexp(xi)``, shape=[..., n, n]."""
         return jnp.linalg.inv(self.dexp(xi))
 
     # --- the Cayley map ------------------------------------------------------------------------------------
     def cay(self, xi: Array) -> Point:
-        """Cayley map (1 − ξ̂/2)⁻¹(1 + ξ̂/2), ``xi`` of shape=[..., n]."""
+        """Cayley map (1 − ξ̂/2)⁻¹(1 + ξ̂/2) of ``xi``, shape=[..., n]; a point of the group.
+
+        Raises
+        ------
+        NotImplementedError
+            If the group has no Cayley map (``has_cayley``); ``cay_inv`` and their tangents refuse it too.
+        """
         raise NotImplementedError(f"{self} has no Cayley map; use the exponential retraction")
 
     def cay_inv(self, g: Point) -> Array:
-        """Inverse of ``cay``, shape=[..., n]."""
+        """Inverse of ``cay`` at a point of the group, shape=[..., n]; errors as of ``cay``."""
         raise NotImplementedError(f"{self} has no Cayley map; use the exponential retraction")
 
     def dcay(self, xi: Array) -> Array:
-        """Right-trivialised tangent of ``cay``, shape=[..., n, n]."""
+        """Right-trivialised tangent of ``cay`` at ``xi`` (shape=[..., n]), a matrix of shape=[..., n, n]."""
         return self._dtau(self.cay, xi)
 
     def dcay_inv(self, xi: Array) -> Array:
-        """Inverse of ``dcay``, shape=[..., n, n]."""
+        """Inverse of the matrix ``dcay(xi)``, shape=[..., n, n]."""
         return jnp.linalg.inv(self.dcay(xi))
+
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        """(dcay_ξ⁻¹)ᵀ p, shape=[..., n]."""
+        return jnp.sum(self.dcay_inv(xi) * p[..., None], axis=-2)
 
     # --- adjoint representations ---------------------------------------------------------------------------
     def Ad(self, g: Point) -> Array:
-        """Matrix of Ad_g, shape=[..., n, n]: (Ad_g η)^ = g η̂ g⁻¹."""
+        """Matrix of Ad_g at a point of the group, shape=[..., n, n]: (Ad_g η)^ = g η̂ g⁻¹."""
 
         def single(g: Point) -> Array:
             def conjugate(eta: Array) -> Array:
@@ -154,19 +181,19 @@ class LieGroup(Precise):
         return self.batched(single, g)
 
     def ad(self, xi: Array) -> Array:
-        """Matrix of ad_ξ = [ξ, ·], shape=[..., n, n], from the structure constants."""
+        """Matrix of ad_ξ = [ξ, ·], shape=[..., n, n], from the structure constants; ``xi`` of shape=[..., n]."""
         return jnp.einsum("kij,...i->...kj", self.structure_constants, xi)
 
     def Ad_star(self, g: Point, p: Array) -> Array:
-        """Ad*_g p = Ad_gᵀ p, shape=[..., n]."""
+        """Ad*_g p = Ad_gᵀ p, shape=[..., n], of a point of the group and a momentum of shape=[..., n]."""
         return jnp.einsum("...ij,...i->...j", self.Ad(g), p)
 
     def ad_star(self, xi: Array, p: Array) -> Array:
-        """ad*_ξ p = ad_ξᵀ p, shape=[..., n]."""
+        """ad*_ξ p = ad_ξᵀ p, shape=[..., n]; ``xi`` and ``p`` of shape=[..., n]."""
         return jnp.einsum("...ij,...i->...j", self.ad(xi), p)
 
     def bracket(self, xi: Array, eta: Array) -> Array:
-        """Lie bracket [ξ, η], shape=[..., n]."""
+        """Lie bracket [ξ, η], shape=[..., n]; ``xi`` and ``eta`` of shape=[..., n]."""
         return jnp.einsum("...ij,...j->...i", self.ad(xi), eta)
 
     @property
@@ -179,7 +206,7 @@ class LieGroup(Precise):
 
     # --- points --------------------------------------------------------------------------------------------
     def left_tangent(self, g: Point, xi: Array) -> Point:
-        """Ambient velocity ġ = g ξ̂, with the structure of a point."""
+        """Ambient velocity ġ = g ξ̂ of ``xi``, shape=[..., n]: arrays of the shapes of a point of the group."""
 
         def single(g: Point, xi: Array) -> Point:
             return jax.jvp(lambda eta: self.compose(g, self.exp(eta)), (jnp.zeros(self.dim),), (xi,))[1]
@@ -187,28 +214,39 @@ class LieGroup(Precise):
         return self.batched(single, g, xi, ndims=(None, 1))
 
     def project(self, g: Point) -> Point:
-        """Remove rounding errors of a long product: the nearest point of the group."""
+        """Remove rounding errors of a long product: the nearest point of the group, in the shapes of ``g``."""
         return g
 
     def defect(self, g: Point) -> Array:
-        """Squared distance of an ambient point off the group, scalar; ¼‖RᵀR − 1‖² of a rotation matrix."""
+        """Squared distance of one ambient point off the group, a scalar; ¼‖RᵀR − 1‖² of a rotation matrix."""
         gaps = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), g, jax.lax.stop_gradient(self.project(g)))
         return jnp.sum(jnp.stack(jax.tree.leaves(gaps)))
 
+    def gap(self, g: Point) -> Array:
+        """Largest distance of an entry of an ambient point from the nearest group element, scalar."""
+        gaps = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), g, self.project(g))
+        return jnp.max(jnp.stack(jax.tree.leaves(gaps)))
+
     def turn(self, xi: Array) -> Array:
-        """Rotation angle |ω| (radians) of exp(ξ), shape=[...]; bounds the step of a retraction."""
+        """Rotation angle |ω| (rad) of exp(ξ), shape=[...], of ``xi``, shape=[..., n]; bounds a retraction's step."""
         return jnp.zeros(jnp.shape(xi)[:-1])
 
     def to_matrix(self, g: Point) -> Array:
-        """Faithful matrix representation of g, shape=[..., N, N]."""
+        """Faithful matrix representation of a point of the group, shape=[..., N, N].
+
+        Raises
+        ------
+        NotImplementedError
+            If the group has none.
+        """
         raise NotImplementedError(f"{self} has no matrix representation")
 
     def from_matrix(self, matrix: Array) -> Point:
-        """Inverse of ``to_matrix``."""
+        """Point of the group whose ``to_matrix`` is ``matrix``, shape=[..., N, N]; errors as of ``to_matrix``."""
         raise NotImplementedError(f"{self} has no matrix representation")
 
     def to_vector(self, g: Point) -> Array:
-        """Entries of a point in one axis, shape=[..., len(point_names)]."""
+        """Entries of a point of the group in one axis, shape=[..., len(point_names)]."""
         leaves = jax.tree.leaves(g)
         flat = [
             jnp.reshape(a, (*jnp.shape(a)[: jnp.ndim(a) - len(s)], math.prod(s)))
@@ -217,7 +255,7 @@ class LieGroup(Precise):
         return jnp.concatenate(flat, axis=-1)
 
     def from_vector(self, vector: Array) -> Point:
-        """Inverse of ``to_vector``."""
+        """Point of the group whose ``to_vector`` is ``vector``, shape=[..., len(point_names)]."""
         sizes = [math.prod(s) for s in self.point_shapes]
         parts = jnp.split(vector, np.cumsum(sizes)[:-1], axis=-1)
         leaves = [jnp.reshape(a, (*a.shape[:-1], *s)) for a, s in zip(parts, self.point_shapes, strict=True)]
@@ -225,20 +263,41 @@ class LieGroup(Precise):
 
     # --- geomstats -----------------------------------------------------------------------------------------
     def space(self) -> Any:
-        """The geomstats manifold whose points ``to_geomstats`` gives."""
+        """The geomstats manifold whose points ``to_geomstats`` gives.
+
+        Raises
+        ------
+        NotImplementedError
+            If geomstats has none; ``to_geomstats`` and ``from_geomstats`` refuse too.
+        """
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def to_geomstats(self, g: Point) -> np.ndarray:
-        """Points of ``space()``, as NumPy arrays of shape=[..., *space().shape]."""
+        """Points of ``space()``, shape=[..., *space().shape], of points of the group; errors as of ``space``."""
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def from_geomstats(self, point: np.ndarray) -> Point:
-        """Inverse of ``to_geomstats`` (angles in (−π, π])."""
+        """Points of the group of ``point``, shape=[..., *space().shape]; angles in (−π, π]; errors as of ``space``."""
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     # --- helpers for defaults ------------------------------------------------------------------------------
     def batched(self, function: Callable, *args: Any, ndims: tuple[int | None, ...] = (None,)) -> Any:
-        """Map a function of single elements over broadcast leading axes; ``None`` marks a point."""
+        """Map a function of single elements over the broadcast leading axes of its arguments.
+
+        Parameters
+        ----------
+        function : callable
+            Takes single elements, without leading axes, and gives an array or a tree of arrays.
+        *args : array or point of the group
+            With leading axes, which are broadcast.
+        ndims : tuple of int or None, optional
+            For each argument the number of axes of a single element; None for a point of the group.
+
+        Returns
+        -------
+        array or tree of arrays
+            What ``function`` gives, with the leading axes in front: shape=[..., *its shape].
+        """
         core = [
             jax.tree.unflatten(jax.tree.structure(a), [len(s) for s in self.point_shapes]) if d is None else d
             for a, d in zip(args, ndims, strict=True)

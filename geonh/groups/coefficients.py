@@ -141,9 +141,8 @@ def vee_skew(m: Array) -> Array:
 
 def cross(a: Array, b: Array) -> Array:
     """a × b, shape=[..., 3]."""
-    a1, a2, a3 = a[..., 0], a[..., 1], a[..., 2]
-    b1, b2, b3 = b[..., 0], b[..., 1], b[..., 2]
-    return vector(a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1)
+    (a1, a2, a3), (b1, b2, b3) = (jnp.split(x, 3, axis=-1) for x in (a, b))
+    return jnp.concatenate([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1], axis=-1)
 
 
 def transpose(m: Array) -> Array:

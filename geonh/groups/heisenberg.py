@@ -75,7 +75,7 @@ class Heisenberg(LieGroup):
         return vector(xi[..., 0], xi[..., 1], xi[..., 2] + swept)
 
     def to_matrix(self, g: Array) -> Array:
-        """[[1, x, z + ½xy], [0, 1, y], [0, 0, 1]], shape=[..., 3, 3]."""
+        """The unipotent matrix [[1, x, z + ½xy], [0, 1, y], [0, 0, 1]] of a point, shape=[..., 3, 3]."""
         x, y, z = g[..., 0], g[..., 1], g[..., 2]
         zero, one = jnp.zeros_like(x), jnp.ones_like(x)
         return matrix([[one, x, z + 0.5 * x * y], [zero, one, y], [zero, zero, one]])

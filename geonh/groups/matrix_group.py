@@ -21,6 +21,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jax import Array
 
 from geonh.groups.base import LieGroup, exp_and_phi1
@@ -126,11 +127,11 @@ class MatrixGroup(LieGroup):
         return _basis(self.basis_entries)
 
     def hat(self, xi: Array) -> Array:
-        """ξ̂ = Σ ξ_i E_i, shape=[..., N, N]."""
+        """ξ̂ = Σ ξ_i E_i, shape=[..., N, N], of ``xi``, shape=[..., n]."""
         return jnp.sum(xi[..., :, None, None] * self.basis, axis=-3)
 
     def vee(self, matrix: Array) -> Array:
-        """Components of a matrix of the algebra, shape=[..., n]; those of its projection for any other matrix."""
+        """Components, shape=[..., n], of a matrix, shape=[..., N, N]; of its projection where it leaves the algebra."""
         return jnp.sum(matrix[..., None, :, :] * _dual(self.basis_entries), axis=(-2, -1))
 
     @property
@@ -190,11 +191,29 @@ class MatrixGroup(LieGroup):
 
     def project(self, g: Array) -> Array:
         if self.orthogonal:
+            g = g * jnp.where(jnp.linalg.det(g) > 0.0, 1.0, jnp.nan)[..., None, None]
             for _ in range(2):
                 g = 0.5 * (g + transpose(jnp.linalg.inv(g)))
         elif self.unimodular:
             g = g / (jnp.linalg.det(g) ** (1.0 / g.shape[-1]))[..., None, None]
         return g
+
+    def gap(self, g: Array) -> Array:
+        """By how much g breaks what the group keeps, scalar, relative to the entries of g where these are large.
+
+        exp(ξ̂) lies in the span of the products of the E_i, keeps each B with EᵀB + BE = 0, gᵀBg = B, and each C with
+        EC + CEᵀ = 0, gCgᵀ = C; its determinant is one if all E_i are traceless, and never zero.
+        """
+        size = 1.0 + jnp.max(jnp.abs(g))
+        outside, kept, kept_by_transpose = map(jnp.asarray, _kept(self.basis_entries))
+        moved = matmul(transpose(g), matmul(kept, g)), matmul(g, matmul(kept_by_transpose, transpose(g)))
+        apart = [jnp.abs(outside @ g.reshape(-1)) / size]
+        apart += [jnp.abs(a - b).reshape(-1) / size**2 for a, b in zip(moved, (kept, kept_by_transpose), strict=True)]
+        det = jnp.linalg.det(g)
+        if np.abs(np.trace(self.basis, axis1=1, axis2=2)).max() < 1e-12:
+            apart.append(jnp.abs(det - 1.0)[None] / size ** g.shape[-1])
+        found = jnp.maximum(super().gap(g), jnp.max(jnp.concatenate(apart), initial=0.0))
+        return jnp.where(jnp.abs(det) > 0.0, found, jnp.nan)
 
     def turn(self, xi: Array) -> Array:
         skew = self.hat(xi)
@@ -246,6 +265,28 @@ def _dual(entries: Nested) -> np.ndarray:
 def _structure(entries: Nested) -> np.ndarray:
     products = np.einsum("iab,jbc->ijac", np.array(entries), np.array(entries))
     return np.einsum("kac,ijac->kij", _dual(entries), products - np.swapaxes(products, 0, 1))
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(entries: Nested) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The complement of the span of all products of the E_i, shape=[·, N²]; the forms that g and gᵀ keep, [·, N, N]."""
+    basis = np.array(entries)
+    n, N, _ = basis.shape
+    span = np.eye(N).reshape(1, -1)
+    while True:
+        products = np.einsum("iab,jbc->ijac", basis, span.reshape(-1, N, N)).reshape(-1, N * N)
+        wider = scipy.linalg.orth(np.concatenate([span, products / np.abs(products).max()]).T, rcond=1e-10).T
+        if len(wider) == len(span):
+            break
+        span = wider
+    one = np.eye(N)
+
+    def forms(E: np.ndarray) -> np.ndarray:
+        """Null space of B ↦ EᵀB + BE for all E."""
+        maps = np.einsum("iba,cd->iacbd", E, one) + np.einsum("idc,ab->iacbd", E, one)
+        return scipy.linalg.null_space(maps.reshape(n * N * N, N * N), rcond=1e-10).T.reshape(-1, N, N)
+
+    return scipy.linalg.null_space(span, rcond=1e-10).T, forms(basis), forms(np.swapaxes(basis, 1, 2))
 
 
 def _check_basis(basis: np.ndarray) -> None:

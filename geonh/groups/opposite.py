@@ -37,6 +37,11 @@ class Opposite(LieGroup, metaclass=_Involution):
     ----------
     group : LieGroup
         The group G.
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is not a ``LieGroup``; ``as_group`` converts geomstats manifolds.
     """
 
     group: LieGroup
@@ -104,11 +109,14 @@ class Opposite(LieGroup, metaclass=_Involution):
         return -self.group.structure_constants
 
     def left_tangent(self, g: Point, xi: Array) -> Point:
-        """Ambient velocity ġ = ξ̂ g."""
+        """Ambient velocity ġ = ξ̂ g of ``xi``, shape=[..., n]: arrays of the shapes of a point of the group."""
         return self.group.left_tangent(g, matvec(self.Ad(g), xi))
 
     def project(self, g: Point) -> Point:
         return self.group.project(g)
+
+    def gap(self, g: Point) -> Array:
+        return self.group.gap(g)
 
     def turn(self, xi: Array) -> Array:
         return self.group.turn(xi)

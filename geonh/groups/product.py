@@ -82,7 +82,7 @@ class Product(LieGroup):
 
     # --- plumbing ------------------------------------------------------------------------------------------
     def split(self, xi: Array) -> tuple[Array, ...]:
-        """Parts of a velocity or momentum that belong to the factors."""
+        """Parts of a velocity or momentum, shape=[..., n], that belong to the factors: [..., n₁], …, [..., n_k]."""
         ends = np.cumsum([f.dim for f in self.factors])
         return tuple(xi[..., int(end) - f.dim : int(end)] for f, end in zip(self.factors, ends, strict=True))
 
@@ -144,6 +144,9 @@ class Product(LieGroup):
     def dcay_inv(self, xi: Array) -> Array:
         return self._blocks("dcay_inv", self.split(xi))
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        return self._vector("dcay_inv_star", self.split(xi), self.split(p))
+
     def Ad(self, g: tuple) -> Array:
         return self._blocks("Ad", g)
 
@@ -177,8 +180,11 @@ class Product(LieGroup):
     def defect(self, g: tuple) -> Array:
         return jnp.sum(jnp.stack(self._points("defect", g)))
 
+    def gap(self, g: tuple) -> Array:
+        return jnp.max(jnp.stack(self._points("gap", g)))
+
     def turn(self, xi: Array) -> Array:
-        """Largest of the factors' rotation angles, shape=[...]."""
+        """Largest of the factors' rotation angles (rad), shape=[...]; ``xi`` of shape=[..., n]."""
         turns = self._points("turn", self.split(xi))
         largest = turns[0]
         for turn in turns[1:]:
@@ -186,7 +192,7 @@ class Product(LieGroup):
         return largest
 
     def to_matrix(self, g: tuple) -> Array:
-        """Block-diagonal matrix of the factors' matrices."""
+        """Block-diagonal matrix of the factors' matrices, shape=[..., N, N] with N = N₁ + … + N_k."""
         matrices = self._points("to_matrix", g)
         batch = jnp.broadcast_shapes(*[m.shape[:-2] for m in matrices])
         total = sum(m.shape[-1] for m in matrices)

@@ -16,35 +16,38 @@ from geonh.numerics.precision import Precise
 
 
 class Retraction(Precise):
-    """A map from the algebra of any group to the group."""
+    """A map τ from the algebra of any group to the group, with τ(0) = e and τ(−ζ) = τ(ζ)⁻¹.
+
+    ``retraction(group, zeta)`` is W = τ(ζ), a point of the group, of ``zeta`` of shape=[..., n].
+    """
 
     @abstractmethod
     def __call__(self, group: LieGroup, zeta: Array) -> Point:
-        """W = τ(ζ)."""
+        """W = τ(ζ), a point of the group; ``zeta`` of shape=[..., n]."""
 
     @abstractmethod
     def inverse(self, group: LieGroup, W: Point) -> Array:
-        """ζ = τ⁻¹(W)."""
+        """ζ = τ⁻¹(W), shape=[..., n], of a point of the group."""
 
     @abstractmethod
     def dtau(self, group: LieGroup, zeta: Array) -> Array:
-        """dτ_ζ, shape=[..., n, n]."""
+        """Right-trivialised tangent dτ_ζ, shape=[..., n, n]; ``zeta`` of shape=[..., n]."""
 
     @abstractmethod
     def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
-        """dτ_ζ⁻¹, shape=[..., n, n]."""
+        """Its inverse dτ_ζ⁻¹, shape=[..., n, n]; ``zeta`` of shape=[..., n]."""
 
     @abstractmethod
     def turn(self, group: LieGroup, zeta: Array) -> Array:
-        """Angle by which a body turns in a step whose increment is ζ, in radians; a chart ends at a half turn."""
+        """Angle (rad), shape=[...], by which a body turns in a step ζ, shape=[..., n]; a chart ends at a half turn."""
 
     def pull(self, group: LieGroup, zeta: Array, covector: Array) -> Array:
-        """(dτ_ζ⁻¹)ᵀ p, shape=[n]."""
+        """(dτ_ζ⁻¹)ᵀ p, shape=[n]; ``zeta`` and ``covector`` p of shape=[n]."""
         return jnp.sum(self.dtau_inv(group, zeta) * covector[:, None], axis=0)
 
 
 class Exponential(Retraction):
-    """τ = exp."""
+    """τ = exp, the ``exp`` of the group."""
 
     def __call__(self, group: LieGroup, zeta: Array) -> Point:
         return group.exp(zeta)
@@ -81,18 +84,31 @@ class Cayley(Retraction):
     def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
         return group.dcay_inv(zeta)
 
+    def pull(self, group: LieGroup, zeta: Array, covector: Array) -> Array:
+        return group.dcay_inv_star(zeta, covector)
+
     def turn(self, group: LieGroup, zeta: Array) -> Array:
         angle = group.turn(zeta)
         return angle * (1 + angle**2 / 4)
 
 
 def make_retraction(retraction: str | Retraction) -> Retraction | None:
-    """Retraction of a name: "exp", "cayley", or "auto" (None here): Cayley where the group has it, else exp.
+    """The retraction of a name.
+
+    Parameters
+    ----------
+    retraction : {"auto", "exp", "cayley"} or Retraction
+        A retraction is returned as it is.
+
+    Returns
+    -------
+    Retraction or None
+        None for "auto": the method then takes the Cayley map where the group has it, else exp.
 
     Raises
     ------
     ValueError
-        For any other word.
+        If ``retraction`` is anything else.
     """
     if isinstance(retraction, Retraction):
         return retraction

@@ -129,16 +129,16 @@ class SE2(LieGroup):
         return matrix([[c, -s, x], [s, c, y], [zero, zero, one]])
 
     def from_matrix(self, matrix: Array) -> Array:
-        """Point of a homogeneous matrix, shape=[..., 3, 3]; the angle is in (−π, π]."""
+        """Point of the group of a homogeneous matrix, shape=[..., 3, 3]; the angle is in (−π, π]."""
         theta = jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])
         return vector(theta, matrix[..., 0, 2], matrix[..., 1, 2])
 
     def to_xytheta(self, g: Array) -> Array:
-        """(θ, x, y) → (x, y, θ), shape=[..., 3]."""
+        """(x, y, θ) of a point (θ, x, y), both of shape=[..., 3]."""
         return vector(g[..., 1], g[..., 2], g[..., 0])
 
     def from_xytheta(self, pose: Array) -> Array:
-        """(x, y, θ) → (θ, x, y), shape=[..., 3]."""
+        """Point (θ, x, y) of ``pose``, which is (x, y, θ); both of shape=[..., 3]."""
         return vector(pose[..., 2], pose[..., 0], pose[..., 1])
 
     def space(self) -> Any:

@@ -76,7 +76,7 @@ class SO2(LieGroup):
         return jnp.stack([jnp.stack([c, -s], axis=-1), jnp.stack([s, c], axis=-1)], axis=-2)
 
     def from_matrix(self, matrix: Array) -> Array:
-        """Point of a rotation matrix, shape=[..., 2, 2]; the angle is in (−π, π]."""
+        """Point of the group of a rotation matrix, shape=[..., 2, 2]; the angle is in (−π, π]."""
         return jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])[..., None]
 
     def space(self) -> Any:

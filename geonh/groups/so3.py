@@ -37,7 +37,10 @@ from geonh.groups.coefficients import (
     vee_skew,
 )
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import as_float64, is_traced, shortly
+
+NEAR = 0.1
+"""A matrix whose RRᵀ is further off the identity than this is refused as a rotation."""
 
 
 def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | float) -> Array:
@@ -56,7 +59,7 @@ def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | floa
 
 
 def squared_norm(w: Array) -> Array:
-    return w[..., 0] * w[..., 0] + w[..., 1] * w[..., 1] + w[..., 2] * w[..., 2]
+    return jnp.sum(w * w, axis=-1)
 
 
 def _four_q_qt(R: Array) -> Array:
@@ -76,7 +79,7 @@ def _four_q_qt(R: Array) -> Array:
     )
 
 
-def _unit_quaternion(R: Array) -> Array:
+def unit_quaternion(R: Array) -> Array:
     """Unit quaternion (w, x, y, z) with w ≥ 0: the largest row of 4 q qᵀ, normalised."""
     K = _four_q_qt(R)
     row, largest = K[..., 0, :], K[..., 0, 0]
@@ -95,17 +98,26 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     Parameters
     ----------
     q : array, shape=[..., 4]
-        Quaternion, not zero.
+        Quaternion, not zero (which gives nan).
     scalar_first : bool
         Whether q is (w, x, y, z), else (x, y, z, w).
 
     Returns
     -------
     array, shape=[..., 3, 3]
+
+    Raises
+    ------
+    TypeError
+        If ``scalar_first`` is not a bool, or ``q`` is not made of numbers.
+    ValueError
+        If ``q`` is zero, has another shape, or an entry that is not finite.
     """
     q = q if isinstance(q, jax.Array) else as_float64(q, "q")
     if q.shape[-1:] != (4,):
         raise ValueError(f"q must have shape [..., 4], got {list(q.shape)}")
+    if not is_traced(q) and not np.all(np.any(q, axis=-1)):
+        raise ValueError(f"q must not be zero, got {shortly(q)}")
     w, x, y, z = (q[..., i] for i in ((0, 1, 2, 3) if scalar_first else (3, 0, 1, 2)))
     s = 2.0 / (w * w + x * x + y * y + z * z)
     return matrix(
@@ -131,28 +143,42 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     Returns
     -------
     array, shape=[..., 4]
+
+    Raises
+    ------
+    TypeError
+        If ``scalar_first`` is not a bool, or ``R`` is not made of numbers.
+    ValueError
+        If ``R`` has another shape, is not near a rotation, or has an entry that is not finite.
     """
     R = R if isinstance(R, jax.Array) else as_float64(R, "R")
     if R.shape[-2:] != (3, 3):
         raise ValueError(f"R must have shape [..., 3, 3], got {list(R.shape)}")
-    q = _unit_quaternion(R)
+    if not is_traced(R):
+        off = np.abs(np.asarray(R) @ np.swapaxes(R, -1, -2) - np.eye(3))
+        if not (np.all(off < NEAR) and np.all(np.linalg.det(R) > 0)):
+            raise ValueError(f"R must be a rotation matrix, RRᵀ = 1 with det R = 1, got {shortly(R)}")
+    q = unit_quaternion(R)
     return q if scalar_first else jnp.concatenate([q[..., 1:], q[..., :1]], axis=-1)
 
 
 def rotation_log(R: Array) -> Array:
     """Rotation vector of length ≤ π, shape=[..., 3]; at π one of the two, with the derivative of its side."""
-    q = _unit_quaternion(R)
+    q = unit_quaternion(R)
     v = q[..., 1:]
     return 2.0 * angle_over_sine(squared_norm(v), q[..., 0])[..., None] * v
 
 
 def nearest_rotation(R: Array) -> Array:
-    """Two Newton steps X ← ½(X + X⁻ᵀ) to the orthogonal polar factor: an error ε becomes about ε⁴/8."""
+    """Two Newton steps X ← ½(X + X⁻ᵀ) to the orthogonal polar factor: an error ε becomes about ε⁴/8.
+
+    That of a matrix with det ≤ 0 is no rotation: nan.
+    """
     for _ in range(2):
         a, b, c = R[..., 0, :], R[..., 1, :], R[..., 2, :]
         cofactors = jnp.stack([cross(b, c), cross(c, a), cross(a, b)], axis=-2)
         det = jnp.sum(a * cofactors[..., 0, :], axis=-1)
-        R = 0.5 * (R + cofactors / det[..., None, None])
+        R = 0.5 * (R + cofactors / jnp.where(det > 0.0, det, jnp.nan)[..., None, None])
     return R
 
 
@@ -219,6 +245,10 @@ class SO3(LieGroup):
             ]
         )
 
+    def dcay_inv_star(self, xi: Array, p: Array) -> Array:
+        half = 0.5 * xi
+        return p + cross(half, p) + half * jnp.sum(half * p, axis=-1, keepdims=True)
+
     def Ad(self, g: Array) -> Array:
         return g
 
@@ -245,11 +275,11 @@ class SO3(LieGroup):
         return matrix
 
     def to_quaternion(self, g: Array, *, scalar_first: bool) -> Array:
-        """Unit quaternion of g, shape=[..., 4]; see ``matrix_to_quaternion``."""
+        """Unit quaternion, shape=[..., 4], of a rotation matrix, shape=[..., 3, 3]; as ``matrix_to_quaternion``."""
         return matrix_to_quaternion(g, scalar_first=scalar_first)
 
     def from_quaternion(self, q: Array, *, scalar_first: bool) -> Array:
-        """Point of a quaternion; see ``quaternion_to_matrix``."""
+        """Rotation matrix, shape=[..., 3, 3], of a quaternion, shape=[..., 4]; as ``quaternion_to_matrix``."""
         return quaternion_to_matrix(q, scalar_first=scalar_first)
 
     def space(self) -> Any:

@@ -86,6 +86,13 @@ class Translations(_Additive):
         n ≥ 1.
     names : tuple of str, optional
         Names of the coordinates; ``x, y, z`` up to n = 3, else ``x1 … xn``.
+
+    Raises
+    ------
+    TypeError
+        If ``names`` is not a list of texts.
+    ValueError
+        If ``dim`` is not a positive integer, or ``names`` are not as many, or not all different.
     """
 
     def __init__(self, dim: int, names: tuple[str, ...] | None = None):
@@ -100,7 +107,7 @@ class Translations(_Additive):
         return "R" if self.dim == 1 else _power("R", self.dim)
 
     def to_matrix(self, g: Array) -> Array:
-        """[[1, x], [0, 1]], shape=[..., n + 1, n + 1]."""
+        """Homogeneous matrix [[1, x], [0, 1]] of a point, shape=[..., n + 1, n + 1]."""
         one = jnp.broadcast_to(jnp.eye(self.dim + 1), (*jnp.shape(g)[:-1], self.dim + 1, self.dim + 1))
         return one.at[..., :-1, -1].set(g)
 
@@ -128,6 +135,11 @@ class Torus(_Additive):
         n ≥ 1.
     names : tuple of str, optional
         Names of the angles.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``Translations``.
     """
 
     def __init__(self, dim: int = 1, names: tuple[str, ...] | None = None):
@@ -140,13 +152,13 @@ class Torus(_Additive):
         return "S¹" if self.dim == 1 else _power("T", self.dim)
 
     def to_matrix(self, g: Array) -> Array:
-        """Plane rotations down the diagonal, shape=[..., 2n, 2n]."""
+        """Plane rotations down the diagonal, shape=[..., 2n, 2n], of angles of shape=[..., n]."""
         c, s = (part[..., None] * jnp.eye(self.dim) for part in (jnp.cos(g), jnp.sin(g)))
         blocks = jnp.stack([jnp.stack([c, -s], axis=-1), jnp.stack([s, c], axis=-1)], axis=-2)
         return jnp.swapaxes(blocks, -3, -2).reshape(*jnp.shape(g)[:-1], 2 * self.dim, 2 * self.dim)
 
     def from_matrix(self, matrix: Array) -> Array:
-        """Angles in (−π, π] of plane rotations down the diagonal."""
+        """Angles in (−π, π], shape=[..., n], of plane rotations down the diagonal, shape=[..., 2n, 2n]."""
         even = np.arange(0, 2 * self.dim, 2)
         return jnp.arctan2(matrix[..., even + 1, even], matrix[..., even, even])
 

@@ -23,7 +23,7 @@ from geonh.numerics.precision import Precise
 class Guarantees:
     """What a method promises; each entry is proved or refuted by the tests, and printed by ``geonh methods``.
 
-    Attributes
+    Parameters
     ----------
     order : int
         Order of convergence of (g, ξ) at the nodes.
@@ -82,6 +82,14 @@ class Integrator(Precise):
 
     The base makes node 0 and the next nodes (``first_node``, ``next_node``), the adjoint, ``a @ b``, and the residual
     in messages. Registered in ``registry.py`` the method is run on every system of the catalogue by the tests.
+
+    Below, g0 is a point of the group, xi0 of shape=[n], and a method's field ``newton``, if it has one, is a
+    ``Newton``.
+
+    Raises
+    ------
+    TypeError
+        When made with a ``newton`` that is no ``Newton``.
     """
 
     holds: ClassVar[type | None] = None
@@ -109,16 +117,18 @@ class Integrator(Precise):
         return method_card(self)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        """Node 0 of a consistent start: p^± = ∂ℓ/∂ξ(x₀, ξ₀)."""
+        """Node 0 of a consistent start, g0 a point of the group and xi0 of shape=[n]: p^± = ∂ℓ/∂ξ(x₀, ξ₀)."""
         p = system.momentum(system.at(g0, clock.time(0)), xi0)
         return Outcome(g0, p, p)
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
-        """The warm start of a method that knows no steps before, at node k."""
+        """The ``Warm`` start of a method that knows no steps before, at node k; ``xi`` of shape=[n]."""
         return Warm()
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
-        """Largest residual of the equations of the step from ``state``, as far as they can be solved; for messages."""
+        """Largest residual, a scalar, of the equations of the step from ``state``, as far as they can be solved;
+        for messages.
+        """
         return jnp.zeros(())
 
     def reversed_memory(self, before: State, state: State) -> Any:
@@ -129,25 +139,27 @@ class Integrator(Precise):
         """Raise ValueError, saying why, if the method does not apply to the system."""
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        """Raise ValueError if the method cannot begin there with that step, for instance beyond its stability."""
+        """Raise ValueError if the method cannot begin at g0 with xi0, shape=[n], and that step: beyond its
+        stability, say.
+        """
 
     @property
     def order(self) -> int:
-        """Order of convergence."""
+        """Order of convergence of (g, ξ) at the nodes."""
         return self.guarantees.order
 
     def first_node(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
-        """Node 0."""
+        """Node 0, judged; g0 a point of the group, xi0 of shape=[n]."""
         made = self.init(system, clock, g0, xi0)
         cold = self.cold(system, clock, jnp.asarray(0), g0, xi0)
         return judge(system, None, made._replace(warm=cold), clock.time(0))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
-        """The node after ``state``."""
+        """The node after ``state``, judged: its ``status`` tells."""
         return judge(system, state, self.step(system, clock, state), clock.time(state.k + 1))
 
     def impulse_step(self, clock: Clock) -> Array:
-        """The step h of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""
+        """The step h, a scalar, of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""
         return clock.dt
 
     # The algebra of methods, which makes methods of methods: written in composition.py, which completes this class.
@@ -156,7 +168,17 @@ class Integrator(Precise):
 
 
 class Equations(NamedTuple):
-    """The equations of a step: r(z) = 0, r from shape=[n] to shape=[n], a guess, and the size of z that counts as 0."""
+    """The equations of a step, r(z) = 0.
+
+    Parameters
+    ----------
+    residual : callable
+        r, from shape=[r] to shape=[r].
+    guess : array, shape=[r]
+        Where Newton's method starts.
+    scale : float
+        The size of z that counts as zero.
+    """
 
     residual: Callable[[Array], Array]
     guess: Array
@@ -168,34 +190,48 @@ class ImplicitIntegrator(Integrator):
 
     Write ``equations`` and ``update`` in place of ``step``. ``cold`` gives ``Warm(guess, no_inverse(n))`` with the
     number n of unknowns; the guess is whatever ``equations`` makes its own from.
+
+    Attributes
+    ----------
+    newton : Newton
+        Tolerance and bound of the solves.
     """
 
     newton: eqx.AbstractVar[Newton]
 
     @abstractmethod
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        """The equations of the step from ``state``."""
+        """The ``Equations`` of the step from ``state``, of any number of unknowns."""
 
     @abstractmethod
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        """What their solution z makes of it; ``warm.inverse`` and ``found`` of the solve are put in by the base."""
+        """What their solution z, shape=[r], makes of it; ``warm.inverse`` and ``found`` of the solve are put in
+        by the base.
+        """
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         z, solved, inverse = self._solution(self.equations(system, clock, state), state)
         made = self.update(system, clock, state, z)
-        return made._replace(warm=made.warm._replace(inverse=inverse), found=solved & made.found)
+        warm = state.warm if inverse is None else made.warm._replace(inverse=inverse)
+        return made._replace(warm=warm, found=solved & made.found)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         equations = self.equations(system, clock, state)
         return jnp.max(jnp.abs(equations.residual(self._solution(equations, state)[0])))
 
-    def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array]:
-        """Root, whether it was found, and the inverse Jacobian to keep."""
+    def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array | None]:
+        """Root, whether it was found, and the inverse Jacobian to keep; None where no guess was needed."""
         return self.newton.follow(equations.residual, equations.guess, state.warm.inverse, equations.scale)
 
 
 class RetractingIntegrator(Integrator):
-    """A method that moves along a retraction: the one asked for, else Cayley where the group has it, else exp."""
+    """A method that moves along a retraction: the one asked for, else Cayley where the group has it, else exp.
+
+    Attributes
+    ----------
+    retraction : Retraction or None
+        None for "auto".
+    """
 
     retraction: eqx.AbstractVar[Retraction | None]
 

@@ -45,6 +45,11 @@ class RungeKutta(Integrator):
         velocity scaled to the initial energy).
     baumgarte : float
         Rate γ, 1/s, at which a constraint violation decays; needs γ·dt below about 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these.
     """
 
     scheme: str = eqx.field(static=True)

@@ -58,6 +58,17 @@ class Composition(Integrator):
     """Methods one after the other, each over its fraction of the step.
 
     Made by ``a @ b`` and ``compose``.
+
+    Attributes
+    ----------
+    members : tuple of Integrator
+        The different methods.
+    sequence : tuple of int
+        For each substep, the number of its method.
+    fractions : tuple of float
+        For each substep, its part of the step; they sum to one.
+    composed_order : int
+        The order.
     """
 
     members: tuple[Integrator, ...]
@@ -113,7 +124,7 @@ class Composition(Integrator):
         return made[0]._replace(memory=tuple(one.memory for one in made))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
-        """One for each substep; stacked where one method makes them all."""
+        """One ``Warm`` start for each substep, ``xi`` of shape=[n]; stacked where one method makes them all."""
         zero = jnp.asarray(0)
         made = [
             part.cold(system, clock.part(k, 0.0, fraction), zero, g, xi)
@@ -122,7 +133,7 @@ class Composition(Integrator):
         return jax.tree.map(lambda *a: jnp.stack(a), *made) if len(self.members) == 1 else tuple(made)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
-        """Of the substep that fails, or of the last."""
+        """Largest residual, a scalar, of the substep that fails, or of the last."""
         inner, found = self._inside(state), jnp.zeros(())
         for i, part in enumerate(self.parts):
             at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
@@ -186,6 +197,13 @@ class Adjoint(ImplicitIntegrator):
 
     Made by ``method.adjoint()``.
 
+    Attributes
+    ----------
+    method : Integrator
+        The method Φ.
+    newton : Newton
+        Tolerance and bound of the solves.
+
     Raises
     ------
     ValueError
@@ -218,7 +236,7 @@ class Adjoint(ImplicitIntegrator):
         return Warm(inverse=no_inverse(2 * xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        """For z = (log g₀⁻¹g₁, p₁)."""
+        """For z = (log g₀⁻¹g₁, p₁), shape=[2n]."""
         group, n, zero = system.group, system.group.dim, jnp.asarray(0)
 
         def cold(clock: Clock, state: State) -> State:
@@ -249,6 +267,8 @@ class Adjoint(ImplicitIntegrator):
 
 def compose(method: Integrator, coefficients: str | Sequence[float], order: int | None = None) -> Composition:
     """Compose a method with itself.
+
+    Source: Yoshida (1990), Suzuki (1990), Kahan, Li (1997); Hairer, Lubich, Wanner (2006), §II.4 and §V.3.2.
 
     Parameters
     ----------

@@ -99,17 +99,17 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
 
     @abstractmethod
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
-        """F⁻(x, ζ), shape=[n]."""
+        """Discrete Legendre transform F⁻(x, ζ), shape=[n], the momentum that goes out; ``zeta`` of shape=[n]."""
 
     @abstractmethod
     def legendre_plus(self, system: System, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        """F⁺(x, ζ) at y = x·τ(ζ), shape=[n]."""
+        """Discrete Legendre transform F⁺(x, ζ), shape=[n], that comes in at y = x·τ(ζ); ``zeta`` of shape=[n]."""
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         return Warm(jnp.stack([clock.dt * xi] * len(self.predictor)), no_inverse(xi.size, cheap=True))
 
-    def expected(self, state: State) -> Array:
-        """A guess of ζ from the last ones."""
+    def _expected(self, state: State) -> Array:
+        """A guess of ζ, shape=[n], from the last ones."""
         return sum((w * zeta for w, zeta in zip(self.predictor, state.warm.guess, strict=True)), jnp.zeros(()))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
@@ -117,17 +117,19 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
 
         def mismatch(zeta: Array) -> Array:
             missing = self.legendre_minus(system, h, x, zeta) - state.p_minus
-            return missing if system.holonomic is None else self.held(system, h, x, zeta, missing)
+            return missing if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
-        return Equations(mismatch, self.expected(state), 1e-14 * jnp.abs(h))
+        return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h))
 
-    def held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
+    def _held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
         """What a step misses, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""
         phi = system.holonomic_residual(system.act(x, self.tau(system)(system.group, zeta), h))
         return h * saddle(system.mass_matrix(x), system.holonomic_rows(x), missing, phi / h)[0]
 
     def flow(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
-        """The next node with p⁺ = F⁺ on both sides, and the average there."""
+        """For methods made of it: the node after a step ζ, shape=[n], with p⁺ = F⁺ on both sides, and the average
+        there.
+        """
         tau, h, x = self.tau(system), clock.dt, system.at(state.g, clock.time(state.k))
         g = system.group.compose(state.g, tau(system.group, zeta))
         y = system.at(g, clock.time(state.k + 1))

@@ -112,6 +112,11 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
         Tolerance and bound of the implicit solve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     gradient: str = eqx.field(static=True)

@@ -31,7 +31,11 @@ from geonh.numerics.precision import Precise, as_flag
 
 
 class DiscreteLagrangian(Precise):
-    """A discretisation rule: how l_d(x, ζ, y) is made from a system."""
+    """A discretisation rule: how l_d(x, ζ, y) is made from a system.
+
+    ``rule(system, tau, h, x, zeta, y)`` is the scalar l_d in joule seconds, of base points x and y = x·τ(ζ), ``zeta``
+    of shape=[n] and the step h in seconds.
+    """
 
     symmetric = False
     """Whether l_d is its own adjoint, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): the method then has even order."""
@@ -43,22 +47,29 @@ class DiscreteLagrangian(Precise):
         """l_d, scalar (joule seconds)."""
 
     def refuse(self, system: System, tau: Retraction, h: float, g0: Any, xi: Array) -> None:
-        """Raise ValueError if l_d is not a discretisation of the system's ℓ; the library's own are."""
+        """Raise ValueError if l_d is no discretisation of the system's ℓ, seen at g0 and ``xi``, shape=[n].
+
+        The library's own are.
+        """
 
     def adjoint(self) -> DiscreteLagrangian:
         """l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): that of the adjoint method."""
         return self if self.symmetric and not self.needs_exp else AdjointRule(self)
 
+    def slope(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        """∂_ζ l_d, shape=[n]."""
+        return jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
+
     def legendre_minus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
-        """F⁻(x, ζ), the outgoing momentum p⁻ at the source, shape=[n]."""
+        """F⁻(x, ζ), the outgoing momentum p⁻ at the source, shape=[n]; ``zeta`` of shape=[n]."""
         y = system.act(x, tau(system.group, zeta), h)
-        slope = jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
+        slope = self.slope(system, tau, h, x, zeta, y)
         at_source = system.coanchor(lambda x: self(system, tau, h, x, zeta, y), x)
         return tau.pull(system.group, zeta, slope) - at_source
 
     def legendre_plus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        """F⁺(x, ζ), the incoming momentum p⁺ at the target y = x·τ(ζ), shape=[n]."""
-        slope = jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
+        """F⁺(x, ζ), the incoming momentum p⁺ at the target y = x·τ(ζ), shape=[n]; ``zeta`` of shape=[n]."""
+        slope = self.slope(system, tau, h, x, zeta, y)
         at_target = system.coanchor(lambda y: self(system, tau, h, x, zeta, y), y)
         return tau.pull(system.group, -zeta, slope) + at_target
 
@@ -71,6 +82,9 @@ class LeftRectangle(DiscreteLagrangian):
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h * system.lagrangian(x, zeta * (1 / h))
 
+    def slope(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        return system.momentum(x, zeta * (1 / h))
+
     def adjoint(self) -> DiscreteLagrangian:
         return RightRectangle()
 
@@ -82,6 +96,9 @@ class RightRectangle(DiscreteLagrangian):
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         return h * system.lagrangian(y, zeta * (1 / h))
+
+    def slope(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        return system.momentum(y, zeta * (1 / h))
 
     def adjoint(self) -> DiscreteLagrangian:
         return LeftRectangle()
@@ -116,6 +133,10 @@ class Trapezoid(DiscreteLagrangian):
         xi = zeta * (1 / h)  # one division for all components
         return h / 2 * (system.lagrangian(x, xi) + system.lagrangian(y, xi))
 
+    def slope(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        xi = zeta * (1 / h)
+        return 0.5 * (system.momentum(x, xi) + system.momentum(y, xi))
+
 
 class Midpoint(DiscreteLagrangian):
     """h ℓ(x·τ(ζ/2), ζ/h); order 2. Its own adjoint with exp; with Cayley up to O(h⁴), since τ(ζ) ≠ τ(ζ/2)²."""
@@ -124,7 +145,15 @@ class Midpoint(DiscreteLagrangian):
     needs_exp = True
 
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        return h * system.lagrangian(system.act(x, tau(system.group, zeta / 2), h / 2), zeta * (1 / h))
+        return h * system.lagrangian(self._between(system, tau, h, x, zeta), zeta * (1 / h))
+
+    def slope(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
+        xi = zeta * (1 / h)
+        moving = jax.grad(lambda z: h * system.lagrangian(self._between(system, tau, h, x, z), xi))(zeta)
+        return system.momentum(self._between(system, tau, h, x, zeta), xi) + moving
+
+    def _between(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Any:
+        return system.act(x, tau(system.group, zeta / 2), h / 2)
 
 
 class UserDiscreteLagrangian(DiscreteLagrangian):
@@ -136,6 +165,11 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         l_d, scalar; x is the source's base point, W the group increment.
     symmetric : bool
         Whether it is its own adjoint, l_d(x, W, h) = −l_d(x·W, W⁻¹, −h): then of order 2, else of order 1 at least.
+
+    Raises
+    ------
+    TypeError
+        If ``symmetric`` is not a bool. What ``function`` gives is tested by ``solve``.
     """
 
     function: Callable
@@ -146,7 +180,13 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         self.symmetric = as_flag(symmetric, "symmetric")
 
     def refuse(self, system: System, tau: Retraction, h: float, g0: Any, xi: Array) -> None:
-        """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0."""
+        """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0.
+
+        Raises
+        ------
+        ValueError
+            If it does not, at g0 and ``xi``, shape=[n].
+        """
         x = system.at(g0, 0.0)
         inspected(
             "the discrete Lagrangian", jax.make_jaxpr(lambda x, z, h: self(system, tau, h, x, z, x))(x, h * xi, h)

@@ -59,7 +59,7 @@ POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0
 
 
 class DiscreteConstraint(Precise):
-    """φ(x, ζ), shape=[m], in units of a velocity.
+    """A discrete constraint φ(x, ζ) = 0, shape=[m], in units of a velocity.
 
     Parameters
     ----------
@@ -67,6 +67,13 @@ class DiscreteConstraint(Precise):
         "left", "right", "midpoint", "trapezoid", a fraction of the step in [0, 1], or φ(x, W, h) (and parameters).
     symmetric : bool, optional
         Whether a user's φ is its own adjoint; tells the order.
+
+    Raises
+    ------
+    TypeError
+        If ``at`` is no word, number or function.
+    ValueError
+        If it is another word, or a fraction outside the step.
     """
 
     fractions: tuple[float, ...] = eqx.field(static=True)
@@ -92,7 +99,10 @@ class DiscreteConstraint(Precise):
         return not set(self.fractions) <= {0.0, 1.0}
 
     def adjoint(self) -> DiscreteConstraint:
-        """φ seen from the other end of the step, with time reversed."""
+        """φ seen from the other end of the step, with time reversed.
+
+        Raises ValueError for a user's φ that is not symmetric.
+        """
         if self.symmetric:
             return self
         if self.function is None:
@@ -123,6 +133,11 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
         Tolerance and bound of the implicit solves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     rule: DiscreteLagrangian
@@ -170,7 +185,9 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
             inspected("the discrete constraint", traced)
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        """Node 0: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀)."""
+        """Node 0, xi0 of shape=[n]: ζ₀ from P*(F⁻(x₀, ζ₀) − p̃₀ − (h/2)f₀) = 0 and φ(x₀, ζ₀) = 0, with p̃₀ =
+        ∂ℓ/∂ξ(x₀, ξ₀).
+        """
         x, h = system.at(g0, clock.time(0)), clock.dt
         p = system.momentum(x, xi0)
         leaving = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))

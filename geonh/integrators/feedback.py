@@ -64,6 +64,12 @@ class Feedback(Integrator):
         "euler", "rk4", "dormand-prince", or a solver of diffrax, stepped with fixed dt.
     orthonormal : bool
         Whether the forms are made orthonormal first, as in the paper; if not, they are taken as given (Remark 2.4).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit, and a dt too long for the
+        gains.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -113,7 +119,10 @@ class Feedback(Integrator):
             raise ValueError(f"the energy of {system.name} is not kept (it has forces): leave 'energy' out of gains")
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        """Raise if dt times the fastest rate of the feedback is past the solver's stability, or time runs backwards."""
+        """Raise ValueError if dt times the fastest rate of the feedback is past the solver's stability, or dt < 0.
+
+        g0 is a point of the group, xi0 of shape=[n].
+        """
         if dt < 0:
             raise ValueError(f"Feedback attracts forwards in time only, and repels backwards: dt must be > 0, got {dt}")
         if not isinstance(self.solver, str):
@@ -126,7 +135,7 @@ class Feedback(Integrator):
             )
 
     def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
-        """Fastest rate of attraction at a start, 1/s: the spectral radius of ∇²V there."""
+        """Fastest rate of attraction at a start, 1/s: the spectral radius of ∇²V there; xi0 of shape=[n]."""
         node = jax.tree.map(lambda a: np.asarray(a)[None], (g0, xi0))
         return float(np.linalg.eigvalsh(mapped(_hessian, (self, system), node)[0]).max())
 
@@ -137,17 +146,17 @@ class Feedback(Integrator):
         return orthonormal_forms(system.mass_matrix(x), mu, jnp.zeros(len(mu))).rows if self.orthonormal else mu
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
-        """c = μM⁻¹(p − π₀), shape=[m]."""
+        """c = μM⁻¹(p − π₀), shape=[m], of a momentum of shape=[n]."""
         return self.forms(system, x) @ system.velocity(x, p)
 
     def hamiltonian(self, system: System, x: Any, p: Array) -> Array:
-        """h̃(x, p), scalar: the energy of the velocity's part along the constraint."""
+        """h̃(x, p), joules, a scalar: the energy of the velocity's part along the constraint; p of shape=[n]."""
         kinetic = p - system.momentum_at_rest(x)
         tangent = saddle(system.mass_matrix(x), mu := self.forms(system, x), kinetic, jnp.zeros(len(mu)))[0]
         return 0.5 * kinetic @ tangent + system.potential_energy(x)
 
     def field(self, system: System, t: Array, z: Array, u: Any = None) -> Array:
-        """The extended vector field at z = (g as a vector, p), shape of z."""
+        """The extended vector field at z = (g as a vector, p), shape=[size + n], as z."""
         group, action = system.group, system.action
         g, p = self._split(system, z)
         x = action.at(g)
@@ -161,7 +170,7 @@ class Feedback(Integrator):
 
     # --- the feedback --------------------------------------------------------------------------------------
     def lyapunov(self, system: System, z: Array, targets: Array) -> Array:
-        """V at z = (g as a vector, p), scalar; ``targets`` are the first integrals at the start."""
+        """V at z = (g as a vector, p), shape=[size + n], a scalar; ``targets`` are the first integrals at the start."""
         g, p = self._split(system, z)
         value = self._gain("group") * system.group.defect(g) if self._gain("group") else jnp.zeros(())
         if self._gain("constraint"):

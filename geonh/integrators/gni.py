@@ -89,12 +89,18 @@ class GNI(RuleFlow, ReflectingFlow):
     start : str
         Impulse at node 0: "multiplier", with the exact λ₀, or "average", with λ₀ = 0 as in the papers.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
     Notes
     -----
     Preserves: the (affine) constraint on p̃ to rounding, every run; nonholonomic momentum maps of horizontal
-    symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Theorem 1), and for planar bodies
-    whose metric does not depend on the shape. A part of p⁻ alternates in sign from node to node, and grows where the
-    motion contracts the phase space; ``SymmetricProjection`` has none.
+    symmetries; energy at p⁻ for bi-invariant ℓ and left-invariant l_d, whatever D (Ferraro, Iglesias & Martín de
+    Diego, Nonlinearity 21 (2008), Theorem 1), and for planar bodies whose metric does not depend on the shape. A part
+    of p⁻ alternates in sign from node to node, and grows where the motion contracts the phase space;
+    ``SymmetricProjection`` has none.
 
     Examples
     --------
@@ -122,16 +128,25 @@ class GNI(RuleFlow, ReflectingFlow):
 
 
 class Variational(RuleFlow, ReflectingFlow):
-    """The variational integrator (discrete Euler–Lagrange, Euler–Poincaré, Lagrange–Poincaré), for systems without
-    nonholonomic constraints: GNI with p⁻ = p⁺ (plus the impulse of forces) at the node. With holonomic constraints it
-    is RATTLE on groups.
+    """The variational integrator, for systems without nonholonomic constraints.
 
-    Symplectic, and preserves the momentum maps of the symmetries of l_d (and φ).
+    It is GNI with p⁻ = p⁺ (plus the impulse of forces) at the node: discrete Euler–Lagrange, Euler–Poincaré,
+    Lagrange–Poincaré equations. With holonomic constraints it is RATTLE on groups. Symplectic, and preserves the
+    momentum maps of the symmetries of l_d (and φ).
 
     Parameters
     ----------
-    rule, retraction, newton
-        As in ``GNI``.
+    rule : str, DiscreteLagrangian or callable
+        "trapezoid", "midpoint", "left", "right", or any l_d(x, W, h), as in ``GNI``.
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses systems with nonholonomic constraints.
     """
 
     start = "multiplier"

@@ -18,7 +18,7 @@ from jax import Array
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, gram_schmidt, pivots
+from geonh.numerics.linear import det, pivots
 from geonh.numerics.precision import is_traced
 from geonh.numerics.tracing import is_forward_only
 
@@ -26,16 +26,40 @@ ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
 
 RANK_COSINE = 1e-6
-"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ) of their orthonormal frames, must exceed
-this: it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the
-cosine between the Plücker vectors)."""
+"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ)/√(det(AAᵀ) det(BBᵀ)), must exceed this:
+it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the cosine
+between the Plücker vectors)."""
 
 ASYMMETRY = 1e-10
 """A metric further from its transpose than this, relative to its size, is none."""
 
 
 class Result(IntEnum):
-    """How a run ended, or why it stopped."""
+    """How a run ended, or why it stopped; ``message`` says it in words.
+
+    Attributes
+    ----------
+    SUCCESS : 0
+        The run reached its end.
+    NEWTON : 1
+        Newton's method did not converge.
+    NOT_FINITE : 2
+        A value is not finite.
+    RANK : 3
+        The constraints became dependent.
+    CHART : 4
+        The body turns by half a turn or more in one step.
+    INTERRUPTED : 5
+        Ctrl-C.
+    METRIC : 6
+        The metric is not symmetric and positive definite.
+    ACROSS : 7
+        The step is too long for the forces across the constraints.
+    EVENT : 8
+        An event stopped the run.
+    START : 9
+        The run did not start, as a member of an ensemble.
+    """
 
     SUCCESS = 0
     NEWTON = 1
@@ -50,7 +74,7 @@ class Result(IntEnum):
 
     @property
     def message(self) -> str:
-        """In words."""
+        """The result in a sentence, with what helps."""
         return {
             Result.SUCCESS: "reached the end",
             Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
@@ -73,15 +97,28 @@ class Result(IntEnum):
 
 
 class Warm(NamedTuple):
-    """What only saves iterations, and may be dropped at any node: from what a method guesses its unknowns, and the
-    inverse Jacobian that ``Newton.follow`` keeps. A method makes one from nothing by ``cold``."""
+    """What only saves iterations, and may be dropped at any node. A method makes one from nothing by ``cold``.
+
+    Parameters
+    ----------
+    guess : array
+        From what the method guesses its unknowns; of a shape of its own.
+    inverse : array, shape=[r, r] or [0, 0]
+        The transposed inverse Jacobian of r unknowns, which ``Newton.follow`` keeps.
+    """
 
     guess: ArrayLike = np.zeros(0)
     inverse: ArrayLike = np.zeros((0, 0))
 
 
 class NextStep(NamedTuple):
-    """The memory of a method whose node determines the step that follows, ζ_{k+1} of shape=[n]: DLA, SHAKE."""
+    """The memory of a method whose node determines the step that follows: DLA, SHAKE.
+
+    Parameters
+    ----------
+    zeta : array, shape=[n]
+        ζ_{k+1}, the increment of that step.
+    """
 
     zeta: ArrayLike
 
@@ -89,9 +126,22 @@ class NextStep(NamedTuple):
 class State(NamedTuple):
     """A node of a trajectory.
 
-    ``k`` counts steps, so t_k = t0 + k·dt exactly; p⁺ is the momentum that comes in, p⁻ the one that goes out, and
-    p̃ = ½(p⁺ + p⁻); ``memory`` is what the method's own equations need besides, a NamedTuple declared in its file;
-    ``warm`` is speed only; ``rows`` are the constraint rows, orthonormal, for the rank test; ``status`` a ``Result``.
+    Attributes
+    ----------
+    k : int
+        Counts steps, so t_k = t0 + k·dt exactly.
+    g : point of the group
+        Where.
+    p_plus, p_minus : array, shape=[n]
+        The momentum p⁺ that comes in, and p⁻ that goes out; p̃ = ½(p⁺ + p⁻).
+    memory : NamedTuple or ()
+        What the method's own equations need besides, declared in its file.
+    warm : Warm
+        Speed only.
+    rows : array, shape=[m, n]
+        The constraint rows, the first scaled so that their volume is 1, for the rank test.
+    status : int
+        A ``Result``.
     """
 
     k: ArrayLike
@@ -109,8 +159,27 @@ class State(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step computed: the next node, whether its equations were solved, and the angle it turns a body by; the
-    status of its substeps, which were judged already, if it has any; and ξ̃, where the method has it."""
+    """What a step computed; ``State`` is made of it.
+
+    Parameters
+    ----------
+    g : point of the group
+        The next node.
+    p_plus, p_minus : array, shape=[n]
+        Incoming and outgoing momenta there.
+    memory : NamedTuple or ()
+        As of ``State``.
+    warm : Warm
+        As of ``State``.
+    found : bool
+        Whether the equations were solved.
+    turn : float
+        The angle, rad, that the step turns a body by.
+    status : int
+        Of substeps, which were judged already; 0 where there are none.
+    xi : array, shape=[n], or None
+        ξ̃, where the method has it.
+    """
 
     g: Point
     p_plus: Array
@@ -131,18 +200,26 @@ class Near(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``."""
+    """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``.
+
+    Parameters
+    ----------
+    t0, dt : float
+        Initial time and time step, seconds.
+    controls : callable or array, shape=[n_steps + 1, …], or None
+        u(t), or its values at the nodes.
+    """
 
     t0: ArrayLike
     dt: ArrayLike
     controls: Any = None
 
     def time(self, k: ArrayLike) -> Array:
-        """t_k in seconds."""
+        """t_k in seconds, of the shape of ``k``."""
         return jnp.asarray(self.t0 + k * self.dt)
 
     def control(self, k: ArrayLike) -> Any:
-        """u_k, or None."""
+        """u_k, of the shape of one value of the controls, or None."""
         if self.controls is None or callable(self.controls):
             return self.between(self.time(k))
         if isinstance(self.controls, Near):
@@ -150,12 +227,15 @@ class Clock(NamedTuple):
         return jnp.asarray(self.controls)[k]
 
     def between(self, t: ArrayLike) -> Any:
-        """u(t) at any time, for methods with stages; controls must be a function then."""
+        """u(t) at any time, of the shape of one value of the controls, or None; for methods with stages.
+
+        Raises TypeError where the controls are values at the nodes.
+        """
         controls = self._function()
         return None if controls is None else evaluated("controls", controls, t)
 
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
-        """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0."""
+        """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0; all scalars."""
         return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())
 
     def _function(self) -> Any:
@@ -168,18 +248,25 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     """The node at time t that a step from ``before`` made (None: node 0), with its status."""
     x = system.at(made.g, t)
     rows = system.rows(x)
-    rows = gram_schmidt(rows, jnp.eye(rows.shape[1]))
+    volume = _volume(rows)
+    unit = jnp.concatenate([rows[:1] * (1 / volume), rows[1:]])
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
-    k, old_rows = (jnp.asarray(0), rows) if before is None else (before.k + 1, before.rows)
+    k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(det(old_rows @ rows.T) >= RANK_COSINE), Result.RANK),  # nan where a row vanishes
+        (rows.size > 0 and ~(det(old_rows @ rows.T) > RANK_COSINE * volume), Result.RANK),  # also where they vanish
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
-    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, rows, status)
+    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
+
+
+def _volume(rows: Array) -> Array:
+    """Of the parallelepiped that rows span: √det(AAᵀ)."""
+    square = rows @ rows.T
+    return jnp.sqrt(det(square) if len(rows) <= 3 else jnp.prod(pivots(square)))
 
 
 def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:

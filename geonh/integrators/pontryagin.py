@@ -53,8 +53,15 @@ class Pontryagin(DLA):
     ----------
     alpha : float
         Point of the step, in [0, 1], where ℓ and the constraint are evaluated; ½ gives order 2, anything else order 1.
-    retraction, newton
-        As in ``DLA``.
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these.
     """
 
     def __init__(

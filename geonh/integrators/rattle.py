@@ -52,7 +52,13 @@ class RATTLE(ReflectingFlow):
     newton : Newton, optional
         Tolerance and bound of the implicit solve (explicit on vector spaces).
     start : str
-        λ at node 0: "multiplier", the exact λ₀, or "average", λ₀ = 0 (Remark 5 of the 2008 paper).
+        λ at node 0: "multiplier", the exact λ₀, or "average", λ₀ = 0 (Ferraro, Iglesias & Martín de
+        Diego, Nonlinearity 21 (2008), Remark 5).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     retraction: Retraction | None
@@ -97,6 +103,11 @@ class SHAKE(Integrator):
         For forces that depend on the velocity and for holonomic constraints; otherwise the method is explicit.
     start : str
         λ at node 0, as in ``RATTLE``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     newton: Newton

@@ -103,10 +103,23 @@ def made_method(method: Integrator | str | None) -> Integrator:
 
 @judged
 def method_of(word: str, **options: Any) -> Integrator:
-    """The method of a name in ``methods``, with options of its maker such as ``rule`` and ``retraction``.
+    """The method of a name in ``methods``.
+
+    Parameters
+    ----------
+    word : str
+        One of ``geonh methods``, such as "gni".
+    **options : keyword arguments
+        Options of its maker, such as ``rule`` and ``retraction``.
+
+    Returns
+    -------
+    Integrator
 
     Raises
     ------
+    TypeError
+        If ``word`` is no text, or the method does not have that option.
     ValueError
         For a name that is none, with those that are near.
     """

@@ -74,6 +74,11 @@ class RKMK(RetractingIntegrator):
         4 (classical, four stages) or 6 (Butcher, seven stages).
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
+
+    Raises
+    ------
+    ValueError
+        If an argument is not one of these.
     """
 
     stages_order: int = eqx.field(static=True)
@@ -147,6 +152,11 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
         Tolerance and bound of the implicit solve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these.
     """
 
     stages: int = eqx.field(static=True)
@@ -167,7 +177,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
 
     @property
     def past(self) -> np.ndarray:
-        """Times in steps, from the node, of the hẇ that ``Warm.guess`` holds, shape=[k, n]."""
+        """Times, shape=[k], in steps from the node, of the hẇ that ``Warm.guess`` holds, shape=[k, n]."""
         nodes = np.sum(GAUSS[self.stages][0], axis=1)
         return nodes - 1 if self.stages > 1 else np.append(nodes - 2, nodes - 1)
 

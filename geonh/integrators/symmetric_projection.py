@@ -58,6 +58,11 @@ class SymmetricProjection(RuleFlow):
     --------
     >>> import geonh as gn
     >>> traj = gn.solve(gn.systems.suslov(), gn.SymmetricProjection(), xi0=[0.0, 1.0, 0.0], dt=0.05, n_steps=100)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not one of these; ``solve`` refuses a system that it does not suit.
     """
 
     @property
@@ -65,7 +70,7 @@ class SymmetricProjection(RuleFlow):
         return replace(super().guarantees, reference="Hairer, Lubich, Wanner 2006, §V.4.1")
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        """(g₀, p̃₀), refused where a spring across D is too stiff for h.
+        """(g₀, p̃₀) of xi0, shape=[n], refused where a spring across D is too stiff for h.
 
         Across D, with a frequency ω there, ζ/h is the velocity of the node times 1/(1 − (hω/2)²): with rows e = NM⁻¹
         and K = e∂²Veᵀ the determinant of 1 − (h/2)²K must be near 1.
@@ -111,9 +116,9 @@ class SymmetricProjection(RuleFlow):
             missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
             # Brought to ζ by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             missing = missing - N.T @ (lifts @ missing) / 2
-            return h * solve_spd(M, missing) if system.holonomic is None else self.held(system, h, x, zeta, missing)
+            return h * solve_spd(M, missing) if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
-        return Equations(mismatch, self.expected(state), 1e-14 * jnp.abs(h))
+        return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)

@@ -15,15 +15,66 @@ from geonh.numerics.newton import Newton
 
 
 def EulerA(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> GNI:
-    """GNI with the left rectangle rule; order 1. Parameters as in ``GNI``."""
+    """GNI with the left rectangle rule; order 1.
+
+    Parameters
+    ----------
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+
+    Returns
+    -------
+    GNI
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``GNI``.
+    """
     return GNI("left", retraction, newton=newton)  # type: ignore[arg-type]
 
 
 def EulerB(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> GNI:
-    """GNI with the right rectangle rule; order 1, the adjoint of ``EulerA``. Parameters as in ``GNI``."""
+    """GNI with the right rectangle rule, the adjoint of Euler A; order 1.
+
+    Parameters
+    ----------
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+
+    Returns
+    -------
+    GNI
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``GNI``.
+    """
     return GNI("right", retraction, newton=newton)  # type: ignore[arg-type]
 
 
 def EulerAB(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> Composition:
-    """Euler A over half a step, then Euler B over the other half; order 2, symmetric. Parameters as in ``GNI``."""
+    """Euler A over half a step, then Euler B over the other half; order 2, symmetric.
+
+    Parameters
+    ----------
+    retraction : str or Retraction
+        "auto" (Cayley where the group has it), "cayley" or "exp".
+    newton : Newton, optional
+        Tolerance and bound of the implicit solves.
+
+    Returns
+    -------
+    Composition
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``GNI``.
+    """
     return pair(EulerB(retraction, newton=newton), EulerA(retraction, newton=newton))

@@ -111,7 +111,7 @@ def from_sympy(
 
 @judged
 def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
-    """ξ = q̇ of the speeds of a KanesMethod, shape=[..., n].
+    """ξ = q̇ of the speeds of a KanesMethod.
 
     Parameters
     ----------
@@ -119,8 +119,22 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
         The model that the system was made from.
     system : System
         With its parameters.
-    q, u : array_like, shape=[..., n]
-        Coordinates and all speeds, in the order of ``model.q`` and ``model.u``.
+    q : array_like, shape=[..., n]
+        Coordinates, in the order of ``model.q``.
+    u : array_like, shape=[..., n]
+        All speeds, independent and dependent ones, in the order of ``model.u``.
+
+    Returns
+    -------
+    ndarray, shape=[..., n]
+        ξ, which satisfies the constraints if u does.
+
+    Raises
+    ------
+    TypeError
+        If the model is no KanesMethod, or an argument is of another type.
+    ValueError
+        If a shape does not fit.
     """
     K, k = _kinematics(model, system, q)
     return np.einsum("...ij,...j->...i", K, _row_each(u, "u", k)) + k
@@ -128,7 +142,27 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
 
 @judged
 def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
-    """The speeds of a KanesMethod from ξ = q̇, shape=[..., n]; the inverse of ``velocity_of``."""
+    """The speeds of a KanesMethod from ξ = q̇; the inverse of ``velocity_of``.
+
+    Parameters
+    ----------
+    model : KanesMethod
+        The model that the system was made from.
+    system : System
+        With its parameters.
+    q, xi : array_like, shape=[..., n]
+        Coordinates in the order of ``model.q``, and their rates.
+
+    Returns
+    -------
+    ndarray, shape=[..., n]
+        u, in the order of ``model.u``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``velocity_of``.
+    """
     K, k = _kinematics(model, system, q)
     return np.linalg.solve(K, (_row_each(xi, "xi", k) - k)[..., None])[..., 0]
 

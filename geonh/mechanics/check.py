@@ -13,6 +13,7 @@ import numpy as np
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import evaluated
 from geonh.mechanics.equations import accelerations
+from geonh.mechanics.holonomic import ON_HOLONOMIC
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
 from geonh.numerics.judging import judged
@@ -67,7 +68,7 @@ def check_system(
         Where: at these points (at rest too), and at random ones around them within ``scale``. What is wrong at a point
         that is named is a problem. When left out, around the identity; a value that is not finite there is then a
         point outside the problem, and noted.
-    controls : callable or array, optional
+    controls : callable or array_like, shape=[N, …], optional
         As in ``solve``: u at times between 0 and 1 s, or at the first nodes.
     n_samples : int
         Number of random points; 0 for the named ones alone.
@@ -84,7 +85,7 @@ def check_system(
     Raises
     ------
     ValueError, TypeError
-        If a point in ``at`` is none of the group, or options are none.
+        If a point in ``at`` is none of the group, or an option is not as said.
     """
     n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
     if not as_float64(scale, "scale", ()) > 0:
@@ -104,9 +105,10 @@ def check_system(
     notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {n - m}"]
     if len(inside) < len(found):
         outside = next(s.where for i, s in enumerate(samples) if i not in inside)
+        off = "" if system.holonomic is None else ", or dependent off φ = 0"
         notes.append(
-            f"not finite, so taken as outside the problem: {len(found) - len(inside)} of {len(found)} points, first "
-            f"{outside}; at= says where to look"
+            f"not finite{off}, so taken as outside the problem: {len(found) - len(inside)} of {len(found)} points, "
+            f"first {outside}; at= says where to look"
         )
     if not inside:
         problems.append("no point was found where all is finite; pass at= a point of the problem")
@@ -192,6 +194,7 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
         "first derivatives": jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
         "second derivatives": jax.hessian(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
     }
+    out["phi"] = system.holonomic_residual(x)
     out["mu"], out["rows"] = system.annihilator(x), system.rows(x)
     if system.forces is None:
         xi_dot, out["multipliers"] = accelerations(system, t, g, xi)
@@ -208,8 +211,11 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
 
 
 def _is_inside(values: dict[str, Any]) -> bool:
-    """Whether what the user's functions give is finite."""
-    return all(np.all(np.isfinite(values[name])) for name in ("M", "lagrangian", "forces", "rows"))
+    """Whether what the user's functions give is finite, and rows that are dependent are so where φ = 0."""
+    if not all(np.all(np.isfinite(values[name])) for name in ("M", "lagrangian", "forces", "rows")):
+        return False
+    off = np.abs(values["phi"]).max(initial=0.0) > ON_HOLONOMIC
+    return not (off and rank_fault("", values["rows"], ""))
 
 
 def _test_mass(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:

@@ -27,7 +27,7 @@ from geonh.numerics.precision import as_float64, float64, in_float64, is_traced,
 @judged
 @in_float64
 def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """ξ̇ and the multipliers of the continuous equations.
+    """ξ̇ and the multipliers of the continuous equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + μᵀλ, μξ = b.
 
     Parameters
     ----------
@@ -40,14 +40,21 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     xi : array_like, shape=[n]
         Velocity in the frame of the body, on the constraints.
     u : array_like, optional
-        Controls, as the system's forces take them.
+        Controls, of the shape that the system's forces take.
 
     Returns
     -------
     ndarray, shape=[n]
-        ξ̇, per s².
+        ξ̇, the velocity's units per second.
     ndarray, shape=[m]
         λ, in newtons or newton metres per unit of the forms.
+
+    Raises
+    ------
+    TypeError
+        If ``system`` is no System, or the others are not made of numbers.
+    ValueError
+        If ``g`` or ``xi`` have other shapes than the system's, or ``u`` is given to a system without forces.
     """
     if not is_traced(system, t, g, xi, u):
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
@@ -74,7 +81,7 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
 @judged
 @in_float64
 def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
-    """The multipliers λ, shape=[m], in newtons or newton metres per unit of the forms.
+    """The multipliers λ of the constraint force μᵀλ in the continuous equations.
 
     Parameters
     ----------
@@ -87,7 +94,17 @@ def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any 
     xi : array_like, shape=[n]
         Velocity in the frame of the body, on the constraints.
     u : array_like, optional
-        Controls, as the system's forces take them.
+        Controls, of the shape that the system's forces take.
+
+    Returns
+    -------
+    ndarray, shape=[m]
+        In newtons or newton metres per unit of the forms, those of holonomic constraints first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``accelerations``.
     """
     return accelerations(system, t, g, xi, u)[1]
 
@@ -107,30 +124,33 @@ def reference_trajectory(
 
     Parameters
     ----------
-    system : LagrangianSystem
+    system : System
         The system.
     times : array_like, shape=[N]
         Increasing or decreasing times in seconds; the start is at ``times[0]``.
     xi0 : array_like, shape=[n]
         Consistent initial velocity.
-    g0 : point, optional
+    g0 : point of the group, optional
         Initial group element; the identity when left out.
     controls : callable, optional
-        u(t).
+        u(t), in ``jax.numpy``.
     rtol, atol : float
-        Tolerances of the solver.
+        Tolerances of the solver, in (0, 1).
 
     Returns
     -------
-    g : point
-        Group elements, leading axis of length N.
+    g : point of the group
+        Group elements, with a leading axis of length N.
     xi : ndarray, shape=[N, n]
         Velocities.
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
-        If the equations are not finite at the start, as where constraints are dependent.
+        If a shape does not fit, times or tolerances are none, or the equations are not finite at the start, as where
+        constraints are dependent.
     RuntimeError
         If the solver fails.
     """

@@ -10,6 +10,7 @@ the motion, Gξ = 0 with G = ρ_x*d_xφ, as the first k rows of μ.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -40,11 +41,13 @@ class FirstIntegral(eqx.Module):
     Parameters
     ----------
     function : callable
-        ``function(g, xi, p, parameters)`` → scalar or array, of the group element, the velocity and the momentum.
+        ``function(g, xi, p, parameters)`` → scalar or array, in ``jax.numpy``, of a point of the group, the velocity
+        and the momentum, both of shape=[n].
     note : str
         What is known of it, for ``geonh show`` and the docs (for instance "roundoff under GNI").
     momentum : str
-        Which momentum of a node it is read from: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻.
+        Which momentum of a node it is read from: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻. ``System`` refuses
+        other words with ValueError.
     """
 
     function: Callable
@@ -52,7 +55,9 @@ class FirstIntegral(eqx.Module):
     momentum: str = eqx.field(static=True, default="average")
 
     def along(self, system: LagrangianSystem, g: Point, xi: Array, t: Any = None) -> Any:
-        """Its value on the continuous motion, where p = ∂ℓ/∂ξ."""
+        """Its value, a scalar or array as ``function`` gives, on the continuous motion, where p = ∂ℓ/∂ξ; xi of
+        shape=[n].
+        """
         return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
 
 
@@ -118,7 +123,14 @@ class LagrangianSystem(Precise):
 
     # --- the base, on which a clock runs where a function depends on the time -------------------------------
     def at(self, g: Point, t: Any = None) -> Any:
-        """The base point over g, at time t in seconds: (t, x) if a function depends on the time, else x alone."""
+        """The base point over g at time t (s): (t, x) if a function depends on the time, else x alone, as of
+        ``Action.at``.
+
+        Raises
+        ------
+        ValueError
+            If the system depends on the time, and ``t`` is left out.
+        """
         if not self.is_timed:
             return self.action.at(g)
         if t is None:
@@ -126,28 +138,28 @@ class LagrangianSystem(Precise):
         return Moment(jnp.asarray(t, dtype=float), self.action.at(g))
 
     def act(self, x: Any, W: Point, dt: Any) -> Any:
-        """x·W, after dt seconds."""
+        """Base point x·W after ``dt`` seconds, of a base point and a point of the group."""
         return Moment(x.t + dt, self.action.act(x.x, W)) if isinstance(x, Moment) else self.action.act(x, W)
 
     def anchor(self, x: Any, eta: Array) -> Any:
-        """ρ_x η, a virtual displacement: the clock stands."""
+        """Tangent vector ρ_x η in the shapes of x, a virtual displacement: the clock stands. ``eta`` of shape=[n]."""
         return (
             Moment(jnp.zeros(()), self.action.anchor(x.x, eta)) if isinstance(x, Moment) else self.action.anchor(x, eta)
         )
 
     def rate(self, x: Any, xi: Array) -> Any:
-        """ẋ = ρ_x ξ along the motion: the clock runs."""
+        """ẋ = ρ_x ξ in the shapes of x, along the motion: the clock runs. ``xi`` of shape=[n]."""
         return self.anchor(x, xi)._replace(t=jnp.ones(())) if isinstance(x, Moment) else self.action.anchor(x, xi)
 
     def coanchor(self, function: Callable, x: Any) -> Array:
-        """ρ_xᵀ d(function)(x), shape=[n], at a time that stands."""
+        """ρ_xᵀ d(function)(x), shape=[n], at a time that stands; of a scalar function of base points."""
         if isinstance(x, Moment):
             return self.action.coanchor(lambda y: function(Moment(x.t, y)), x.x)
         return self.action.coanchor(function, x)
 
     # --- energies ------------------------------------------------------------------------------------------
     def lagrangian(self, x: Any, xi: Array) -> Array:
-        """ℓ(x, ξ), scalar."""
+        """ℓ(x, ξ), joules, a scalar; x a base point as of ``at``, ``xi`` of shape=[n]."""
         if self.lagrangian_function is not None:
             extra = (self.parameters,) if self.lagrangian_takes_parameters else ()
             at = arguments(x, self.lagrangian_is_timed, "lagrangian")
@@ -157,14 +169,14 @@ class LagrangianSystem(Precise):
         return kinetic if self.potential is None else kinetic - self.potential(x, self.parameters)
 
     def potential_energy(self, x: Any) -> Array:
-        """V(x) = −ℓ(x, 0), scalar."""
+        """V(x) = −ℓ(x, 0), joules, a scalar; x a base point as of ``at``."""
         if self.lagrangian_function is not None:
             return -self.lagrangian(x, jnp.zeros(self.group.dim))
         return jnp.zeros(()) if self.potential is None else self.potential(x, self.parameters)
 
     @traced_once
     def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
-        """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where none is given."""
+        """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where no ``xi``, shape=[n], is given."""
         if self.metric is not None:
             return self.metric.matrix(x, self.parameters)
         at = jnp.zeros(self.group.dim) if xi is None or self.is_quadratic else xi
@@ -172,7 +184,7 @@ class LagrangianSystem(Precise):
 
     @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:
-        """Legendre transform p = ∂ℓ/∂ξ, shape=[n]."""
+        """Legendre transform p = ∂ℓ/∂ξ, shape=[n], of a velocity of shape=[n]."""
         if self.metric is not None:
             return self.metric.flat(xi, x, self.parameters)
         return jax.grad(lambda v: self.lagrangian(x, v))(xi)
@@ -183,7 +195,10 @@ class LagrangianSystem(Precise):
         return at if self.metric is not None else self.momentum(x, at)
 
     def velocity(self, x: Any, p: Array) -> Array:
-        """Inverse Legendre transform, shape=[n]; nan where Newton's method, for an ℓ not quadratic, finds none."""
+        """Inverse Legendre transform, shape=[n], of a momentum of shape=[n].
+
+        It is nan where Newton's method, for an ℓ that is not quadratic in ξ, finds none.
+        """
         if self.metric is not None:
             return self.metric.sharp(p, x, self.parameters)
         guess = solve_spd(self.mass_matrix(x), p - self.momentum_at_rest(x))
@@ -193,7 +208,7 @@ class LagrangianSystem(Precise):
         return jnp.where(found, xi, jnp.nan)
 
     def energy(self, x: Any, p: Array) -> Array:
-        """H(x, p) = ⟨p, ξ⟩ − ℓ(x, ξ), scalar."""
+        """H(x, p) = ⟨p, ξ⟩ − ℓ(x, ξ), joules, a scalar; ``p`` of shape=[n]."""
         xi = self.velocity(x, p)
         return p @ xi - self.lagrangian(x, xi)
 
@@ -213,12 +228,10 @@ class LagrangianSystem(Precise):
         try:
             value = evaluated("forces", self.forces, t, x, xi, u, *extra)
         except (TypeError, ValueError) as error:
-            if (
-                u is None
-                and "None" in str(error.__cause__ or error)
-                and not str(error).startswith("forces returned None")
-            ):
-                raise TypeError(f"forces uses u, but there are no controls: controls= is needed ({error})") from error
+            fell = "None" in str(error.__cause__ or error) and not str(error).startswith("forces returned None")
+            if u is None and (fell or _is_last(self.forces, (t, x, xi), extra)):
+                told = f" ({error})" if fell else ""
+                raise TypeError(f"forces uses u, but there are no controls: controls= is needed{told}") from error
             if u is None:
                 raise
             raise type(error)(f"{error}{_driven(u)}") from error.__cause__
@@ -264,17 +277,17 @@ class LagrangianSystem(Precise):
         return self.distribution.degeneracy_rows(x, self.parameters)
 
     def constraint_residual(self, x: Any, xi: Array) -> Array:
-        """μ(x)ξ − b(x), shape=[m]."""
+        """μ(x)ξ − b(x), shape=[m], those of φ first; ``xi`` of shape=[n]."""
         return self.annihilator(x) @ xi - self.right_hand_side(x)
 
     def nonholonomic_residual(self, x: Any, xi: Array) -> Array:
-        """That of the distribution alone."""
+        """μ(x)ξ − b(x) of the distribution alone, shape=[m − k]; ``xi`` of shape=[n]."""
         if self.distribution is None:
             return jnp.zeros(0)
         return self.distribution.residual(xi, x, self.parameters)
 
     def normal_momentum(self, x: Any, p: Array) -> Array:
-        """Q*(p − Π), shape=[n]: what a momentum Mξ has across the constraints."""
+        """Q*(p − Π), shape=[n]: what a momentum Mξ, shape=[n], has across the constraints."""
         if self.holonomic is not None:
             mu = self.annihilator(x)
             return -mu.T @ saddle(self.mass_matrix(x), mu, p, self.right_hand_side(x))[1]
@@ -283,13 +296,15 @@ class LagrangianSystem(Precise):
         return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
 
     def split_forms(self, x: Any) -> tuple[OrthonormalForms, OrthonormalForms]:
-        """The constraint with forms that are orthonormal for M⁻¹: those of φ, and across them the nonholonomic ones."""
+        """``orthonormal_forms`` in two: those of φ, shape=[k, n], and across them the nonholonomic ones, shape=[m − k,
+        n].
+        """
         forms, k = self.orthonormal_forms(x), len(self.holonomic_residual(x))
         return OrthonormalForms(*(part[:k] for part in forms)), OrthonormalForms(*(part[k:] for part in forms))
 
     @traced_once
     def orthonormal_forms(self, x: Any) -> OrthonormalForms:
-        """The constraint with forms that are orthonormal for M⁻¹."""
+        """The constraint as Nξ = c, forms orthonormal for M⁻¹: N and NM⁻¹ of shape=[m, n], and c, shape=[m]."""
         return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
 
     def nonholonomic_part(self, x: Any, reaction: Array) -> Array:
@@ -300,7 +315,9 @@ class LagrangianSystem(Precise):
         return N.T @ (lifts @ reaction)
 
     def projected_velocity(self, x: Any, xi: Array) -> Array:
-        """Pξ + QY, shape=[n]: the velocity nearest to ξ in the kinetic metric that satisfies the constraints."""
+        """Pξ + QY, shape=[n]: the velocity nearest to ``xi``, shape=[n], in the kinetic metric, that fits the
+        constraints.
+        """
         M = self.mass_matrix(x)
         return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
 
@@ -348,6 +365,17 @@ class LagrangianSystem(Precise):
 
         Newton's steps g ← g exp(M⁻¹Gᵀν), each the shortest in the kinetic metric, are taken until φ = 0 to rounding.
 
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Where to begin.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
+
+        Returns
+        -------
+        point of the group
+
         Raises
         ------
         ValueError
@@ -359,10 +387,26 @@ class LagrangianSystem(Precise):
         return from_afar(self, g, as_float64(0.0 if t0 is None else t0, "t0", ()))
 
     def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
-        """A group element from what a user writes: a point, nested lists, or None for the identity.
+        """A group element from what a user writes.
+
+        Parameters
+        ----------
+        g : point of the group, nested lists, or None for the identity
+            What to read.
+        on_group : bool
+            Whether it must lie on the group to rounding.
+        name : str
+            What an error calls it.
+
+        Returns
+        -------
+        point of the group
+            As float64 arrays.
 
         Raises
         ------
+        TypeError
+            If it is not made of numbers.
         ValueError
             If it has not the structure and shapes of a point of the group, or (unless ``on_group`` is false) does not
             lie on it.
@@ -378,19 +422,18 @@ class LagrangianSystem(Precise):
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            gap = float(computed(_group_defect, self.group, point))
+            gap = float(computed(_gap, self.group, point))
             if not gap <= OFF_GROUP:
                 raise ValueError(group_fault(self, point, gap, name))
         return point
 
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
-        return _group_defect(self.group, point)
+        return self.group.gap(point)
 
 
-def _group_defect(group: Any, point: Point) -> Array:
-    apart = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b), initial=0.0), group.project(point), point)
-    return jnp.max(jnp.stack(jax.tree.leaves(apart)))
+def _gap(group: Any, point: Point) -> Array:
+    return group.gap(point)
 
 
 def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:
@@ -398,6 +441,14 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
     g, xi, t = node
     x = system.at(g, t)
     return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)
+
+
+def _is_last(function: Callable, before: tuple, after: tuple) -> bool:
+    """Whether a function returns the argument between others as it is."""
+    marker = object()
+    with contextlib.suppress(Exception):
+        return function(*before, marker, *after) is marker
+    return False
 
 
 def _driven(u: Any) -> str:

@@ -50,15 +50,22 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     ----------
     group : LieGroup
         The group.
-    g : point, leading axes [...]
+    g : point of the group, with leading axes [...]
         Group elements.
-    p : array, shape=[..., n]
+    p : array_like, shape=[..., n]
         Body momenta p = ∂ℓ/∂ξ.
 
     Returns
     -------
     array, shape=[..., n]
-        In the dual basis of the algebra.
+        In the dual basis of the algebra, in the units of ``p``.
+
+    Raises
+    ------
+    TypeError
+        If ``group`` is no LieGroup, or the others are not made of numbers.
+    ValueError
+        If ``g`` or ``p`` have other shapes than the group's, or entries that are not finite.
     """
     return group.Ad_star(group.inverse(as_points(group, g, "g")), as_vectors(group, p, "p"))
 
@@ -72,14 +79,20 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     ----------
     group : LieGroup
         The group.
-    g : point, leading axes [...]
+    g : point of the group, with leading axes [...]
         Group elements.
-    eta : array, shape=[..., n]
+    eta : array_like, shape=[..., n]
         Elements of the algebra.
 
     Returns
     -------
     array, shape=[..., n]
+        A velocity at g, in the algebra basis.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``spatial_momentum``.
     """
     Ad = group.Ad(group.inverse(as_points(group, g, "g")))
     return jnp.einsum("...ij,...j->...i", Ad, as_vectors(group, eta, "eta"))
@@ -94,19 +107,28 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     ----------
     system : System
         The system.
-    g : point, leading axes [...]
+    g : point of the group, with leading axes [...]
         Group elements.
-    p : array, shape=[..., n]
+    p : array_like, shape=[..., n]
         Momenta. Along a run of GNI, p⁺ and p⁻ give the same for a horizontal symmetry, and p⁺ the discrete
         momentum map ⟨D₂L_d(q_{k−1}, q_k), η_Q(q_k)⟩ for any.
     eta : array_like, shape=[k]
         Element of the algebra of the symmetry group (k = n for left translations).
     generators : callable, optional
-        g ↦ X(g), shape=[k, n], of an action that is no left translation.
+        g ↦ X(g), shape=[k, n], in ``jax.numpy``, of an action that is no left translation.
 
     Returns
     -------
     array, shape=[...]
+        In the units of ``p`` times that of η: N·m·s for a rotation in radians, N·s for a translation in metres.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``g`` or ``p`` have other shapes than the system's, ``generators`` do not give [k, n], or ``eta`` has not
+        one component for each of them.
     """
     eta = jnp.asarray(as_float64(eta, "eta"))
     return _along(system, lambda g: eta, generators, g, p, "eta")
@@ -117,16 +139,17 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
 def nonholonomic_momentum(
     system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
 ) -> Array:
-    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is read from p = p⁺ (section
-    4.5).
+    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is read from p = p⁺.
+
+    Source: Ferraro, Iglesias & Martín de Diego, Nonlinearity 21 (2008), section 4.5.
 
     Parameters
     ----------
     system : System
         The system.
-    g : point, leading axes [...]
+    g : point of the group, with leading axes [...]
         Group elements.
-    p : array, shape=[..., n]
+    p : array_like, shape=[..., n]
         Momenta.
     section : callable
         g ↦ η(g), shape=[k], written in jax.numpy, of single group elements; ``horizontality`` tells whether
@@ -137,6 +160,12 @@ def nonholonomic_momentum(
     Returns
     -------
     array, shape=[...]
+        In the units of ``p`` times that of η.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``momentum_map``, of ``section`` as of ``eta``.
     """
     return _along(system, section, generators, g, p)
 
@@ -150,15 +179,22 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     ----------
     system : System
         The system.
-    g : point, leading axes [...]
+    g : point of the group, with leading axes [...]
         Group elements.
-    section, generators : callable
-        As in ``nonholonomic_momentum``.
+    section : callable
+        As in ``nonholonomic_momentum``: g ↦ η(g), shape=[k].
+    generators : callable, optional
+        As in ``momentum_map``: g ↦ X(g), shape=[k, n].
 
     Returns
     -------
     array, shape=[..., m]
         With m = 0 without constraints.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``nonholonomic_momentum``.
     """
     X = _generators(system, generators)
 
@@ -173,7 +209,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
 def momentum_equation_residual(
     system: System, trajectory: Trajectory, section: Section, *, generators: Generators | None = None
 ) -> Array:
-    r"""Residual of the discrete nonholonomic momentum equation (Theorem 3) along a run.
+    r"""Residual of the discrete nonholonomic momentum equation along a run.
 
     With J_k = ⟨p⁺_k, X(g_k)ᵀη_k⟩ and η_k = η(g_k),
 
@@ -182,14 +218,18 @@ def momentum_equation_residual(
     which is zero to rounding under GNI if every constant η is a symmetry of ℓ (so that l_d is invariant) and
     the section lies in g^D. The constraints need no symmetry, and may be affine.
 
+    Source: Ferraro, Iglesias & Martín de Diego, Nonlinearity 21 (2008), Theorem 3.
+
     Parameters
     ----------
     system : System
         The system, without external forces.
     trajectory : Trajectory
         With every step kept (``save_every=1``).
-    section, generators : callable
-        As in ``nonholonomic_momentum``.
+    section : callable
+        As in ``nonholonomic_momentum``: g ↦ η(g), shape=[k].
+    generators : callable, optional
+        As in ``momentum_map``: g ↦ X(g), shape=[k, n].
 
     Returns
     -------
@@ -198,6 +238,8 @@ def momentum_equation_residual(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If steps were left out of the trajectory, or if there are external forces.
     """
@@ -232,17 +274,24 @@ def moving_energy(
     ----------
     system : System
         The system.
-    g : point, leading axes [...]
+    g : point of the group, with leading axes [...]
         Group elements.
-    p : array, shape=[..., n]
+    p : array_like, shape=[..., n]
         Momenta.
-    section, generators : callable
-        As in ``nonholonomic_momentum``, but with the generator in the affine distribution.
+    section : callable
+        g ↦ η(g), shape=[k], as in ``nonholonomic_momentum``, but with the generator in the affine distribution.
+    generators : callable, optional
+        As in ``momentum_map``: g ↦ X(g), shape=[k, n].
 
     Returns
     -------
     array, shape=[...]
         Joules.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``nonholonomic_momentum``.
     """
     g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
     energy = system.group.batched(lambda g, p: system.energy(system.at(g), p), g, p, ndims=(None, 1))
@@ -280,6 +329,14 @@ def symmetries(
     -------
     array, shape=[s, k]
         Rows that are a basis of the algebra of symmetries, in reduced echelon form; s = 0 if there are none.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``samples`` is not positive, ``generators`` do not give [k, n], or the system is not finite at a random
+        point.
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
@@ -301,20 +358,30 @@ def horizontal_symmetries(
 ) -> Array:
     """Horizontal symmetries: the η that leave ℓ invariant and whose generators lie in D everywhere.
 
-    GNI keeps ⟨p^±, X(g)ᵀη⟩ of these to rounding (Corollary 4). The constraints themselves need not be
-    invariant.
+    GNI keeps ⟨p^±, X(g)ᵀη⟩ of these to rounding. The constraints themselves need not be invariant.
+
+    Source: Ferraro, Iglesias & Martín de Diego, Nonlinearity 21 (2008), section 4.5, Corollary 4.
 
     Parameters
     ----------
     system : System
         The system. Without constraints every symmetry is horizontal (Noether).
-    generators, samples, seed, tol
+    generators : callable, optional
+        As in ``symmetries``: g ↦ X(g), shape=[k, n].
+    samples, seed : int
+        As in ``symmetries``.
+    tol : float
         As in ``symmetries``.
 
     Returns
     -------
     array, shape=[s, k]
         Rows that are a basis, in reduced echelon form.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of ``symmetries``.
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:

@@ -31,6 +31,8 @@ RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternation", "step")
 class System(LagrangianSystem):
     """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
 
+    Its equations are those of Lagrange and d'Alembert in left trivialisation, ξ = g⁻¹ġ (mathematics.md §2).
+
     Parameters
     ----------
     space : LieGroup, geomstats manifold, or list of these
@@ -64,6 +66,15 @@ class System(LagrangianSystem):
     units : mapping of str to str, optional
         Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
         "energy". When left out, time is in s, energy in J, angles in rad, and what has no unit by these has none.
+
+    Attributes
+    ----------
+    group : LieGroup
+        The group of the configuration space, of dimension n; ``LieGroup`` says how its points look.
+    action : Action
+        What a base point is, as ``base`` says.
+    parameters : dict
+        As given, numbers as float64 arrays; leaves of a pytree.
 
     Raises
     ------
@@ -154,7 +165,10 @@ class System(LagrangianSystem):
 
     @property
     def space(self) -> Any:
-        """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one."""
+        """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one.
+
+        Raises NotImplementedError for a group that geomstats has no manifold for.
+        """
         space = self.group.space()
         if self.metric is not None:
             from geonh.mechanics.kinetic_metric import KineticMetric  # which imports geomstats
@@ -163,7 +177,18 @@ class System(LagrangianSystem):
         return space
 
     def check(self, **options: Any) -> Report:
-        """Test the system where ``at`` says, or around the identity; see ``geonh.mechanics.check.check_system``."""
+        """Test the system at points and velocities; options, result and errors of ``geonh.mechanics.check_system``.
+
+        Parameters
+        ----------
+        **options : keyword arguments
+            ``at``, ``controls``, ``n_samples``, ``seed``, ``scale``.
+
+        Returns
+        -------
+        Report
+            ``report.ok``, ``report.problems``; printing it says everything.
+        """
         return check_system(self, **options)
 
     def _names(self) -> list[str]:

@@ -7,6 +7,8 @@ A pytree such as (system, method, clock) is parted into its arrays, which are ar
 from __future__ import annotations
 
 import functools
+import logging
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from geonh.numerics.native.drivers import Pace
 from geonh.numerics.precision import float64
 from geonh.numerics.waiting import interruptible
 
+_log = logging.getLogger("geonh")
 PROGRAMS = 128
 """Programs that are kept in memory."""
 PIECE = 1000
@@ -200,14 +203,14 @@ def _uses(function: Callable, arrays: Any, node: Any) -> bool:
 @functools.lru_cache(maxsize=PROGRAMS)
 def map_of(function: Callable, arrays: Any, node: Any) -> Any:
     """The map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
-    return _native_or(lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
+    return _native_or(function, lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def loop_of(step: Callable, row: Callable, arrays: Any, state: Any) -> Any:
     """The loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
     examples = example(arrays), example(state)
-    return _native_or(lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
+    return _native_or(step, lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
@@ -221,15 +224,23 @@ def lanes_of(step: Callable, row: Callable, arrays: Any, state: Any, varies: tup
         return None
 
 
-def _native_or(make: Callable, otherwise: Callable) -> Any:
+def _native_or(function: Callable, make: Callable, otherwise: Callable) -> Any:
     if not native.available():
         warnings.warn("geonh has no native engine here (llvmlite is missing): XLA runs it", EngineWarning, stacklevel=5)
         return otherwise()
     try:
-        return make()
+        began = time.perf_counter()
+        made = make()
+        _log.debug("program of %s written and compiled in %.3f s", _name(function), time.perf_counter() - began)
+        return made
     except native.NotLowered as reason:
         warnings.warn(f"the native engine has no code for {reason}: XLA runs it, slower", EngineWarning, stacklevel=5)
         return otherwise()
+
+
+def _name(function: Callable) -> str:
+    found = getattr(function, "function", function)
+    return str(getattr(found, "__qualname__", found))
 
 
 class _XlaMap:

@@ -53,7 +53,10 @@ def careful(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def wrapper(*args: Any) -> Any:
-        closed, inspection = jax.make_jaxpr(function)(*args), _Inspection()
+        try:
+            closed, inspection = jax.make_jaxpr(function)(*args), _Inspection()
+        except TypeError:
+            return function(*args)  # it fails there too, or gives what is no number, which its caller judges
         with contextlib.suppress(_Found):  # which is told where it is inspected
             inspection.walk(closed, [None] * len(closed.jaxpr.invars))
         if not inspection.reads_by_data:

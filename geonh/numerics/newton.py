@@ -1,13 +1,14 @@
 r"""The one Newton iteration of the library.
 
 Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
-at rounding level. Where each correction has a Jacobian of its own convergence is quadratic, and after one of relative
-size δ the error is estimated as δ². That is best for few unknowns of a short residual. Otherwise a Jacobian costs more
-than many residuals, so its inverse is kept while the corrections shrink fast: from one to the next, and with ``follow``
-from step to step. For few unknowns each correction after the first improves it by Broyden's secant update, so that it
-follows the Jacobian where the solution moves; for many that costs more than it gains. The error after the k-th
-correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2} (where one unknown drives
-another the two alternate). There is no pivoting: a vanishing pivot is a failure.
+at rounding level. A correction of relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those
+after it by the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one
+Jacobian are enough; where they shrink slowly it is computed anew. That is best for few unknowns of a short residual.
+Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one
+to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
+Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
+gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
+(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -49,14 +50,21 @@ TINY = 1e-300
 
 
 class Newton(eqx.Module):
-    """Newton's method.
+    """Newton's method, which keeps and improves its Jacobian where that is cheaper.
 
     Parameters
     ----------
     tol : float
-        Relative error of the solution is below its square, as far as rounding allows.
+        Relative error of the solution is below its square, as far as rounding allows; less than 1e-3.
     max_iterations : int
         Bound; reaching it is a failure.
+
+    Raises
+    ------
+    TypeError
+        If ``tol`` is no number.
+    ValueError
+        If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
 
     tol: float = eqx.field(static=True, default=1e-9)
@@ -83,7 +91,8 @@ class Newton(eqx.Module):
         Returns
         -------
         root : array, shape=[n]
-        converged : array, bool
+            The last iterate.
+        converged : array of bool, shape=[]
             Whether the estimated error met the tolerance.
         """
 
@@ -91,35 +100,40 @@ class Newton(eqx.Module):
 
     def follow(
         self, residual: Callable[[Array], Array], guess: Array, inverse: Array, floor: float | Array = 1e-14
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
 
-        Parameters
-        ----------
-        residual, guess, floor
-            As for ``solve``.
-        inverse : array
-            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+                Parameters
+                ----------
+                residual : callable
+                    r(z), shape=[n] to shape=[n].
+                guess : array, shape=[n]
+                    Where to start; no derivative flows through it.
+                inverse : array, shape=[n, n] or [0, 0]
+                    Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+                floor : float
+                    Size of z that counts as zero.
 
-        Returns
-        -------
-        root, converged
-            As of ``solve``.
-        inverse : array
-            For the next call.
+                Returns
+                -------
+        root : array, shape=[n]
+                    The last iterate.
+                converged : array of bool, shape=[]
+                    Whether the estimated error met the tolerance.
+                inverse : array, shape=[n, n] or [0, 0], or None
+                    For the next call; None where the equations are affine, and neither guess nor inverse is of use.
         """
         residual = once(residual)
         if is_affine(residual, guess):
             origin = jnp.zeros_like(guess)
-            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), inverse
+            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
 
         def iterate(
             function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
         ) -> tuple[Array, tuple[Array, Array]]:
-            size = jnp.max(jnp.abs(start)) + floor / self.tol
             method = self._linear if kept.size else self._quadratic
-            z, error, found = method(function, start, kept, size)
-            return z, ((error <= self._allowed).astype(start.dtype), found)
+            z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol))
+            return z, (converged.astype(start.dtype), found)
 
         found = iterate if is_forward_only() else implicit(iterate)
         root, (converged, inverse) = found(residual, *lax.stop_gradient((guess, inverse, jnp.asarray(floor))))
@@ -133,23 +147,47 @@ class Newton(eqx.Module):
         return (error > self._allowed) & (k < self.max_iterations)  # false for nan
 
     def _quadratic(
-        self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
+        self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
-        """Root, error and ``kept``, with a Jacobian for each correction."""
+        """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
 
-        def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            z, _, k = carry
-            z, now = _corrected(z, correction(jacobian(function, z), function(z)), size)
-            return z, now * now, k + 1
+        By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
+        or a choice.
+        """
+        size = start @ start + floor * floor
 
-        first: tuple[Array, ...] = (start, jnp.asarray(jnp.inf, start.dtype), jnp.asarray(0))
-        z, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[1:]), correct, first)
-        return z, error, kept
+        def unfinished(square: Array, limit: Array, k: Array) -> Array:
+            return (square > limit) & (k < self.max_iterations)  # false for nan
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            z, *_, k = carry
+            A = jacobian(function, z)
+
+            def correction_at(z: Array, before: Array | None, k: Array) -> tuple[Array, ...]:
+                delta = correction(A, function(z))
+                now, whole = delta @ delta, z @ z + size
+                limit = self._allowed**2 * whole * (whole if before is None else before)
+                serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
+                return z, delta, now, now * now, limit, serves, k + 1
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                z, delta, now, *_, k = carry
+                return correction_at(z - delta, now, k)
+
+            fast = lambda carry: unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
+            z, delta, _, square, limit, _, k = lax.while_loop(fast, correct, correction_at(z, None, k))
+            return z, delta, square, limit, k
+
+        infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
+        first: tuple[Array, ...] = (start, start, infinite, zero, jnp.asarray(0))
+        z, delta, square, limit, _ = lax.while_loop(lambda carry: unfinished(*carry[2:]), attempt, first)
+        return z - delta, (square <= limit) & (limit < infinite), kept
 
     def _linear(
-        self, function: Callable[[Array], Array], start: Array, kept: Array, size: Array
+        self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
-        """Root, error and the inverse used last, renewed where the corrections shrink too slowly."""
+        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly."""
+        size = jnp.max(jnp.abs(start)) + floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
@@ -186,7 +224,7 @@ class Newton(eqx.Module):
         unknown = jnp.max(jnp.abs(kept[0])) == 0.0
         first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
         z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
-        return z, error, found
+        return z, error <= self._allowed, found
 
 
 def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
@@ -234,8 +272,23 @@ def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """What ``Newton.follow`` takes for n unknowns when nothing is known.
 
-    Zeros of shape=[n, n], for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian
-    of its own, for up to ``KEEP`` unknowns of a residual that is ``cheap``.
+    Parameters
+    ----------
+    n : int
+        Number of unknowns.
+    cheap : bool
+        Whether the residual is short.
+
+    Returns
+    -------
+    array, shape=[n, n] or [0, 0]
+        Zeros for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian of its own,
+        for up to ``KEEP`` = 6 unknowns of a residual that is ``cheap``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n`` is not an integer ≥ 0, or ``cheap`` is not a bool.
     """
     as_count(n, "n", 0)
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))

@@ -28,7 +28,11 @@ Out = TypeVar("Out")
 def float64() -> Iterator[None]:
     """Context in which JAX computes in double precision, and numbers of all types mix as they do in NumPy.
 
-    Thread-local, and undone on exit.
+    Thread-local, and undone on exit: ``with gn.float64(): ...``.
+
+    Returns
+    -------
+    context manager
     """
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
@@ -169,6 +173,8 @@ def _converted(value: Any, name: str) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}") from error
+    except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
+        raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
     kind = str(array.dtype.kind)
     if kind == "O":
         kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
@@ -211,7 +217,11 @@ def _traced(value: Any, name: str) -> Any:
 
 
 def shortly(value: Any) -> str:
-    text = str(value)[:40] if isinstance(value, int) else repr(value)
+    """What a value looks like, in one line or so; a user's own may not be able to say."""
+    try:
+        text = str(value)[:40] if isinstance(value, int) else repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
     return text if len(text) < 80 else f"{text[:77]}…"
 
 

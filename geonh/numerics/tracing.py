@@ -66,4 +66,9 @@ def called(function: Callable, *args: Any) -> Any:
     if not is_forward_only() or not isinstance(function, FunctionType):
         return function(*args)
     arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
-    return jax.jit(function)(*args) if arrays else function(*args)
+    try:
+        return jax.jit(function)(*args) if arrays else function(*args)
+    except TypeError as error:
+        if "is not a valid JAX type" not in str(error):
+            raise
+        return function(*args)  # what is no number is for the caller to judge

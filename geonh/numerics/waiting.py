@@ -6,6 +6,7 @@ import _thread
 import functools
 import gc
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -59,7 +60,8 @@ class Interrupts:
     """While it is entered, Ctrl-C is not lost, and comes at the right moment.
 
     It is only noted, in ``heard``; a second one raises KeyboardInterrupt. Or, if ``at_once``, it raises, and again
-    until it is answered: an exception in a callback of the garbage collector is printed and gone.
+    until it is answered: an exception in a callback of the garbage collector is printed and gone. What is being
+    imported meanwhile is imported to its end: some modules (those of MLIR) cannot be begun twice in a process.
 
     Where another program has its own answer to Ctrl-C, or in a thread, nothing is changed.
     """
@@ -68,10 +70,12 @@ class Interrupts:
         self.heard = False
         self._at_once = at_once
         self._before: Any = None
+        self._within: Any = None
 
     def __enter__(self) -> Interrupts:
         if _in_main_thread():
             _entered.append(self)
+            self._within = sys._getframe(1)
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 self._before = signal.signal(signal.SIGINT, interrupt)
         return self
@@ -79,19 +83,21 @@ class Interrupts:
     def __exit__(self, *_: Any) -> None:
         if self in _entered:
             _entered.remove(self)
+        self._within = None
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
     def answer(self, frame: Any) -> None:
-        """Note it, or raise: not where Python would print the exception and go on, but a moment later."""
+        """Note it, or raise: not where Python would print the exception and go on, nor in an import, but a moment
+        later."""
         raises = self._at_once or self.heard
-        lost = raises and _is_lost(frame)
+        later = raises and (_is_lost(frame) or _is_importing(frame, self._within))
         self.heard = True
-        if self._at_once or lost:
+        if self._at_once or later:
             timer = threading.Timer(AGAIN, self._remind)
             timer.daemon = True
             timer.start()
-        if raises and not lost:
+        if raises and not later:
             raise KeyboardInterrupt
 
     def _remind(self) -> None:
@@ -113,6 +119,16 @@ def _is_lost(frame: Any) -> bool:
     return False
 
 
+def _is_importing(frame: Any, within: Any) -> bool:
+    """Whether a module is being imported there, by what ``within`` called."""
+    while frame is not None and frame is not within:
+        if (frame.f_code.co_filename, frame.f_code.co_name) == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_IMPORT = "<frozen importlib._bootstrap>", "_find_and_load"
 _WEAK: tuple[Any, ...] = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 _OF_WEAK_REFERENCES = tuple(kind()._remove.__code__ for kind in _WEAK)
 _entered: list[Interrupts] = []

@@ -60,6 +60,8 @@ def animate(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For another suffix, a number that is not positive, a run of one node, or a system that cannot be drawn.
     RuntimeError

@@ -36,8 +36,14 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     show : bool
         Open a window with the figure and wait until it is closed.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If there is no such observable, or nothing says which component.
     """
@@ -68,19 +74,26 @@ def plot_histogram(
     Parameters
     ----------
     ensemble : Ensemble
+        With saved nodes.
     name : str
         Of an observable.
     component : int, optional
         Of a vector; needed for one.
     node : int
         A saved node.
-    bins : int or array_like
-        As of ``numpy.histogram``.
+    bins : int or array_like, shape=[bins + 1]
+        Their number or edges, as of ``numpy.histogram``.
     show : bool
         Open a window with the figure and wait until it is closed.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If there is no such observable, or nothing says which component.
     """
@@ -109,6 +122,7 @@ def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str =
     Parameters
     ----------
     ensemble : Ensemble
+        The runs.
     values : array_like, shape=[members]
         For instance ``ensemble.energy[:, -1]`` or ``ensemble.events["fall"].t[:, 0]``; members of nan are left white.
     x, y : str
@@ -118,8 +132,14 @@ def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str =
     show : bool
         Open a window with the figure and wait until it is closed.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If there is no such parameter, or not one value for each member.
     """

@@ -46,7 +46,7 @@ class Quantity:
 
     @property
     def relative(self) -> np.ndarray:
-        """``error`` divided by ``scale``."""
+        """``error`` divided by ``scale``, shape=[N]."""
         return self.error / self.scale if self.scale > 0 else self.error
 
 
@@ -62,6 +62,13 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
     Returns
     -------
     list of Quantity
+
+    Raises
+    ------
+    TypeError
+        If it is no trajectory.
+    ValueError
+        If it came from a file that lacks what is needed.
     """
     known, method = catalogue_entry(trajectory), trajectory.attributes["method"].split("(")[0]
     notes = {name: of_method(note, method) for name, note in known.conserved.items()} if known is not None else {}

@@ -38,6 +38,13 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If the run came from a file that lacks what is needed.
     """
     curves = {"energy (J)": trajectory.energy[:, None]}
     curves |= {name: values.reshape(len(values), -1) for name, values in trajectory.integrals.items()}
@@ -63,8 +70,14 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     show : bool
         Open a window with the figure and wait until it is closed.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the system has no constraints.
     """
@@ -100,8 +113,14 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
     show : bool
         Open a window with the figure and wait until it is closed.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         For a name that is none, with those that are.
     """
@@ -134,8 +153,14 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
     show : bool
         Open a window with the figure and wait until it is closed.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If no run crosses its surface.
     """
@@ -169,6 +194,11 @@ def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> F
     Returns
     -------
     matplotlib.figure.Figure
+
+    Raises
+    ------
+    TypeError
+        If ``results`` are no results of ``convergence``.
     """
     figure = figures.empty_figure((7.2, 5.6), show)
     axes = figure.subplots()

@@ -42,6 +42,13 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
     matplotlib.figure.Figure
         ``figure.savefig(path)`` writes it; no display is needed.
 
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If the run came from a file that lacks what is needed.
+
     Notes
     -----
     Lengths that are compared have equal scales; a quantity that is constant to rounding shows as constant. A run that

@@ -1,4 +1,4 @@
-"""Bodies that roll: one support function gives contact point, height and forms (mathematics.md §13).
+"""Bodies that roll: one support function gives contact point, height and forms.
 
 ``geonh.rolling(support, inertia, mass, on=...)`` makes the system; supports, surfaces, wheels and joints are beside it.
 """

@@ -34,6 +34,7 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, in_float64, shortly
+from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 
@@ -41,7 +42,17 @@ TAKEN = ("support", "on", "surface velocity", "J", "m", "g", "spin")
 
 
 class Contact(NamedTuple):
-    """Where a body touches: X and the surface's normal ν in space, and ρ from the centre of mass in body axes."""
+    """Where a body touches.
+
+    Attributes
+    ----------
+    place : array, shape=[3]
+        The point X in space, m.
+    normal : array, shape=[3]
+        The surface's unit normal ν in space, towards the body.
+    arm : array, shape=[3]
+        ρ, from the centre of mass to X, in body axes, m.
+    """
 
     place: Array
     normal: Array
@@ -90,10 +101,12 @@ def rolling(
         f(t, x, ξ, u) as of ``System``: rolling friction, drag, motors; ``contact`` helps.
     parameters : mapping, optional
         More numbers, for the functions given here. Those of the body are there as "m", "J" and "g".
-    first_integrals, name
+    first_integrals : mapping of str to FirstIntegral, optional
         As of ``System``.
     draw : callable, optional
         As of ``System``; the body and the path of its contact when left out.
+    name : str
+        What tables and files call it.
 
     Returns
     -------
@@ -164,10 +177,20 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     ----------
     system : System or mapping
         Made by ``rolling``; or its parameters, which is what ``forces`` have.
-    g : array, shape=[4, 4]
+    g : array_like, shape=[4, 4]
         The body's place.
     t : float
         Time, s.
+
+    Returns
+    -------
+    Contact
+        ``place``, ``normal`` and ``arm``, arrays of shape=[3].
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the system was not made by ``rolling``, or ``g`` or ``t`` are no numbers of that shape.
     """
     parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
     _refuse_another(parameters, system)
@@ -196,10 +219,14 @@ def start(
     Returns
     -------
     g0 : ndarray, shape=[4, 4]
+        The body's place.
     xi0 : ndarray, shape=[6]
+        Its velocity (ω, v) in body axes.
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
         If the place is not on the surface, or the body would spin where it must not.
     """
@@ -238,7 +265,28 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     """The body by its support function, the path of its contact, and the plane where it rolls on one.
 
-    It is the ``draw=`` of ``rolling``: of the time t, s, the place g and the parameters p.
+    It is the ``draw=`` of ``rolling``.
+
+    Parameters
+    ----------
+    t : float
+        Time, s.
+    g : array_like, shape=[4, 4]
+        The body's place.
+    p : mapping
+        The system's parameters.
+
+    Returns
+    -------
+    list of Body
+        As ``System(draw=)`` takes them.
+
+    Raises
+    ------
+    TypeError
+        If ``p`` are not the parameters of a system made by ``rolling``.
+    ValueError
+        If ``g`` has another shape.
     """
     _refuse_another(p, p)
     g = as_float64(g, "g", (4, 4))
@@ -267,6 +315,7 @@ def _potential(x: Any, p: Any) -> Array:
     return p["m"] * p["g"] * x[2, 3]
 
 
+@traced_once
 def _touch(t: Any, x: Any, p: Any) -> Contact:
     R, centre = x[:3, :3], x[:3, 3]
     n = p["on"].outward(p["support"], R, Moment(t, centre), p)

@@ -33,14 +33,16 @@ DIFFERENTIABLE = 3
 
 
 class Support(Precise):
-    """A convex body, called with n to give H(n); ``a + b`` is the Minkowski sum."""
+    """A convex body by its support function H: ``support(n)`` is H(n) in metres, n of shape=[3]; ``a + b`` the
+    Minkowski sum.
+    """
 
     @abstractmethod
     def __call__(self, n: Array) -> Array:
         """H(n), metres; n of shape=[3], of any length."""
 
     def point(self, n: Array) -> Array:
-        """ρ = ∇H(n), shape=[3]: the point of the boundary with outward normal n."""
+        """ρ = ∇H(n), shape=[3], m: the point of the boundary with outward normal n, shape=[3]."""
         return jax.grad(self.__call__)(n)
 
     def __add__(self, other: Support) -> Support:
@@ -49,11 +51,17 @@ class Support(Precise):
         return _Sum(self, other)
 
     def rounded(self, radius: float) -> Support:
-        """The body and all that is nearer to it than ``radius`` metres."""
+        """The body and all that is nearer to it than ``radius`` metres.
+
+        Raises ValueError if that is not positive.
+        """
         return self + ball(radius)
 
     def moved(self, offset: Any) -> Support:
-        """The same figure with its centre at ``offset``, shape=[3], from the centre of mass, metres."""
+        """The same figure with its centre at ``offset``, shape=[3], from the centre of mass, metres.
+
+        Raises ValueError if ``offset`` has another shape.
+        """
         return _Moved(self, as_float64(offset, "offset", (3,)))
 
 
@@ -131,13 +139,47 @@ class _Implicit(Support):
 
 @judged
 def ball(radius: float) -> Support:
-    """A ball of that radius, metres."""
+    """A ball about the centre of mass.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+
+    Returns
+    -------
+    Support
+
+    Raises
+    ------
+    TypeError
+        If ``radius`` is no number.
+    ValueError
+        If it is not positive.
+    """
     return _Ball(_positive(radius, "radius", ()))
 
 
 @judged
 def ellipsoid(a: float, b: float, c: float) -> Support:
-    """An ellipsoid with these semi-axes along the body's axes, metres."""
+    """An ellipsoid about the centre of mass, with its axes along the body's.
+
+    Parameters
+    ----------
+    a, b, c : float
+        Semi-axes, m.
+
+    Returns
+    -------
+    Support
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    ValueError
+        If one is not positive.
+    """
     return _Ellipsoid(_positive([a, b, c], "semi-axes", (3,)))
 
 
@@ -153,6 +195,17 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
         Of the disc, in body axes.
     thickness : float
         Of the plate, metres, below twice the radius.
+
+    Returns
+    -------
+    Support
+
+    Raises
+    ------
+    TypeError
+        If an argument is no number.
+    ValueError
+        If ``radius`` is not positive, ``thickness`` not in [0, 2·radius), or ``axis`` zero or of another shape.
     """
     radius, half = float(_positive(radius, "radius", ())), float(as_float64(thickness, "thickness", ())) / 2
     if not 0 <= half < radius:
@@ -163,22 +216,54 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
 
 @judged
 def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
-    """A torus (its convex hull rolls): a circle of that radius, with a tube about it, metres."""
+    """A torus, of which the convex hull rolls: a circle about the centre of mass, with a tube about it.
+
+    Parameters
+    ----------
+    radius : float
+        Of the circle, m.
+    tube : float
+        Radius of the tube, m.
+    axis : array_like, shape=[3]
+        Of the circle, in body axes, of any length.
+
+    Returns
+    -------
+    Support
+
+    Raises
+    ------
+    TypeError
+        If an argument is no number.
+    ValueError
+        If ``radius`` or ``tube`` is not positive, or ``axis`` zero or of another shape.
+    """
     return _Disc(_positive(radius, "radius", ()), _unit(axis)).rounded(tube)
 
 
 @judged
 def support(function: Callable) -> Support:
-    """A body of one's own: ``function`` is H(n) of n, shape=[3], in metres, in ``jax.numpy``, with H(sn) = sH(n).
+    """A convex body of one's own, by its support function.
+
+    Parameters
+    ----------
+    function : callable
+        H(n), m, in ``jax.numpy``, of n, shape=[3], of any length: H(sn) = sH(n) for s > 0.
+
+    Returns
+    -------
+    Support
 
     Raises
     ------
+    TypeError
+        If ``function`` is no function, or gives no number.
     ValueError
         If H is not homogeneous of degree one.
     """
     made = _Function(function)
     for n in np.random.default_rng(0).normal(size=(3, 3)):
-        once, twice = (float(made(s * n)) for s in (1.0, 2.0))
+        once, twice = (as_float64(made(s * n), "what support gives", (), finite=False) for s in (1.0, 2.0))
         if not abs(twice - 2 * once) <= 1e-5 * abs(once):
             raise ValueError(
                 f"support must be homogeneous, H(2n) = 2H(n): at n = {n} it is {once:.6g}, at twice that {twice:.6g}; "
@@ -197,6 +282,17 @@ def implicit(function: Callable, size: float) -> Support:
         F(ρ), scalar, ρ of shape=[3] in metres from the centre of mass.
     size : float
         A radius of about the size of the body, metres, from which Newton's method begins.
+
+    Returns
+    -------
+    Support
+
+    Raises
+    ------
+    TypeError
+        If ``function`` is no function, or ``size`` no number.
+    ValueError
+        If ``size`` is not positive.
     """
     return _Implicit(function, _positive(size, "size", ()))
 

@@ -4,9 +4,12 @@ The contact's outward normal n on the body, in body axes, satisfies
 
     n + Rᵀν(x + R∇H(n)) = 0,   ν = ∇ψ/|∇ψ|.
 
-On a plane it is −Rᵀe at once. Elsewhere it is found by Newton's method, n ← n − (1 + Rᵀ Dν R∇²H)⁻¹(…), without
-derivatives, and then two more steps with them: q steps make derivatives exact to order 2^q − 1, and accelerations need
-two. Inside a concave surface the body must be more curved than the surface, else there are several contacts.
+On a plane it is −Rᵀe at once. Elsewhere it is found by Newton's method, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
+derivatives. Then come q more steps with them, J held: each makes derivatives exact to one order more. Accelerations ask
+for one order of n, their linear equations for two, and what is differentiated again for three. The height
+ψ(x + R∇H(n)) is stationary at n, so there one step makes derivatives exact to order 3.
+
+Inside a concave surface the body must be more curved than the surface, else there are several contacts.
 """
 
 from __future__ import annotations
@@ -25,16 +28,20 @@ from geonh.geometry.field import Field, Moment, TimeDependent
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.precision import Precise, as_float64, one_of, shortly
+from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive, _unit
 
 ITERATIONS = 12
-"""Newton's steps to the contact, without derivatives;"""
-DIFFERENTIABLE = 2
-"""and with."""
+"""Newton's steps to the contact, without derivatives, at most;"""
+TOUCHING = 1e-13
+"""of a length that counts as none."""
 
 
 class Surface(Precise):
-    """A surface ψ = 0; X below may be a ``Moment`` (t, X) where ψ depends on the time."""
+    """A surface ψ = 0 to roll on, ψ > 0 on the free side; made by ``plane``, ``cylinder``, ``sphere`` and ``surface``.
+
+    Below, X and x are places of shape=[3], metres, or a ``Moment`` (t, X) where ψ depends on the time.
+    """
 
     @property
     def as_plane(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -48,7 +55,7 @@ class Surface(Precise):
 
     @abstractmethod
     def value(self, X: Any, parameters: Any) -> Array:
-        """ψ(X), scalar."""
+        """ψ(X), a scalar, of a place of shape=[3]."""
 
     def normal(self, X: Any, parameters: Any) -> Array:
         """ν = ∇ψ/|∇ψ|, shape=[3], towards the free side."""
@@ -57,32 +64,48 @@ class Surface(Precise):
         return slope / jnp.sqrt(slope @ slope)
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
-        """φ, scalar: ψ at the contact."""
-        arm = R @ support.point(self.outward(support, R, x, parameters))
+        """φ, a scalar: ψ at the contact of a body with attitude R, shape=[3, 3], and centre of mass x."""
+        arm = R @ support.point(self.outward(support, R, x, parameters, 1))
         place = Moment(x.t, x.x + arm) if isinstance(x, Moment) else x + arm
         return self.value(place, parameters)
 
-    def outward(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
-        """n, shape=[3], for the body with attitude R and centre of mass x."""
-        at, place = (lambda y: Moment(x.t, y), x.x) if isinstance(x, Moment) else (lambda y: y, x)
-
-        def newton(n: Array, R: Array, place: Array) -> Array:
-            def missing(n: Array) -> Array:
-                return n + R.T @ self.normal(at(place + R @ support.point(n)), parameters)
-
-            return n - solve(jax.jacfwd(missing)(n), missing(n))
-
-        R_held, place_held = lax.stop_gradient((R, place))
-
-        def improve(_: int, n: Array) -> Array:
-            n = newton(n, R_held, place_held)
-            return n / jnp.sqrt(n @ n)
-
-        begin = -R_held.T @ self.normal(at(place_held), parameters)
-        n = lax.stop_gradient(lax.fori_loop(0, ITERATIONS, improve, begin))
-        for _ in range(DIFFERENTIABLE):
-            n = newton(n, R, place)
+    def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:
+        """The body's outward normal n at the contact, in body axes, shape=[3], with derivatives up to ``order``; R of
+        shape=[3, 3], centre of mass x."""
+        held = jax.tree.map(
+            lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (support, R, x, parameters)
+        )
+        still = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, self)
+        n, inverse = still._found(*held)
+        for _ in range(order):
+            n = n - inverse @ self._missing(n, support, R, x, parameters)
         return n
+
+    def _missing(self, n: Array, support: Support, R: Array, x: Any, parameters: Any) -> Array:
+        arm = R @ support.point(n)
+        return n + R.T @ self.normal(Moment(x.t, x.x + arm) if isinstance(x, Moment) else x + arm, parameters)
+
+    @traced_once
+    def _found(self, support: Support, R: Array, x: Any, parameters: Any) -> tuple[Array, Array]:
+        """n by Newton's method, and the inverse J⁻¹ there."""
+
+        def missing(n: Array) -> Array:
+            return self._missing(n, support, R, x, parameters)
+
+        def step(n: Array) -> Array:
+            return -solve(jax.jacfwd(missing)(n), missing(n))
+
+        def far(found: tuple) -> Array:
+            return (found[0] < ITERATIONS) & (found[2] @ found[2] > TOUCHING**2)
+
+        def improve(found: tuple) -> tuple:
+            n = found[1] + found[2]
+            n = n / jnp.sqrt(n @ n)
+            return found[0] + 1, n, step(n)
+
+        begin = -R.T @ self.normal(x, parameters)
+        n = lax.while_loop(far, improve, (0, begin, step(begin)))[1]
+        return n, solve(jax.jacfwd(missing)(n), jnp.eye(3))
 
 
 class _Plane(Surface):
@@ -102,7 +125,7 @@ class _Plane(Surface):
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         return self.value(x, parameters) - support(-(self.up @ R))  # so its derivative needs ∇H only
 
-    def outward(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
+    def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:
         return -(self.up @ R)
 
 
@@ -131,23 +154,81 @@ class _Round(Surface):
 
 @judged
 def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
-    """The plane e·X = level (m) with the unit normal e along ``normal``, shape=[3]; the body is where e points to.
+    """The plane e·X = level with the unit normal e; the body is where e points to.
 
     The default is z = 0; an incline of angle α along x is ``plane((sin α, 0, cos α))``.
+
+    Parameters
+    ----------
+    normal : array_like, shape=[3]
+        Along e, of any length.
+    level : float
+        Distance from the origin along e, m.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    ValueError
+        If ``normal`` is zero or of another shape.
     """
     return _Plane(_unit(normal, "normal"), as_float64(level, "level", ()))
 
 
 @judged
 def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
-    """A cylinder of a radius in metres about an axis of space, "x", "y" or "z"; the body is "inside" or "outside"."""
+    """A cylinder about an axis of space through the origin.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    axis : {"z", "x", "y"}
+        Of space.
+    side : {"inside", "outside"}
+        Where the body is.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``radius`` is not positive, or a word is another one.
+    """
     one_of(axis, "axis", ("x", "y", "z"))
     return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
 
 
 @judged
 def sphere(radius: float, side: str = "inside") -> Surface:
-    """A sphere of a radius in metres about the origin; the body is "inside" or "outside"."""
+    """A sphere about the origin.
+
+    Parameters
+    ----------
+    radius : float
+        m.
+    side : {"inside", "outside"}
+        Where the body is.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``radius`` is not positive, or ``side`` another word.
+    """
     return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
 
 
@@ -158,6 +239,15 @@ def surface(psi: Callable | TimeDependent) -> Surface:
     ----------
     psi : callable
         ψ(X) or ψ(X, parameters), X of shape=[3] in metres; of the time too with ``geonh.time_dependent``.
+
+    Returns
+    -------
+    Surface
+
+    Raises
+    ------
+    TypeError
+        If ``psi`` is no function of X.
     """
     if not (callable(psi) or isinstance(psi, TimeDependent)):
         raise TypeError(f"psi must be a function ψ(X), zero on the surface, got {shortly(psi)}")

@@ -33,7 +33,25 @@ from geonh.rolling.supports import _positive
 
 
 class Wheel(Precise):
-    """A knife edge or wheel of a planar body; made by ``knife_edge`` and ``wheel``."""
+    """A knife edge or wheel of a planar body; made by ``knife_edge`` and ``wheel``.
+
+    Attributes
+    ----------
+    at : ndarray, shape=[2]
+        Where, in the body's frame, m.
+    angle : float
+        Its direction there, rad.
+    radius : float or None
+        m; None of a knife edge.
+    inertia : float
+        Moment about its axle, kg m²; 0 of a knife edge.
+    steering : float
+        Moment about the vertical of what is steered, kg m²; 0 where nothing is.
+    grips : bool
+        Whether it holds sideways.
+    names : tuple of str
+        Of its coordinates: the steering angle, then the rolling angle, as far as it has them.
+    """
 
     at: Any
     angle: Any
@@ -46,7 +64,25 @@ class Wheel(Precise):
 
 
 class PlanarBody(Precise):
-    """A body in the plane with what it stands on and what it draws; made by ``planar_body`` and ``trailer``."""
+    """A body in the plane with what it stands on and what it draws; made by ``planar_body`` and ``trailer``.
+
+    Attributes
+    ----------
+    mass, inertia : float
+        kg, and kg m² about the vertical through the centre of mass.
+    centre : ndarray, shape=[2]
+        Its centre of mass in its frame, m.
+    wheels : tuple of Wheel
+        What it stands on.
+    trailers : tuple of PlanarBody
+        What it draws.
+    hitch : ndarray, shape=[2]
+        Of a trailer, its hinge in the frame of the body ahead, m.
+    length : float
+        Of a trailer, from the hinge back to the origin of its frame, m.
+    name : str
+        Of a trailer, the angle at its hinge.
+    """
 
     mass: Any
     inertia: Any
@@ -72,6 +108,17 @@ def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: s
         Name of its steering angle, which adds to ``angle``; fixed when left out.
     inertia : float
         Moment about the vertical of what is steered, kg m²; it must be positive then.
+
+    Returns
+    -------
+    Wheel
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If what is steered has no positive ``inertia``.
     """
     names = (steered,) if steered else ()
     moment = _positive(inertia, "inertia of what is steered", ()) if steered else np.float64(0.0)
@@ -100,12 +147,29 @@ def wheel(
         m.
     inertia : float
         Moment about its axle, kg m².
-    x, y, angle, steered, steering_inertia
-        As of ``knife_edge``.
+    x, y : float
+        Where, in the body's frame, m.
+    angle : float
+        Its direction there, rad.
     name : str
         Of the rolling angle.
+    steered : str
+        Name of its steering angle, which adds to ``angle``; fixed when left out.
+    steering_inertia : float
+        Moment about the vertical of what is steered, kg m²; it must be positive then.
     grips : bool
         Whether it holds sideways; of several wheels on one axle only one may, else the constraints are dependent.
+
+    Returns
+    -------
+    Wheel
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``radius`` or ``inertia`` is not positive, or ``steering_inertia`` of what is steered.
     """
     held = knife_edge(x, y, angle, steered=steered, inertia=steering_inertia)
     r, moment = _positive(radius, "radius", ()), _positive(inertia, "inertia", ())
@@ -132,6 +196,18 @@ def planar_body(
         What it draws, made by ``trailer``.
     centre : array_like, shape=[2]
         Its centre of mass in its frame, m.
+
+    Returns
+    -------
+    PlanarBody
+        ``planar`` makes a system of it.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``mass`` or ``inertia`` is not positive, or ``centre`` has another shape.
     """
     return PlanarBody(
         _positive(mass, "mass", ()),
@@ -159,6 +235,18 @@ def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str 
         The hinge in the frame of the body ahead, m.
     name : str
         Of the angle between them.
+
+    Returns
+    -------
+    PlanarBody
+        To be given among ``trailers`` of the body ahead.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If ``hitch`` has another shape.
     """
     place, back = as_float64(hitch, "hitch", (2,)), as_float64(length, "length", ())
     own = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
@@ -182,10 +270,18 @@ def planar(
     ----------
     body : PlanarBody
         The first of the chain.
-    potential, forces, first_integrals, draw, name
-        As of ``System``; x is the vector of the angles.
+    potential : callable, optional
+        V(x) or V(x, parameters), joules, x the vector of the k angles, shape=[k].
+    forces : callable, optional
+        f(t, x, ξ, u) as of ``System``.
     parameters : mapping, optional
         More numbers; "body" is taken.
+    first_integrals : mapping of str to FirstIntegral, optional
+        As of ``System``.
+    draw : callable, optional
+        As of ``System``; the bodies and their wheels when left out.
+    name : str
+        What tables and files call it.
 
     Returns
     -------
@@ -194,8 +290,10 @@ def planar(
 
     Raises
     ------
+    TypeError
+        If an argument is of another type.
     ValueError
-        If nothing constrains it, or two angles have the same name.
+        If two angles have the same name, or ``parameters`` have "body"; else as of ``System``.
     """
     names = tuple(_names(body))
     if len(set(names)) < len(names):

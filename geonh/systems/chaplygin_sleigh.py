@@ -64,6 +64,13 @@ def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System: 
     -------
     System
         With ξ = (ω, u, v): angular velocity, velocity along and across the edge.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     parameters = positive(m=m, I=I, a=a)
     return System(

@@ -84,6 +84,13 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
     -------
     System
         With ξ = (ẋ, ẏ, W): velocity of the contact point and body angular velocity.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one except ``table_rate`` is not positive, or ``J`` is not symmetric or of another shape.
     """
     inertia = as_float64(J, "J")
     if inertia.shape not in ((3,), (3, 3)):

@@ -62,6 +62,13 @@ def contact_oscillator(eps: float = 1.0) -> System:
     -------
     System
         With ξ = (ẋ, ẏ, ż).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not finite, or is below 0.
     """
     return System(
         Translations(3),
@@ -90,6 +97,13 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
     -------
     System
         With ξ = (ẋ, ẏ, ż).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not finite, or ``eps`` is below 0.
     """
     return System(
         Translations(3),

@@ -64,6 +64,18 @@ def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float
         Lengths of the rods, m.
     g : float
         Gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ẋ₁, ẏ₁, ẋ₂, ẏ₂), velocities of the two masses, m/s.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Translations(4, ("x1", "y1", "x2", "y2")),

@@ -61,6 +61,18 @@ def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1
         Moments of inertia of the two bodies, kg m².
     k : float
         Strength of the potential −k cos ψ, J.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, ψ̇): body velocity of the first body, and the rate of the angle between them.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("psi",)))),

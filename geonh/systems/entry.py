@@ -16,7 +16,15 @@ from geonh.numerics.precision import as_float64, is_traced
 
 
 class Start(NamedTuple):
-    """A consistent start: group element (None for the identity) and velocity, shape=[n]."""
+    """A consistent start.
+
+    Parameters
+    ----------
+    g0 : point of the group, or None for the identity
+        Initial group element.
+    xi0 : ndarray, shape=[n]
+        Initial velocity, on the constraints at g0.
+    """
 
     g0: Any
     xi0: np.ndarray
@@ -26,7 +34,7 @@ class Start(NamedTuple):
 class Entry:
     """A system of the catalogue.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Name on the command line.
@@ -54,6 +62,8 @@ class Entry:
     exact : callable, optional
         ``exact(system, start, t)`` → (g, xi) with leading time axis: the solution, where it is known in closed form;
         g is None where only the velocities are.
+    notes : str
+        What else is worth knowing of it; none when empty.
     """
 
     name: str
@@ -82,7 +92,24 @@ class Entry:
         return system.name == self.name and any(f.__module__ == self.build.__module__ for f in functions)
 
     def system(self, **parameters: Any) -> System:
-        """Build the system, or raise ValueError naming a parameter that it does not have."""
+        """Build the system with some of the parameters that ``build`` takes; the others have their defaults.
+
+        Parameters
+        ----------
+        **parameters : keyword arguments
+            Values by the names in ``parameters``.
+
+        Returns
+        -------
+        System
+
+        Raises
+        ------
+        TypeError
+            If a value is no number.
+        ValueError
+            If there is no such parameter, naming those there are; or what ``build`` refuses.
+        """
         unknown = [name for name in parameters if name not in self.parameters]
         if unknown:
             raise ValueError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(self.parameters)}")

@@ -76,6 +76,13 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
     -------
     System
         With ξ = Ω, the body angular velocity. If it is Lagrange's top, "axial momentum" is among its first integrals.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``J`` and ``mgl`` is not positive, ``chi`` is zero, or a shape does not fit.
     """
     group, axis = SO3(), as_float64(chi, "chi")
     if axis.shape != (3,) or not np.any(axis) or not np.all(np.isfinite(axis)):

@@ -85,6 +85,13 @@ def heisenberg(m: float = 1.0) -> System:
     -------
     System
         With ξ = (ẋ, ẏ, ż).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Translations(3),
@@ -135,6 +142,13 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
     -------
     System
         With ξ = (ẋ, ẏ, w), w = ż − ½(xẏ − yẋ).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``m``, ``I`` and mI − a² − b² is not positive.
     """
     coupling = {"a": as_float64(a, "a"), "b": as_float64(b, "b")}
     parameters = {**positive(m=m, I=I), **coupling}

@@ -68,6 +68,18 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
         m/s².
     slope : float
         Inclination α, radians.
+
+    Returns
+    -------
+    System
+        With ξ = (ẋ, ẏ, φ̇).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Product((Translations(2), Torus(1, ("phi",)))),

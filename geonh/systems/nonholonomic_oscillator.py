@@ -76,6 +76,13 @@ def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
     -------
     System
         With ξ = (ẋ, ẏ, ż).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive, or there are not three.
     """
     if as_float64(m, "m").shape != (3,):
         raise ValueError(f"m must be three masses, got {m}")

@@ -57,6 +57,18 @@ def nonholonomic_particle(m: float = 1.0) -> System:
     ----------
     m : float
         Mass, kg.
+
+    Returns
+    -------
+    System
+        With ξ = (ẋ, ẏ, ż).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Translations(3),

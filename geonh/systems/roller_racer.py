@@ -64,6 +64,18 @@ def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1
         Moments of inertia of the bodies, kg m².
     d1, d2 : float
         Joint to the first and to the second axle, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, φ̇): body velocity of the first body, rate of the joint.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("phi",)))),

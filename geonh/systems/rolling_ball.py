@@ -91,6 +91,13 @@ def rolling_ball(
     -------
     System
         With ξ = (ẋ, ẏ, w): velocity of the contact point and spatial angular velocity.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one except ``table_rate`` is not positive.
     """
     parameters = {**positive(m=m, I=I, r=r), "table_rate": as_float64(table_rate, "table_rate")}
     return System(

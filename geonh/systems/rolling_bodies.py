@@ -22,9 +22,14 @@ import numpy as np
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
+from geonh.numerics.precision import as_float64, is_traced
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
 from geonh.systems.entry import Entry, Start, positive
+
+
+def _less(low: Any, high: Any, words: str) -> None:
+    if not is_traced((low, high)) and not low < high:
+        raise ValueError(f"{words}, got {float(low)} and {float(high)}")
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
@@ -48,6 +53,18 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     ----------
     m, r, g : float
         Mass, kg; radius, m; gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     positive(m=m, r=r, g=g)
     inertia = np.array([1.0, 2.0, 1.0]) * m * r * r / 4
@@ -62,6 +79,18 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     ----------
     m, r, thickness, g : float
         Mass, kg; radius and thickness, m; gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     positive(m=m, r=r, thickness=thickness, g=g)
     across = m * r * r / 4 + m * thickness * thickness / 12
@@ -94,6 +123,19 @@ def rattleback(
         Entry (1, 2) of the inertia matrix, kg m²; it couples the two rockings.
     g : float
         Gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``axes``, ``m`` and ``g`` is not positive, the inertia is not positive definite, or a shape does not
+        fit.
     """
     positive(m=m, g=g)
     inertia = np.diag(as_float64(moments, "moments", (3,)))
@@ -118,8 +160,21 @@ def routh_sphere(
         Moments of inertia about the centre of mass, across and along the axis, kg m².
     g : float
         Gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one except ``a`` is not positive, ``a`` is not within the ball, or the inertia is of no body.
     """
     positive(m=m, r=r, I1=I1, I3=I3, g=g)
+    _less(abs(as_float64(a, "a", ())), r, "the centre of mass must be within the ball, |a| < r")
     integral = FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift")
     return rolling(
         ball(r).moved([0.0, 0.0, as_float64(a, "a", ())]),
@@ -140,8 +195,21 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     ----------
     m, r, R, g : float
         Mass, kg; radii of ball and cylinder, m; gravity, m/s².
+
+    Returns
+    -------
+    System
+        With ξ = (ω, v): angular velocity, rad/s, and velocity of the centre of mass, m/s, in body axes.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive, or the ball does not fit into the cylinder.
     """
     positive(m=m, r=r, R=R, g=g)
+    _less(r, R, "the ball must fit into the cylinder, r < R")
     integral = FirstIntegral(_vertical_spin, "e₃·Rω; SymmetricProjection: O(h²), no drift")
     return rolling(
         ball(r),

@@ -126,7 +126,21 @@ def snakeboard(
         Centre to axle, m.
     structure : str
         Group structure of the configuration space: "SE(2)" for SE(2)×T², base φ, or "abelian" for R²×T³, base (θ, φ),
-        whose metric is bi-invariant, so that GNI keeps the energy at p⁻ (2008 paper, example 2).
+        whose metric is bi-invariant, so that GNI keeps the energy at p⁻ (Ferraro, Iglesias &
+        Martín de Diego 2008, example 2).
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the wheel angle; if
+        "abelian", (ẋ, ẏ, θ̇, ψ̇, φ̇).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive, or ``structure`` is another word.
     """
     parameters = positive(m=m, J=J, J0=J0, J1=J1, r=r)
     base: tuple[str, ...]
@@ -153,7 +167,29 @@ def snakeboard(
 
 @judged
 def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
-    """Snakeboard with the front wheel angle measured from the x axis; parameters of ``snakeboard``."""
+    """Snakeboard with the front wheel angle measured from the x axis.
+
+    Parameters
+    ----------
+    m : float
+        Total mass, kg.
+    J, J0, J1 : float
+        Moments of inertia of board, rotor and one axle, kg m².
+    r : float
+        Centre to axle, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the front wheels.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
+    """
     return System(
         Product((SE2(), Torus(2, ("psi", "phi")))),
         metric=_metric,
@@ -167,7 +203,30 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
 
 @judged
 def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: float = 0.25, r: float = 0.5) -> System:
-    """Snakeboard driven by u = (torque on the rotor, torque on the axles), N m; parameters of ``snakeboard``."""
+    """Snakeboard driven by u = (torque on the rotor, torque on the axles), N m, shape=[2].
+
+    Parameters
+    ----------
+    m : float
+        Total mass, kg.
+    J, J0, J1 : float
+        Moments of inertia of board, rotor and one axle, kg m².
+    r : float
+        Centre to axle, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, ψ̇, φ̇): body velocity of the board, rates of the rotor and of the wheel angle. Controls
+        have shape=[2].
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
+    """
     return System(
         Product((SE2(), Torus(2, ("psi", "phi")))),
         metric=_metric,

@@ -78,6 +78,13 @@ def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     -------
     System
         With ξ = Ω, the body angular velocity, and p = Π = JΩ.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one moment of ``J`` is not positive, ``J`` is not symmetric, ``a`` is zero, or a shape does not fit.
     """
     inertia, axis = as_float64(J, "J"), as_float64(a, "a")
     if inertia.shape != (3, 3) or not np.allclose(inertia, inertia.T, rtol=1e-12, atol=1e-12 * np.abs(inertia).max()):

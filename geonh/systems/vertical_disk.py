@@ -59,6 +59,18 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
         Moments of inertia about a diameter and about the axle, kg m².
     R : float
         Radius, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, ψ̇): body velocity, and rate of rolling.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("psi",)))),

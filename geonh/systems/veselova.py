@@ -64,6 +64,13 @@ def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
     -------
     System
         With ξ = Ω, the body angular velocity.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one is not positive, or there are not three.
     """
     if as_float64(J, "J").shape != (3,):
         raise ValueError(f"J must be three principal moments, got {J}")

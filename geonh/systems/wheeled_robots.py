@@ -91,6 +91,13 @@ def two_wheeled_robot(
     -------
     System
         With ξ = (ω, u, v, χ̇_left, χ̇_right); controls are the torques on the wheels, N m.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
     """
     positive(m=m, I=I, r=r, w=w, Iw=Iw)
     a = as_float64(a, "a", ())
@@ -117,13 +124,27 @@ def robot_with_trailers(
         Mass, kg, and moment of inertia about the centre of mass, kg m², of each body.
     a : float
         Distance from an axle forward to its body's centre of mass, m.
+
+    Returns
+    -------
+    System
+        With ξ = (ω, vx, vy, φ̇₁, …, φ̇ₖ): body velocity of the robot's axle, rates of the hitches.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If one of ``lengths``, ``m`` and ``I`` is not positive.
     """
     positive(lengths=lengths, m=m, I=I)
-    a = as_float64(a, "a", ())
+    a, each = as_float64(a, "a", ()), np.atleast_1d(as_float64(lengths, "lengths"))
+    if each.ndim != 1:
+        raise ValueError(f"lengths must have shape [trailers], got {list(each.shape)}")
     drawn: tuple = ()
-    for i in reversed(range(len(np.atleast_1d(lengths)))):
+    for i in reversed(range(len(each))):
         cart = planar_body(m, I, [knife_edge()], drawn, centre=(a, 0.0))
-        drawn = (trailer(cart, float(np.atleast_1d(lengths)[i]), name=f"phi{i + 1}"),)
+        drawn = (trailer(cart, float(each[i]), name=f"phi{i + 1}"),)
     body = planar_body(m, I, [knife_edge()], drawn, centre=(a, 0.0))
     return standing(body, draw=draw_train, name="robot-with-trailers")
 

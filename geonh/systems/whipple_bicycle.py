@@ -180,6 +180,13 @@ def whipple_bicycle(
     -------
     System
         With ξ = (ω, v, δ̇, θ̇_R, θ̇_F).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is no number.
+    ValueError
+        If a shape does not fit, or one of ``w``, the radii, the masses and the wheels' moments is not positive.
     """
     numbers = positive(w=w, rR=rR, mR=mR, mB=mB, mH=mH, rF=rF, mF=mF, IR=IR, IF=IF)
     shapes = {"c": (c, ()), "tilt": (tilt, ()), "g": (g, ()), "rB": (rB, (2,)), "rH": (rH, (2,))}

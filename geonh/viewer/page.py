@@ -32,11 +32,29 @@ class Page:
         The whole page, which needs nothing outside it.
     """
 
-    def __init__(self, text: str):
-        self.html = text
+    def __init__(self, html: str):
+        self.html = html
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write the page; replaces what was there."""
+        """Write the page; replaces what was there.
+
+        Parameters
+        ----------
+        path : str or path
+            A name that ends in ``.html``.
+
+        Returns
+        -------
+        pathlib.Path
+            Where it was written.
+
+        Raises
+        ------
+        ValueError
+            For another suffix.
+        OSError
+            If it cannot be written.
+        """
         path = checked_path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"path must end in .html, got {str(path)!r}")

@@ -1,15 +1,18 @@
 """The engine, measured: first calls, steps against C, ensembles against vectorised C, threads; one table.
 
 ``pytest -m benchmark -s tests/benchmarks/test_engine.py``, or as a script, with the names of sections to print only
-those, and ``--every`` for the first call of every method on every small system. Ratios are of minima over turns in one
-run. The C programs (``c/``) do the same arithmetic, by hand, and time themselves: what is linked with ``-ffast-math``
-switches denormal numbers off where it is loaded, so they stay processes of their own. That C and the library agree is
-asserted; times are printed, with a star where the goal is missed.
+those, ``--every`` for the first call of every method on every small system, and ``--page`` to renew the table in
+``docs/benchmarks.md``. Ratios are of minima over turns in one run. The C programs (``c/``) do the same arithmetic, by
+hand, and time themselves: what is linked with ``-ffast-math`` switches denormal numbers off where it is loaded, so they
+stay processes of their own. That C and the library agree is asserted; times are printed, with a star where the goal is
+missed.
 """
 
 import functools
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +21,8 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +35,7 @@ from geonh.systems import catalogue
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "c"
+PAGE, HEADING = HERE.parents[1] / "docs" / "benchmarks.md", "## The engine against C"
 ROUNDS, SHORT, LONG = 7, 100, 50_000
 MEMBERS, MEMBER_STEPS = 1000, 1000
 AGREED = 300
@@ -47,12 +53,16 @@ class Row(NamedTuple):
     goal: float | None = None
     at_least: bool = False
 
+    @property
+    def aim(self) -> str:
+        """The goal, with a star where it is missed."""
+        if self.goal is None:
+            return ""
+        met = self.value is not None and (self.value >= self.goal if self.at_least else self.value <= self.goal)
+        return f"{'≥' if self.at_least else '≤'} {self.goal:g}{'' if met else ' *'}"
+
     def __str__(self) -> str:
-        goal = "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:g}"
-        missed = self.goal is not None and (
-            self.value is None or not (self.value >= self.goal if self.at_least else self.value <= self.goal)
-        )
-        return f"{self.what:58s} {self.measured:>44s}  {goal}{' *' if missed else ''}"
+        return f"{self.what:58s} {self.measured:>44s}  {self.aim}"
 
 
 # --- systems, in Python and in C --------------------------------------------------------------------------
@@ -475,11 +485,31 @@ SECTIONS = {
 }
 
 
-def table(names: list[str], every: bool = False) -> None:
+def table(names: list[str], every: bool = False) -> list[Row]:
     print(f"{'what':58s} {'measured':>44s}  goal (* missed)")
+    rows = []
     for name in names:
         for row in first_calls(every) if name == "first" else SECTIONS[name]():
             print(row, flush=True)
+            rows.append(row)
+    return rows
+
+
+def renew_page(rows: list[Row]) -> None:
+    """Write the rows, the day, the machine and the versions under the page's last heading."""
+    head = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
+    made = ", ".join(f"{name} {version(name)}" for name in ("jax", "llvmlite"))
+    made = f"{date.today()}, {os.cpu_count()} cores of {cpu()}; geonh {gn.__version__}, {made}."
+    told = f"{made} A star is a goal that is missed."
+    lines = ["| what | measured | goal |", "|---|---|---|"]
+    lines += [f"| {row.what.strip()} | {row.measured.strip()} | {row.aim} |" for row in rows]
+    PAGE.write_text("\n".join([head + HEADING, "", told, "", *lines, ""]), encoding="utf-8")
+
+
+def cpu() -> str:
+    facts = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", facts.read_text()) if facts.exists() else None
+    return found[1] if found else platform.machine()
 
 
 @pytest.mark.benchmark
@@ -491,6 +521,8 @@ def test_table():
 if __name__ == "__main__":
     words = sys.argv[1:]
     asked = [word for word in words if word in SECTIONS]
-    if set(words) - {*asked, "--every"}:
-        raise SystemExit(f"sections are {', '.join(SECTIONS)}; --every for all first calls")
-    table(asked or list(SECTIONS), "--every" in words)
+    if set(words) - {*asked, "--every", "--page"}:
+        raise SystemExit(f"sections are {', '.join(SECTIONS)}; --every for all first calls, --page to renew the page")
+    rows = table(asked or list(SECTIONS), "--every" in words)
+    if "--page" in words:
+        renew_page(rows)

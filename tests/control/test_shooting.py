@@ -80,7 +80,7 @@ def test_a_pendulum_in_cartesian_coordinates_is_the_one_in_an_angle():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"solver": "ipopt"}, ValueError, "solver"),
+        ({"solver": "newton"}, ValueError, "solver"),
         ({"end": [2.0]}, ValueError, "end must"),
         ({"end": [2.0, 0.0]}, ValueError, "end does not satisfy the holonomic"),
         ({"xi_end": [1.0, 1.0]}, ValueError, "xi_end is off the constraints"),

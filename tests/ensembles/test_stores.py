@@ -96,6 +96,17 @@ def test_another_configuration_is_refused_in_words(path, name):
         sweep(**change).run(path)
 
 
+@pytest.mark.parametrize(
+    "changed", [{"xi0": [[0.1, 0.05], [0.1 + 1e-13, 0.05]]}, {"parameters": {"k": [1.0, 1e9 + 1e-3]}}]
+)
+def test_numbers_that_differ_by_little_are_others(tmp_path, changed):
+    """Twins a hair apart: those of another hair are not read from their store."""
+    given = {"xi0": [[0.1, 0.05], [0.1 + 1e-12, 0.05]], "parameters": {"k": [1.0, 1e9]}, "members": None}
+    sweep(**given).run(tmp_path / "twins.zarr")
+    with pytest.raises(StoreError, match="starts and parameters"):
+        sweep(**given | changed).run(tmp_path / "twins.zarr")
+
+
 def test_threads_give_the_same_store(tmp_path, path):
     with ThreadPoolExecutor(2) as pool:
         told = []
@@ -176,6 +187,7 @@ def test_the_commands(tmp_path, monkeypatch):
         ("--vary I=1:2:3 --vary I=3:4:2", "I is named more than once"),
         ("--vary I=1:2:3 --set I=5", "I is named more than once"),
         ("--vary I=1:2:3 --spread 0.1", "--spread goes with --random"),
+        ("--vary I=1:2:3 --seed 0", "--seed goes with --random"),
         ("--vary I=1:2:" + "9" * 30, "N must be a positive integer, 100,000,000 at most"),
         ("--vary I=1:2:²", "N must be a positive integer"),
     ],
@@ -194,6 +206,9 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
         sweep().run(tmp_path / "a.zarr", shard=SIZE, only=(6, 7))
     with pytest.warns(StoreWarning, match="6 of 7 shards are missing"):
         gn.open_store(tmp_path / "a.zarr")
+    told = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
+    assert "of the Sweep, in Python" in told
+    assert "geonh resume" not in told
     with pytest.raises(StoreError, match="is not a store of geonh"):
         gn.open_store(tmp_path)
     file = tmp_path / "file"

@@ -385,6 +385,37 @@ def test_a_ctrl_c_in_a_callback_of_a_weak_reference_is_not_lost(monkeypatch):
     assert not printed
 
 
+def test_a_ctrl_c_lets_an_import_come_to_its_end(tmp_path, monkeypatch):
+    """Modules of MLIR that are half imported cannot be imported again; JAX imports them at the first operation."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "begun_once.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n")
+
+    def imports():
+        with Interrupts(at_once=True):
+            import begun_once
+
+            assert begun_once.whole
+            time.sleep(5)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        imports()
+    assert time.monotonic() - began < 2
+    assert sys.modules.pop("begun_once").whole
+
+
+def test_a_ctrl_c_is_answered_in_a_module_that_runs_on_import(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "runs_long.py").write_text(
+        "import os, signal, time\nfrom geonh.numerics.waiting import Interrupts\n"
+        "with Interrupts(at_once=True):\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(5)\n"
+    )
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        import runs_long  # noqa: F401
+    assert time.monotonic() - began < 2
+
+
 def test_python_runs_the_package():
     done = subprocess.run([sys.executable, "-m", "geonh", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"geonh {gn.__version__}\n"

@@ -240,6 +240,8 @@ FORCES = {
     "index": (lambda t, x, v, u: v * x[9], ValueError, "forces asks for index 9"),
     "none": (lambda t, x, v, u: None, TypeError, "^forces returned None"),
     "numpy": (lambda t, x, v, u: np.sin(v), TypeError, "forces calls NumPy"),
+    "text": (lambda t, x, v, u: "a", TypeError, "forces returned text"),
+    "u itself": (lambda t, x, v, u: u, TypeError, "forces uses u, but there are no controls"),
     "u": (lambda t, x, v, u: [u, u, u], TypeError, "forces uses u, but there are no controls"),
     "u.x": (lambda t, x, v, u: v * u.x, TypeError, "forces uses u, but there are no controls"),
 }

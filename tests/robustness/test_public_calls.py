@@ -233,6 +233,47 @@ def test_the_value_of_controls_that_nothing_uses_is_refused():
         gn.mechanics.accelerations(BODY, 0.0, np.eye(3), np.ones(3), [1.0])
 
 
+PUSHED = gn.System(
+    gn.groups.Translations(2), metric=[1.0, 1.0], forces=lambda t, x, xi, u, p: p["k"] * u, parameters={"k": 1.0}
+)
+BEYOND = gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], forces=lambda t, x, xi, u: u[7] * xi)
+STEERED = {"end": [1.0, 0.0], "n_controls": 2, "span": 1.0, "n_steps": 4, "start": [0.0, 0.0]}
+SEEN = {"names": ["k"], "data": np.ones((3, 2)), "at": [0, 1, 2], "xi0": [0.0, 0.0], "dt": 0.1}
+COSTS = {
+    "u": (lambda t, g, u: u @ u + u[2], "cost asks for index 2"),
+    "g": (lambda t, g, u: u @ u + g[5], "cost asks for index 5"),
+    "numbers": (lambda t, g, u: u, "cost must give one number"),
+    "digits": (lambda t, g, u: jnp.sum(u.astype(jnp.float32) ** 2) + 0.0 * t, "cost .*float32"),
+}
+
+
+@pytest.mark.parametrize(("cost", "words"), COSTS.values(), ids=COSTS)
+@pytest.mark.parametrize("search", [gn.control.optimal_control, gn.control.shooting_control])
+def test_costs_are_inspected(search, cost, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        search(PUSHED, **STEERED, cost=cost)
+
+
+def test_what_searches_evaluate_is_inspected():
+    for search in (gn.control.optimal_control, gn.control.shooting_control):
+        with pytest.raises(ValueError, match="forces asks for index 7"):
+            search(BEYOND, **STEERED)
+    with pytest.raises(ValueError, match="observe asks for index 5"):
+        gn.control.estimate(PUSHED, observe=lambda g, xi: g + g[5], **SEEN, controls=np.ones((3, 2)))
+    with pytest.raises(ValueError, match="conditions asks for index 7"):
+        gn.analysis.steady_motion(FORCED, **AT, conditions=lambda g, xi, p: g[7:8] + g[7])
+
+
+def test_a_cost_that_is_no_number_is_no_result():
+    with pytest.raises(RuntimeError, match="cost of the motion found is no finite number"):
+        gn.control.shooting_control(PUSHED, **STEERED, cost=lambda t, g, u: jnp.log(u[0] - 10))
+
+
+def test_a_missing_argument_is_told_as_python_tells_it():
+    with pytest.raises(TypeError, match=r"linearise\(\) missing 2 required positional arguments: 'g' and 'xi'"):
+        gn.analysis.linearise(FORCED)
+
+
 @pytest.mark.parametrize("name", ["t", "tol"])
 def test_numbers_that_are_none_are_refused_by_their_names(name):
     with pytest.raises(ValueError, match=f"{name} must be finite, got nan"):

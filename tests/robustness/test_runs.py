@@ -317,7 +317,9 @@ def test_a_disk_that_is_full_leaves_the_last_good_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run.nc"]
 
 
-@pytest.mark.parametrize("place", ["missing/run.nc", "folder.nc", "run.csv", "http://host/run.nc", "a\0b.nc"])
+@pytest.mark.parametrize(
+    "place", ["missing/run.nc", "folder.nc", "run.csv", "http://host/run.nc", "a\0b.nc", "\ud800.nc"]
+)
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step(tmp_path, place):
     (tmp_path / "folder.nc").mkdir()
     told = []
@@ -359,8 +361,8 @@ entry = gn.systems.catalogue["chaplygin-sphere"]
 system = entry.system()
 start = entry.start(system)
 options = dict(xi0=start.xi0, g0=start.g0, dt=1e-6)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     run = gn.solve(system, sys.argv[1], n_steps=10**10, save_every=10**7, **options)
     k = int(run.k[-1])
 except KeyboardInterrupt:

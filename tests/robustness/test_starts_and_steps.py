@@ -4,9 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
+from geomstats.geometry.special_euclidean import SpecialEuclidean
+from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
 import geonh as gn
-from geonh.groups import SO3, Translations
+from geonh.groups import SE3, SO3, Opposite, Product, Translations, as_group
 
 R3 = Translations(3)
 SOLVERS = {"solve": gn.solve, "integrate": lambda s, **options: gn.integrate(s, gn.GNI(), **options)}
@@ -103,6 +106,56 @@ def test_a_hessian_that_depends_on_the_velocity_goes_wrong_on_the_way(method):
     system = general(lambda x, v: 0.5 * (v @ v) + (1 - x[0]) * v[1] ** 2 + 0.01 * v[1] ** 4)
     with pytest.raises(gn.IntegrationError, match="metric is not symmetric and positive definite"):
         gn.solve(system, method, xi0=[0.97, 0, 0], dt=0.1, n_steps=100)
+
+
+def test_dependent_rows_off_the_holonomic_constraints_are_no_problem():
+    """At the centre of a sphere, where its gradient vanishes, a pendulum cannot be."""
+    sphere = made(holonomic=lambda x: jnp.stack([x @ x - 1.0]))
+    assert sphere.check(n_samples=5).ok
+    cone = made(holonomic=lambda x: jnp.stack([x[0] ** 2 + x[1] ** 2 - x[2] ** 2]))
+    assert "dependent" in cone.check(n_samples=0).problems[0]
+
+
+# --- off the group -------------------------------------------------------------------------------------------
+
+MIRROR = np.diag([1.0, 1.0, -1.0])
+SHEARED = np.eye(5) + 0.3 * np.eye(5, k=1)
+AFFINE = [np.diag([1.0, 0.0]), np.eye(2, k=1)]
+BOOSTS = gn.groups.MatrixGroup(np.array([[[0.0, 1.0], [1.0, 0.0]]]))
+OFF = {
+    "mirror": (SO3(), MIRROR),
+    "mirrored": (Product([SO3(), Translations(2)]), (MIRROR, np.zeros(2))),
+    "mirrored opposite": (Opposite(SO3()), MIRROR),
+    "mirrored body": (SE3(), np.diag([1.0, 1.0, -1.0, 1.0])),
+    "mirror in four dimensions": (as_group(SpecialOrthogonal(4)), np.diag([1.0, 1.0, 1.0, -1.0])),
+    "scaled": (as_group(SpecialEuclidean(4)), 2.0 * np.eye(5)),
+    "sheared": (as_group(SpecialEuclidean(4)), SHEARED),
+    "not affine": (gn.groups.MatrixGroup(np.array(AFFINE)), np.array([[1.0, 0.0], [0.1, 1.0]])),
+    "not hyperbolic": (BOOSTS, np.diag([2.0, 0.5])),
+    "singular": (gn.groups.MatrixGroup(np.array([*AFFINE, np.eye(2, k=-1), np.diag([0.0, 1.0])])), np.ones((2, 2))),
+}
+
+
+@pytest.mark.parametrize(("group", "g0"), OFF.values(), ids=OFF)
+def test_a_point_off_its_group_is_refused(group, g0):
+    system = gn.System(group, metric=np.eye(group.dim))
+    with pytest.raises(ValueError, match="g0 does not lie on"):
+        system.point(g0)
+
+
+def test_points_of_matrix_groups_are_let_pass():
+    rng = np.random.default_rng(3)
+    for group in {str(group): group for group, _ in OFF.values() if hasattr(group, "basis")}.values():
+        far = scipy.linalg.expm(np.tensordot(3 * rng.normal(size=group.dim), group.basis, 1))
+        gn.System(group, metric=np.eye(group.dim)).point(far @ far)
+
+
+def test_quaternions_of_what_is_no_rotation_are_refused():
+    for R in (MIRROR, 2 * np.eye(3), np.zeros((3, 3))):
+        with pytest.raises(ValueError, match="R must be a rotation matrix"):
+            gn.groups.matrix_to_quaternion(R, scalar_first=True)
+    with pytest.raises(ValueError, match="q must not be zero"):
+        gn.groups.quaternion_to_matrix([0.0] * 4, scalar_first=True)
 
 
 # --- single precision ----------------------------------------------------------------------------------------

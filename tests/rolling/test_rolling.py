@@ -12,7 +12,8 @@ import geonh as gn
 from geonh import rolling
 from geonh.analysis import linearise
 from geonh.mechanics import accelerations, reference_trajectory
-from geonh.rolling import ball, contact, cylinder, disc, ellipsoid, plane, sphere, start
+from geonh.numerics.compiled import computed
+from geonh.rolling import ball, contact, cylinder, disc, ellipsoid, plane, sphere, start, surface
 
 sys.path.append(str(Path(__file__).parents[1] / "analysis"))
 import rolling_disc
@@ -276,3 +277,37 @@ def test_a_surface_may_rise_without_a_velocity_of_its_own():
     lift = rolling(ball(0.1), np.ones(3) * 0.004, 1.0, on=gn.time_dependent(lambda t, X: X[2] - jnp.sin(t)))
     _, xi = start(lift, np.eye(3), [0.0, 0.0, 2.0], place=[0.0, 0.0, np.sin(0.3)], t0=0.3)
     np.testing.assert_allclose(xi, [0.0, 0.0, 2.0, 0.0, 0.0, np.cos(0.3)], atol=1e-14)
+
+
+WAVES = surface(lambda X: X[2] - 0.3 * jnp.sin(X[0]) * jnp.cos(0.7 * X[1]))
+SMALL_EGG = ellipsoid(0.25, 0.2, 0.15).moved([0.03, 0.0, 0.01])
+
+
+def along_a_line(derivative, s):
+    """Of the normal at the contact and the height of an egg in a wavy valley, along a line of poses."""
+
+    def of(s):
+        R = gn.groups.SO3().exp(jnp.array([0.3, -0.2, 0.5]) + s * jnp.array([0.7, 0.4, -0.9]))
+        x = jnp.array([0.2, 0.1, 0.35]) + s * jnp.array([0.3, -0.5, 0.2])
+        return jnp.append(WAVES.outward(SMALL_EGG, R, x, {}), WAVES.height(SMALL_EGG, R, x, {}))
+
+    for _ in range(derivative):
+        of = jax.jacfwd(of)
+    return of(s)
+
+
+@pytest.mark.parametrize("derivative", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+def test_the_contact_is_differentiable_to_the_third_order(derivative):
+    def value(s):
+        return computed(along_a_line, derivative - 1, np.float64(s))
+
+    h, exact = 1e-3, computed(along_a_line, derivative, np.float64(0.0))
+    far, near = ((value(k * h) - value(-k * h)) / (2 * k * h) for k in (2, 1))
+    np.testing.assert_allclose((4 * near - far) / 3, exact, atol=2e-8 * np.abs(exact).max())
+
+
+def test_balls_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match=r"the ball must fit into the cylinder, r < R, got 2\.0 and 1\.0"):
+        gn.systems.sphere_in_cylinder(r=2.0, R=1.0)
+    with pytest.raises(ValueError, match=r"within the ball, \|a\| < r, got 0\.4 and 0\.3"):
+        gn.systems.routh_sphere(a=-0.4)

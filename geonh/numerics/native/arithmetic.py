@@ -56,6 +56,8 @@ class Arithmetic(Storage):
                 return y
         else:
             return x + y
+        if x == y:
+            return self.mul(2.0, x)
         if self.fused:
             products = self.function.products
             if y in products:
@@ -94,9 +96,12 @@ class Arithmetic(Storage):
                 return y
             if x == -1:
                 return self.neg(y)
+            rest, factor = self.function.products.get(str(y), (y, y))
+            if not isinstance(factor, str) and (_scales(x) or _scales(factor)):
+                return self.mul(x * factor, rest)
         x, y = _ordered(x, y)
         result = self.apply("fmul", "d", x, y)
-        self.function.products[result] = x, y
+        self.function.products[result] = x, y  # a known factor last
         return result
 
     def div(self, x: Entry, y: Entry) -> Entry:
@@ -257,6 +262,11 @@ class Arithmetic(Storage):
 def _ordered(x: Entry, y: Entry) -> tuple[Entry, Entry]:
     """Operands of a commutative instruction in an order of their own, so that its text is a key."""
     return (y, x) if str(x) > str(y) else (x, y)
+
+
+def _scales(x: float) -> bool:
+    """Whether to multiply by a number is exact, but for the least and the largest: a power of two."""
+    return abs(math.frexp(x)[0]) == 0.5 and abs(math.frexp(x)[1]) < 64
 
 
 def _equals(x: Entry, value: Entry) -> bool:

@@ -160,7 +160,9 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
 
 
 def _polynomial(em: Arithmetic, coefficients: list[float], x: Entry) -> Entry:
-    total: Entry = coefficients[-1]
-    for c in reversed(coefficients[:-1]):
-        total = em.multiply_add(total, x, c)
-    return total
+    """Σ cᵢ xⁱ for three or more, by Estrin's scheme: in pairs, by powers of x², x⁴, …, so that few operations wait."""
+    terms: list[Entry] = list(coefficients)
+    while len(terms) > 3:
+        pairs = [em.multiply_add(b, x, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms, x = pairs + terms[len(pairs) * 2 :], em.apply("fmul", "d", x, x)
+    return em.multiply_add(em.multiply_add(terms[2], x, terms[1]), x, terms[0])

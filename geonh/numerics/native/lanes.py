@@ -5,6 +5,7 @@ Each member gets the bits of its own single run. One that fails is frozen, and t
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +18,9 @@ import numpy as np
 from geonh.numerics.native import machine
 from geonh.numerics.native.drivers import Arguments, Pace, Program, check_step, trace
 from geonh.numerics.native.programs import ADVANCE, stepping_loop
+
+LINE = 64
+"""Bytes of a line of the CPU's cache, or a multiple."""
 
 
 class Members(NamedTuple):
@@ -66,7 +70,10 @@ class Lanes:
 
     def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
         """Where rows are written, block by block: shape=[blocks, n_nodes, row size, width]."""
-        return np.empty(self._shape(n_members, n_nodes))
+        shape = self._shape(n_members, n_nodes)
+        whole = np.empty(math.prod(shape) + LINE // 8)
+        first = -whole.ctypes.data % LINE // 8  # vectors that lie across two lines take twice as long to write
+        return whole[first : first + math.prod(shape)].reshape(shape)
 
     def rows(self, buffer: np.ndarray, member: int) -> np.ndarray:
         """Rows of one member, shape=[n_nodes, row size]."""
@@ -115,14 +122,15 @@ class Lanes:
         done = np.zeros((n_blocks, self.width), np.int64)
         shared = [not v for v in self._varies]
         tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
+        each = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
         workers = min(threads or os.cpu_count() or 1, n_blocks)
         left, stop = iter(range(n_blocks)), threading.Event()
 
         def work(_: int) -> None:
             pace = Pace()
             for b in left:  # a block at a time, so that no thread waits for another's share
-                where = [table[b].ctypes.data for table in tables]
-                self._advance(where, status[b], done[b], buffer[b], n_nodes * stride, stride, pace, stop)
+                where = [first + b * step for first, step in each]
+                self._advance(where, status[b], n_nodes * stride, stride, pace, stop)
 
         if workers == 1:
             work(0)
@@ -136,27 +144,17 @@ class Lanes:
         return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
 
     def _advance(
-        self,
-        where: list[int],
-        status: np.ndarray,
-        counts: np.ndarray,
-        rows: np.ndarray,
-        total: int,
-        stride: int,
-        pace: Pace,
-        stop: threading.Event,
+        self, where: list[int], status: np.ndarray, total: int, stride: int, pace: Pace, stop: threading.Event
     ) -> None:
-        """All steps of one block."""
-        done, codes, counted = 0, status.ctypes.data, counts.ctypes.data
-        first, size = rows.ctypes.data, rows.strides[0]
+        """All steps of one block, whose arrays are at these addresses."""
+        *arrays, rows = where
+        done, size = 0, 8 * self.row_size * self.width
         while done < total and not stop.is_set():
-            n = min(pace.amount, total - done)
             pace.begin()
-            row = first + done // stride * size
-            self._program.call(*where, codes, counted, row, n, stride, stride - done % stride)
+            row, n = rows + done // stride * size, min(pace.amount, total - done)
+            done += self._program.call(*arrays, row, n, stride, stride - done % stride)
             pace.end()
-            done += n
-            if done < total and status.all():
+            if status.all():
                 return
 
     def _in_blocks(self, values: np.ndarray) -> np.ndarray:

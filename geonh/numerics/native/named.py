@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
 LARGEST = 24
-"""Dimension up to which systems are solved entry by entry."""
+"""Dimension up to which systems are solved entry by entry,"""
+WITHOUT_DIVISION = 3
+"""and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹."""
 
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -36,6 +38,8 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
     n, inverses = len(A), []
+    if n <= WITHOUT_DIVISION:
+        return _solved_without_division(em, A, B, symmetric)
     for k in range(n):
         inverses.append(em.div(1.0, A[k][k]))
         for i in range(k + 1, n):
@@ -43,6 +47,27 @@ def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: 
             for j in range(i if symmetric else k + 1, n):
                 A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
             B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
+        B[i] = [em.mul(x, inverses[i]) for x in B[i]]
+    return B
+
+
+def _solved_without_division(
+    em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool
+) -> list[list[Entry]]:
+    """The same elimination with rows times pivots, so that all divisions come last, and none waits for another."""
+    n = len(A)
+    if symmetric:
+        A = [[A[min(i, j)][max(i, j)] for j in range(n)] for i in range(n)]
+    for k in range(n):
+        for i in range(k + 1, n):
+            pivot, factor = A[k][k], A[i][k]
+            if isinstance(factor, str) or factor != 0:
+                A[i] = [em.sub(em.mul(pivot, x), em.mul(factor, y)) for x, y in zip(A[i], A[k], strict=True)]
+                B[i] = [em.sub(em.mul(pivot, x), em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
+    inverses = [em.div(1.0, A[k][k]) for k in range(n)]
     for i in reversed(range(n)):
         for j in range(i + 1, n):
             B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]

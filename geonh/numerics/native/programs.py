@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import numpy as np
-
 from geonh.numerics.native.emitter import Emitter
 from geonh.numerics.native.loops import Carried, part
 from geonh.numerics.native.values import STRAIGHT, Memory, Value, kind_of, pack
@@ -26,8 +23,10 @@ def stepping_loop(
     """Program of ``i64 advance(params, state, status, done, rows, n, stride, first)``.
 
     Up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first ``first``
-    steps, then after every ``stride``. Ends where no lane's status is 0. To ``done`` the number of good steps of each
-    lane is added; the number of steps is returned.
+    steps, then after every ``stride``. To ``done`` the number of good steps of each lane is added; the number of steps
+    is returned. Nothing is remembered of a step before: where one fails, what led there is done again from ``state``,
+    and the program ends before it. If it is the first, its lane gets the status, and does not run on; the others do.
+    No step is done where no lane's status is 0.
 
     Parameters
     ----------
@@ -51,29 +50,27 @@ def stepping_loop(
     differ = [wide and v for v in varying or [False] * n_params]
     params = _values(em, _arrays(em, "%params", avals[:n_params], differ))
     homes = _arrays(em, "%state", avals[n_params:], [wide] * (len(avals) - n_params))
-    homes += [Memory("%status", (), "i32", wide, "%status"), Memory("%done", (), "i64", wide, "%done")]
-    counted = jax.ShapeDtypeStruct((), np.int64)
-    carried = Carried(em, [*avals[n_params:], *step.out_avals[-1:], counted], homes, [False] * len(homes))
-    em.jump("head")
-    em.begin("head")
+    status, done = Memory("%status", (), "i32", wide, "%status"), Memory("%done", (), "i64", wide, "%done")
+    with em.scope():  # it changes
+        before = em.compare("eq", "i32", em.load(status, 0), 0)
+    em.jump("again")
+    em.begin("again")
+    running = function.name(wide)
+    limit, mask = em.reserve(), em.reserve()
+    function.mask = running if wide else None
     with em.scope():
-        *state, status, done = values = carried.enter()
+        carried = Carried(em, avals[n_params:], homes, [False] * len(homes))
+        em.jump("head")
+        em.begin("head")
+        state = carried.enter()
         counter, left, place = (em.reserve() for _ in range(3))
-        running = em.compare("eq", "i32", em.entries(status).item(), 0)
-        on = em.both(em.emit("icmp slt i64 %i, %n"), em.any_lane(running))
-        em.branch(on, "body", "end")
+        em.branch(em.both(em.emit("icmp slt i64 %i, %limit"), em.any_lane(running)), "body", "end")
         em.begin("body")
-        function.mask = str(running) if wide else None
         *new, code = em.closed(step, [*params, *state])
-        well = em.compare("eq", "i32", em.entries(code).item(), 0)
-        total = pack([em.integer("add", "i64", em.entries(done).item(), em.convert(well, "b", "i64"))], ())
-        if not wide:  # leave at a failure, with the state as it was
-            em.branch(well, "good", "bad")
-            em.begin("bad")
-            with em.scope():
-                _store(em, homes, [*state, code, done])
-            em.line("ret i64 %i")
-            em.begin("good")
+        reason = em.entries(code).item()
+        well = em.compare("eq", "i32", reason, 0)
+        em.branch(em.any_lane(em.both(running, em.negated(well))), "bad", "good")
+        em.begin("good")
         em.line("%less = sub i64 %left, 1")
         em.line("%due = icmp eq i64 %less, 0")
         em.branch("%due", "save", "next")
@@ -89,8 +86,7 @@ def stepping_loop(
         em.line(f"%more = phi i64 [%less, %{unsaved}], [%stride, %{saved}]")
         em.line(f"%following = phi ptr [%place, %{unsaved}], [%after, %{saved}]")
         em.line("%j = add i64 %i, 1")
-        going = str(em.both(well, running)) if wide else None
-        carried.leave([*new, code, total], *([going] * len(new) + [str(running)] * 2 if wide else []))
+        carried.leave(new)
         for line, name, kind, first, following in (
             (counter, "%i", "i64", "0", "%j"),
             (left, "%left", "i64", "%first", "%more"),
@@ -98,8 +94,20 @@ def stepping_loop(
         ):
             function.lines[line] = f"{name} = phi {kind} [{first}, %{carried.before}], [{following}, %{carried.last}]"
         em.jump("head")
-    em.begin("end")
-    _store(em, homes, values)
+        em.begin("bad")
+        em.branch(em.emit("icmp eq i64 %i, 0"), "fail", "again")
+        em.begin("fail")
+        with em.scope():
+            em.copy(status, code, str(em.both(running, em.negated(well))) if wide else None)
+        others = em.both(running, well)
+        em.jump("again")
+        em.begin("end")
+        for home, value in zip(homes, state, strict=True):
+            em.copy(home, value, running if wide else None)
+        em.store(em.integer("add", "i64", em.load(done, 0), em.select(running, "%i", 0, "i64")), done)
+    t = em.type("b", wide)
+    function.lines[limit] = "%limit = phi i64 [%n, %entry], [%i, %bad], [%n, %fail]"
+    function.lines[mask] = f"{running} = phi {t} [{before}, %entry], [{running}, %bad], [{others}, %fail]"
     em.line("ret i64 %i")
     _define(em, ADVANCE, f"{_POINTERS}, {_MORE}, i64 %n, i64 %stride, i64 %first")
     return em

@@ -1,0 +1,160 @@
+"""What optimal control is asked for, from where to where, and what does not fit in words: for both ways to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from geonh.analysis.subspaces import kernel
+from geonh.geometry.field import takes_parameters, tried
+from geonh.groups.base import Point
+from geonh.integrators.base import refuse
+from geonh.integrators.node import Clock
+from geonh.mechanics.system import System
+from geonh.numerics.compiled import computed
+from geonh.numerics.inspection import careful
+from geonh.numerics.precision import as_count, as_float64
+from geonh.start import inspect_forces
+
+
+class Asked(NamedTuple):
+    """A motion from (g₀, ξ₀) at t₀ to g₁, and to ξ₁ unless the end is open, in the span T, at the least ∫c dt.
+
+    ``free`` are the components of η that the end g₁exp(η) may differ by, and ``mu``, ``G``, ``rising`` the rows of all
+    constraints, those of φ, and ∂_tφ there.
+    """
+
+    start: Point
+    xi_start: np.ndarray
+    end: Point
+    xi_end: np.ndarray
+    open_end: bool
+    t0: float
+    span: float
+    free: tuple[int, ...]
+    n_controls: int
+    cost: Callable
+    cost_takes_parameters: bool
+    mu: np.ndarray
+    G: np.ndarray
+    rising: np.ndarray
+
+    @property
+    def allowed(self) -> np.ndarray:
+        """Orthonormal rows along the velocities that the constraints allow at the end: ξ₁ is given on these."""
+        return across(self.mu)[: 0 if self.open_end else None]
+
+
+def asked(
+    system: System,
+    method: Any,
+    *,
+    end: Any,
+    n_controls: int,
+    span: float,
+    start: Any,
+    xi_start: Any,
+    xi_end: Any,
+    free: Sequence[str],
+    cost: Callable | None,
+    t0: float,
+) -> Asked:
+    """The arguments of ``optimal_control``, judged.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what does not fit, naming it.
+    """
+    refuse(method, system)
+    if system.forces is None:
+        raise ValueError(f"{system.name} has no forces that controls could act by")
+    n, names = system.group.dim, system.group.velocity_names
+    t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
+    if not span > 0:
+        raise ValueError(f"span must be positive, got {span}")
+    if unknown := [name for name in free if name not in names]:
+        raise ValueError(f"free: {unknown} are not among the velocities {list(names)}")
+    g0, g1 = system.point(start, name="start"), system.point(end, name="end")
+    xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
+    is_open = isinstance(xi_end, str) and xi_end == "free"
+    xi1 = np.zeros(n) if xi_end is None or is_open else as_float64(xi_end, "xi_end", (n,))
+    _refuse_off(system, "start", g0, xi0, t0)
+    mu, G, rising = _refuse_off(system, "end", g1, None if is_open else xi1, t0 + span)
+    n_controls = as_count(n_controls, "n_controls")
+    inspect_forces(system, Clock(t0, 1.0, np.zeros((2, n_controls))), g0, xi0)
+    return Asked(
+        g0,
+        xi0,
+        g1,
+        xi1,
+        is_open,
+        t0,
+        span,
+        tuple(names.index(name) for name in free),
+        n_controls,
+        *_made_cost(cost, system, n_controls),
+        mu,
+        G,
+        rising,
+    )
+
+
+def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> tuple:
+    """The rows at a state; ValueError if it is not on the constraints. Without a velocity only the place is asked."""
+    velocity = np.zeros(system.group.dim) if xi is None else xi
+    phi, gap, *rows = computed(_rows, system, (g, velocity, np.float64(t)))
+    if np.abs(phi).max(initial=0.0) > 1e-9:
+        raise ValueError(
+            f"{name} does not satisfy the holonomic constraints of {system.name}: φ = {phi}; "
+            "system.project_position(…) gives a point near it that does"
+        )
+    if xi is not None and np.abs(gap).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
+        raise ValueError(
+            f"xi_{name} is off the constraints of {system.name} by {np.abs(gap).max():.2g}; "
+            "system.project(…) gives a velocity near it that is not"
+        )
+    return tuple(rows)
+
+
+def _rows(system: System, node: tuple) -> tuple[Array, ...]:
+    """φ and μξ − b at a state; μ, G and ∂_tφ there."""
+    g, xi, t = node
+    x = system.at(g, t)
+    phi, at_rest = system.holonomic_residual(x), system.constraint_residual(x, 0.0 * xi)
+    G = system.holonomic_rows(x)
+    return phi, system.constraint_residual(x, xi), system.annihilator(x), G, at_rest[: len(phi)]
+
+
+def across(rows: np.ndarray) -> np.ndarray:
+    """Orthonormal rows across given ones, shape=[n − rank, n]."""
+    return kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
+
+
+def effort(t: Any, g: Any, u: Any) -> Any:
+    """u·u, the cost when none is given."""
+    return u @ u
+
+
+def _made_cost(cost: Callable | None, system: System, n_controls: int) -> tuple[Callable, bool]:
+    """The cost, and whether it takes the parameters; raises if it reads what is not there, or is no number."""
+    price = effort if cost is None else cost
+    takes = takes_parameters(price, "t, g, u", "cost")
+    more = (system.parameters,) if takes else ()
+    shape, by_data = tried("cost", price, 0.0, system.point(None), np.zeros(n_controls), *more)
+    if shape:
+        raise ValueError(f"cost must give one number, got an array of shape {shape}")
+    return careful(price) if by_data else price, takes
+
+
+def limits_of(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds of the controls, shape=[n_u] each."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise TypeError(f"bounds must be (lower, upper), got {bounds!r}")
+    lower, upper = (np.broadcast_to(as_float64(b, "bounds"), (n_controls,)) for b in bounds)
+    if not np.all(lower < upper):
+        raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
+    return lower, upper
