@@ -72,7 +72,8 @@ def integrate(
 
     It runs the same machine code, to the same bits. So do its derivatives: forwards beside the steps, backwards from
     the saved nodes, between which steps are done again, so that ``save_every`` bounds the memory they take. A batch
-    (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA.
+    (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA; the second
+    are taken forwards (``jax.hessian``), since JAX does not differentiate Newton's loop backwards twice.
 
     Arguments are tested as by ``solve``; of what is traced, the shapes only. Any of the system's arrays, the start, dt,
     t0 and the controls may be traced. Functions must not close over what is traced: it is given as parameters, and

@@ -103,25 +103,25 @@ class Newton(eqx.Module):
     ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
 
-                Parameters
-                ----------
-                residual : callable
-                    r(z), shape=[n] to shape=[n].
-                guess : array, shape=[n]
-                    Where to start; no derivative flows through it.
-                inverse : array, shape=[n, n] or [0, 0]
-                    Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
-                floor : float
-                    Size of z that counts as zero.
+        Parameters
+        ----------
+        residual : callable
+            r(z), shape=[n] to shape=[n].
+        guess : array, shape=[n]
+            Where to start; no derivative flows through it.
+        inverse : array, shape=[n, n] or [0, 0]
+            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+        floor : float
+            Size of z that counts as zero.
 
-                Returns
-                -------
+        Returns
+        -------
         root : array, shape=[n]
-                    The last iterate.
-                converged : array of bool, shape=[]
-                    Whether the estimated error met the tolerance.
-                inverse : array, shape=[n, n] or [0, 0], or None
-                    For the next call; None where the equations are affine, and neither guess nor inverse is of use.
+            The last iterate.
+        converged : array of bool, shape=[]
+            Whether the estimated error met the tolerance.
+        inverse : array, shape=[n, n] or [0, 0], or None
+            For the next call; None where the equations are affine, and neither guess nor inverse is of use.
         """
         residual = once(residual)
         if is_affine(residual, guess):
