@@ -98,8 +98,8 @@ def stepping_loop(
         em.branch(em.emit("icmp eq i64 %i, 0"), "fail", "again")
         em.begin("fail")
         with em.scope():
-            em.copy(status, code, str(em.both(running, em.negated(well))) if wide else None)
-        others = em.both(running, well)
+            em.copy(status, code, em.operand(em.both(running, em.negated(well)), "b", True) if wide else None)
+        others = em.operand(em.both(running, well), "b", wide)
         em.jump("again")
         em.begin("end")
         for home, value in zip(homes, state, strict=True):
