@@ -90,11 +90,12 @@ def test_energy_with_rows_of_both_kinds(name):
 def test_energy_and_phi_at_once(name):
     """Energy to rounding, φ not by adding up roundings: both without a trend over many steps.
 
-    The averages are by quadrature, so the steps are short enough for it.
+    The averages are by quadrature, so the steps are short enough for it. Energy's roundings add up like a random walk:
+    over eight starts of 2000 steps, up to 53 √n of them.
     """
     system, g0, xi0 = systems.held_body()
     run = gn.solve(system, name, g0=g0, xi0=0.2 * xi0, dt=0.03, n_steps=1000)
-    assert np.ptp(run.energy) < 1000 * np.spacing(1 + np.abs(run.energy).max())
+    assert np.ptp(run.energy) < 60 * np.sqrt(1000) * np.spacing(1 + np.abs(run.energy).max())
     assert np.abs(run.holonomic_residual).max() < 1e-15
     assert np.abs(run.g[-1] - run.g[0]).max() > 0.1
 
