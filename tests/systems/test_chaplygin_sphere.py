@@ -101,12 +101,15 @@ def test_gni_keeps_contact_momentum_to_rounding(parameters, rule, retraction):
 
 
 def test_moving_energy_under_gni():
-    """To rounding at p⁻ if homogeneous, also on a table at rest, where it is the energy; else O(h²)."""
+    """To rounding at p⁻ if homogeneous, also on a table at rest, where it is the energy; else O(h²).
+
+    Roundings are a random walk: up to 1.2e-15 √n over twelve starts.
+    """
     for rate in (1.0, 0.0):
         system = chaplygin_sphere(J=(0.4, 0.4, 0.4), table_rate=rate)
         start = random_rolling_start(system, 8)
         run = gn.solve(system, gn.GNI(), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=2000)
-        assert np.ptp(run.integrals["moving energy"]) <= 1e-15 * np.sqrt(2000) * (1 + run.energy.max())
+        assert np.ptp(run.integrals["moving energy"]) <= 2e-15 * np.sqrt(2000) * (1 + run.energy.max())
     system = chaplygin_sphere()
     start = catalogue["chaplygin-sphere"].start(system)
     found = []

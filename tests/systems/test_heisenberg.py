@@ -85,8 +85,8 @@ def test_energy_on_the_group_under_gni():
     start, n = random_start(system, 6), 2000
     with pytest.warns(AlternationWarning):
         run = gn.solve(system, gn.GNI(start="average"), g0=start.g0, xi0=start.xi0, dt=0.05, n_steps=n)
-    # To rounding, which has one sign here: up to 3.2e-17 a step over eight starts, steadily over 32 000 steps.
-    assert np.ptp(run.energy_minus) <= 4e-17 * n * (1 + run.energy_minus[0])
+    # To rounding, which has one sign here: up to 4.1e-17 a step over twelve starts, steadily over 32 000 steps.
+    assert np.ptp(run.energy_minus) <= 6e-17 * n * (1 + run.energy_minus[0])
     assert np.ptp(run.energy) > 0.1 * run.energy[0]  # the alternating part of p⁻ has grown
 
 

@@ -49,7 +49,8 @@ def test_units_of_the_last_place(function, exact, x, bound):
 @pytest.mark.parametrize("function", [jnp.arctan, jnp.sin, jnp.cos], ids=["arctan", "sin", "cos"])
 def test_zeros_infinities_and_nan(function):
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324])
-    got, expected = computed(function, x), np.asarray(function(x))
+    with np.errstate(invalid="ignore"):
+        got, expected = computed(function, x), getattr(np, function.__name__)(x)
     np.testing.assert_array_equal(got, expected)
     np.testing.assert_array_equal(np.signbit(got[:2]), np.signbit(expected[:2]))
 
