@@ -230,8 +230,9 @@ class Ensemble(Observed):
         if not n:
             raise ValueError(self.message(i))
         begun, first = self.begun(i)
-        rows = [np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)]
-        return replace(begun.on_grid(self.engine).extended(rows, first, Result(int(self.status[i]))), state=None)
+        rows = np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)
+        made = begun.on_grid(self.engine)
+        return replace(made.with_rows([made.rows, rows], first, Result(int(self.status[i]))), state=None)
 
     def begun(self, member: int) -> tuple[Trajectory, State]:
         """For ``ensemble[member]``: the first node of a member, as a ``Trajectory`` of its system, and its state."""
