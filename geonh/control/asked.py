@@ -78,6 +78,8 @@ def asked(
         raise ValueError(f"span must be positive, got {span}")
     if unknown := [name for name in free if name not in names]:
         raise ValueError(f"free: {unknown} are not among the velocities {list(names)}")
+    if len(set(free)) < len(free):
+        raise ValueError(f"free: {list(free)} has a name twice")
     g0, g1 = system.point(start, name="start"), system.point(end, name="end")
     xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
     is_open = isinstance(xi_end, str) and xi_end == "free"

@@ -82,7 +82,8 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
     Raises
     ------
     TypeError
-        If it takes neither these nor one more positional argument, or names the time where it gets none.
+        If it takes neither these nor one more positional argument, in another order, or names the time where it gets
+        none.
     """
     own = arguments.split(", ")
     wanted = f"{name} takes ({arguments}) or ({arguments}, parameters)"
@@ -98,6 +99,9 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
             continue
         if extra and own[0] != "t" and first in ("t", "time"):
             raise TypeError(f"{wanted}, not the time; yours takes {signature}: mark it with geonh.time_dependent(...)")
+        for place, argument in enumerate(signature.parameters):
+            if argument in own and own.index(argument) != place:
+                raise TypeError(f"{wanted}, in this order; yours takes {signature}")
         return bool(extra)
     raise TypeError(f"{wanted}; yours takes {signature}")
 
