@@ -44,8 +44,9 @@ def may_alternate(trajectory: Trajectory) -> bool:
         return True
     inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
     diagonal = np.diag(inverse)  # the kinetic norm lies between multiples of that of its diagonal
-    sizes = np.sqrt(diagonal)
-    scaled = inverse / sizes / sizes[:, None]
+    with np.errstate(all="ignore"):
+        sizes = np.sqrt(diagonal)
+        scaled = inverse / sizes / sizes[:, None]
     if not np.all(np.isfinite(scaled)):  # masses at the edge of float64
         return True
     low, high = np.linalg.eigvalsh(scaled)[[0, -1]]

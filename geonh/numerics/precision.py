@@ -110,6 +110,20 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def as_part(value: Any, name: str) -> float:
+    """A number in (0, 1), such as a relative tolerance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none.
+    """
+    number = float(as_float64(value, name, ()))
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie in (0, 1), got {shortly(value)}")
+    return number
+
+
 def as_flag(value: Any, name: str) -> bool:
     """A truth value.
 
@@ -167,13 +181,13 @@ _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "
 def _converted(value: Any, name: str) -> np.ndarray:
     """A float64 array of what is not traced."""
     leaves = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
-    for kind in {type(leaf) for leaf in leaves}:
-        if issubclass(kind, np.ma.MaskedArray):
+    for made in {type(leaf) for leaf in leaves}:
+        if issubclass(made, np.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
-        if issubclass(kind, bool | np.bool_ | bytearray):  # which NumPy takes for numbers, beside some
-            words = "text" if issubclass(kind, bytearray) else "truth values"
+        if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy takes for numbers, beside some
+            words = "text" if issubclass(made, bytearray) else "truth values"
             raise TypeError(f"{name} must be real numbers, got {words}: {shortly(value)}")
-        if hasattr(kind, "to_value") or hasattr(kind, "to_base_units"):  # of Astropy, of Pint
+        if hasattr(made, "to_value") or hasattr(made, "to_base_units"):  # of Astropy, of Pint
             raise TypeError(f"{name} has a unit, {shortly(value)}: give the numbers, in the units of the system (SI)")
     try:
         array = np.asarray(value)

@@ -185,7 +185,7 @@ def orbit(**options):
         ({"returns": lambda g, xi, h, eta: h.astype(jnp.float32)}, "returns returned float32"),
         ({"returns": lambda g, xi, h, eta: jnp.zeros(0)}, "returns gives no number"),
         ({"fixed": lambda g, xi: jnp.stack([g[9]])}, "fixed asks for index 9"),
-        ({"tol": 1e300}, "tol must be"),
+        ({"tol": 1e300}, r"tol must lie in \(0, 1\)"),
         ({"tol": np.nan}, "tol must be"),
         ({"max_iterations": -1}, "max_iterations must be"),
     ],
