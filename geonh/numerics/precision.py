@@ -322,11 +322,14 @@ class Precise(eqx.Module):
     do nothing for it.
     """
 
+    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
+        """For subclasses: refuse what a public method is given, by the names of its arguments."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
-                setattr(cls, name, _guarded(method))
+                setattr(cls, name, _guarded(name, method))
 
 
 def _listed(value: Any) -> Any:
@@ -342,11 +345,13 @@ def _listed(value: Any) -> Any:
     return jnp.asarray(array, dtype=float) if array.dtype.kind in "fiu" else value
 
 
-def _guarded(method: Callable) -> Callable:
+def _guarded(name: str, method: Callable) -> Callable:
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _is_float64():
-            return method(self, *map(_listed, args), **kwargs)
+            args = tuple(map(_listed, args))
+            self._inspect(name, (*zip(_parameters(method)[1:], args, strict=False), *kwargs.items()))
+            return method(self, *args, **kwargs)
         if is_traced(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)

@@ -1,6 +1,7 @@
 """Arguments that are nearly right: exchanged, of one entry, with a unit, of no body, not used."""
 
 import array
+import inspect
 import types
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from scipy.stats import norm
 import geonh as gn
 from geonh.analysis import linearise, root_locus, steady_motion
 from geonh.control import shooting_control
-from geonh.groups import SE2, Product, Translations
+from geonh.groups import SE2, SO2, SO3, Product, Translations
 from geonh.rolling import knife_edge, planar, planar_body, support, torus, trailer, wheel
 from geonh.watching import EventWarning
 
@@ -159,3 +160,26 @@ def test_tolerances_and_masses_of_the_analysis():
         root_locus(sleigh, [1.0, -1.0], motion, parameter="m")
     with pytest.raises(ValueError, match=r"these coefficients do not give order 4 to Gauss"):
         gn.compose(gn.Gauss(1), [1e308, -1e308, 1.0], order=4)
+
+
+LAWS = {
+    "exp log dexp dexp_inv inverse Ad ad to_vector project": 1,
+    "compose left_tangent Ad_star ad_star bracket": 2,
+}
+
+
+@pytest.mark.parametrize("group", [SE2(), SO3(), Translations(3), Product([SE2(), SO2()])], ids=str)
+def test_a_group_takes_no_other_shapes(group):
+    """Four numbers are no velocity of SE(2), and none is broadcast to all."""
+    for names, count in LAWS.items():
+        for name in names.split():
+            method = getattr(group, name)
+            whole = [
+                (group.identity() if key in "gh" else np.ones(group.dim))
+                for key in inspect.signature(method).parameters
+            ]
+            method(*whole)
+            for i in range(count):
+                for wrong in (0.5, np.ones(1), np.ones(9), np.ones((4, 7))):
+                    with pytest.raises((ValueError, TypeError), match=f"{name} must"):
+                        method(*whole[:i], wrong, *whole[i + 1 :])
