@@ -69,7 +69,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "plot_gallery": os.environ.get("GEONH_GALLERY", "1") == "1",
     "min_reported_time": 0,
-    "reset_modules": ("matplotlib",),
+    "reset_modules": ("matplotlib", "looks.reset"),
 }
 
 
