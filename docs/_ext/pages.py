@@ -57,7 +57,7 @@ def system_page(entry, pictures):
     system = entry.system()
     doc = sys.modules[entry.build.__module__].__doc__
     title, _, rest = inspect.cleandoc(doc).partition("\n")
-    lines = [f"# {entry.title[0].upper()}{entry.title[1:]}", "", f"`geonh run {entry.name}`", ""]
+    lines = [f"# {entry.heading}", "", f"`geonh run {entry.name}`", ""]
     if RUNS:
         default = draw(entry, system, pictures)
         lines += [f"![A run of {entry.name}](/_static/systems/{entry.name}.png)", ""]

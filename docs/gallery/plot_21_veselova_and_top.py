@@ -53,6 +53,6 @@ for i, (name, run) in enumerate(runs.items()):
     axes.plot(*run.g[:, :, 2].T, lw=1.0)
     for h in (low, high) if name == "heavy-top" else ():
         axes.plot(*circle(h), "--", lw=1.0)
-    axes.set(title=f"{name}: tip of the third body axis")
-    axes.set_box_aspect((1, 1, 1), zoom=1.5)  # all three from −1 to 1
+    axes.set(title=f"{name}: tip of the third body axis", xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
+    axes.set_box_aspect((1, 1, 1), zoom=1.5)
     axes.set_axis_off()

@@ -118,7 +118,7 @@ class _Stage:
         set_limits(self.axes, seen, self.flat)
         label_space(self.axes, self.flat)
         entry = catalogue_entry(trajectory)
-        self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.title, fontsize=10)
+        self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.heading, fontsize=10)
         self.clock = self.axes.set_title("", fontsize=9, color="0.3")
         self.paths = [body.path[:, :2] if self.flat else body.path for body in seen.traces]
         self.lines = [self.axes.plot([], [], *([] if self.flat else [[]]), lw=1.4)[0] for _ in self.paths]

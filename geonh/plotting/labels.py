@@ -6,7 +6,10 @@ A trajectory that comes from a file has names only, so everything here is read f
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from geonh.units import known_units
 
 GREEK = {
     "theta": r"\theta",
@@ -19,7 +22,7 @@ GREEK = {
 }
 UNICODE = dict(zip(GREEK, "θφψωαβγ", strict=True))
 _LOW = str.maketrans("0123456789xyz", "₀₁₂₃₄₅₆₇₈₉ₓᵧ" + "z")
-_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz])|_?(\d+))?(_dot)?(?:_(\d+))?$")
+_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz]\d*)|_?(\d+))?(_dot)?(?:_(\d+))?$")
 _RULES = {
     "LeftRectangle": "left rectangle rule",
     "RightRectangle": "right rectangle rule",
@@ -59,6 +62,16 @@ def velocity_unit(name: str) -> str:
     if any(re.fullmatch(r"v[xyz123]", part) for part in parts):
         return "m/s"
     return ""
+
+
+def component_units(
+    point_names: Sequence[str], velocity_names: Sequence[str], declared: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Unit of each coordinate and velocity: the declared one, else what its name tells; "" where it does not."""
+    known = known_units({"point_names": point_names, "velocity_names": velocity_names, "units": declared or {}})
+    found = {name: known.get(name) or velocity_unit(name) for name in velocity_names}
+    along = {name: "m" if found.get(f"v{name}") == "m/s" else "" for name in point_names}
+    return found | {name: known.get(name) or unit for name, unit in along.items()}
 
 
 def path_names(point_names: list[str]) -> list[str]:

@@ -82,6 +82,11 @@ class Entry:
     notes: str = field(default="")
 
     @property
+    def heading(self) -> str:
+        """The title, to stand alone."""
+        return self.title[:1].upper() + self.title[1:]
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """Default values of the parameters."""
         return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
