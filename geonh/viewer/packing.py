@@ -84,11 +84,12 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
 
 
 def _warning(trajectory: Any) -> str:
+    said = []
     if trajectory.spoiled_from is not None:
-        return f"spoiled from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node"
+        said.append(f"spoiled from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node")
     if not trajectory.success:
-        return f"stopped at t = {trajectory.t[-1]:.6g} s: {trajectory.status.message}"
-    return ""
+        said.append(f"stopped at t = {trajectory.t[-1]:.6g} s: {trajectory.status.message}")
+    return "; ".join(said)
 
 
 def _index(bodies: tuple[Moving, ...], body: Moving) -> int:
