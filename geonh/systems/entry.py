@@ -121,6 +121,18 @@ class Entry:
         return self.build(**parameters)
 
 
+class Catalogue(dict[str, Entry]):
+    """Entries by name, shown with their titles."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
+
+    def _repr_html_(self) -> str:
+        from geonh.cards import table
+
+        return table(("system", "what it is"), ((name, entry.title) for name, entry in self.items()))
+
+
 def positive(**values: Any) -> dict[str, np.ndarray]:
     """Parameters as float64 arrays; TypeError or ValueError naming the one that is no number, or not positive.
 
