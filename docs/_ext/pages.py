@@ -105,11 +105,15 @@ def solved(entry, system, method, n_steps):
 
 
 def draw(entry, system, pictures):
-    """The figure and the viewer of the default method's run."""
-    run = solved(entry, system, "projected", min(entry.n_steps, 1000))
+    """The figure and the viewer of a run by the default method, or by that of the entry where it is more accurate."""
+    run = solved(entry, system, shown_by(entry), min(entry.n_steps, 2000))
     run.plot().savefig(pictures / f"{entry.name}.png", dpi=100)
     run.view(path=pictures / f"{entry.name}.html", max_frames=1001)
     return run
+
+
+def shown_by(entry):
+    return "projected" if entry.method == "gni" else entry.method
 
 
 def measured(entry, system, default):
@@ -128,7 +132,7 @@ def measured(entry, system, default):
     ]
     for name in COMPARED:
         try:
-            run = default if name == "projected" else solved(entry, system, name, len(default) - 1)
+            run = default if name == shown_by(entry) else solved(entry, system, name, len(default) - 1)
         except (ValueError, TypeError):
             continue  # it refuses the system
         found = {q.name.replace("energy at p̃", "energy"): q for q in invariants(run)}

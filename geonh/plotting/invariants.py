@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
 
 
+ZERO = 1e-12
+"""A quantity that is nowhere larger is zero but for rounding."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A quantity along a run.
@@ -46,8 +50,8 @@ class Quantity:
 
     @property
     def relative(self) -> np.ndarray:
-        """``error`` divided by ``scale``, shape=[N]."""
-        return self.error / self.scale if self.scale > 0 else self.error
+        """``error`` divided by ``scale``, shape=[N]; ``error`` itself of what is zero but for rounding."""
+        return self.error / self.scale if self.scale > ZERO else self.error
 
 
 @judged
@@ -77,6 +81,8 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
         energy_note, energy_kept = _what_moves_the_energy(trajectory.system)
     elif not energy_kept:
         energy_note = "not kept by this system"
+    elif trajectory.attributes["controls"]:
+        energy_note, energy_kept = "not kept: the controls do work", False
     found = [
         _quantity("energy at p⁻", trajectory.energy_minus, energy_note, energy_kept),
         _quantity("energy at p̃", trajectory.energy, "" if energy_kept else energy_note, energy_kept),

@@ -19,10 +19,12 @@ GREEK = {
     "alpha": r"\alpha",
     "beta": r"\beta",
     "gamma": r"\gamma",
+    "delta": r"\delta",
+    "chi": r"\chi",
 }
-UNICODE = dict(zip(GREEK, "θφψωαβγ", strict=True))
+UNICODE = dict(zip(GREEK, "θφψωαβγδχ", strict=True))
 _LOW = str.maketrans("0123456789xyz", "₀₁₂₃₄₅₆₇₈₉ₓᵧ" + "z")
-_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz]\d*)|_?(\d+))?(_dot)?(?:_(\d+))?$")
+_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz]\d*)|_?(\d+)|_([A-Z]))?(_dot)?(?:_(\d+))?$")
 _RULES = {
     "LeftRectangle": "left rectangle rule",
     "RightRectangle": "right rectangle rule",
@@ -37,10 +39,10 @@ def symbol(name: str) -> str:
     match = _NAME.match(name)
     if not match:
         return name
-    letter, axis, index, dot, factor = match.groups()
+    letter, axis, index, of, dot, factor = match.groups()
     text = GREEK.get(letter, letter)
     text = rf"\dot{{{text}}}" if dot else text
-    subscript = "".join(part for part in (axis, index, factor and f"({factor})") if part)
+    subscript = "".join(part for part in (axis, index, of, factor and f"({factor})") if part)
     return f"${text}_{{{subscript}}}$" if subscript else f"${text}$"
 
 
@@ -49,9 +51,9 @@ def plain(name: str) -> str:
     match = _NAME.match(name)
     if not match:
         return name
-    letter, axis, index, dot, factor = match.groups()
+    letter, axis, index, of, dot, factor = match.groups()
     text = UNICODE.get(letter, letter) + ("\u0307" if dot else "")
-    return text + "".join(part.translate(_LOW) for part in (axis, index, factor) if part)
+    return text + "".join(part.translate(_LOW) for part in (axis, index, of and f"_{of}", factor) if part)
 
 
 def velocity_unit(name: str) -> str:

@@ -132,7 +132,7 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
 
 def label_space(axes: Axes, flat: bool) -> None:
     """Names of the axes of space, metres; a grid on the plane."""
-    away = {} if flat else {"labelpad": 8}
+    away = {} if flat else {"labelpad": 11}
     axes.set_xlabel("x (m)", **away)
     axes.set_ylabel("y (m)", **away)
     if flat:
@@ -236,7 +236,7 @@ def _draw_curves(
     axes.grid(alpha=0.25)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
     axes.set_xlabel("time (s)") if last else axes.tick_params(labelbottom=False)
-    legend(axes, min(len(names) + 2, 8))
+    legend(axes, min(len(names) + 2, 6))
 
 
 def plot_errors(trajectory: Any, axes: Axes) -> None:

@@ -56,7 +56,8 @@ class Entry:
     dt, n_steps : float, int
         A run worth looking at.
     method : str
-        The method that it is run with: that of the source where the run stays sound, else the default.
+        The method that it is run with: that of the source where the run stays sound, else the default, or one of higher
+        order where the default's errors would be seen.
     controls : callable, optional
         u(t), where the system is driven.
     exact : callable, optional
