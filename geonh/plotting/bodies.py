@@ -87,7 +87,7 @@ def fill_place(axes: Axes) -> None:
         seen = axes.transData.transform(np.column_stack(proj_transform(*corners.T, axes.M)[:2]))
         words = [axis.get_tightbbox() for axis in frame]
         points = np.concatenate([seen, *(box.get_points() for box in words if box is not None)])
-        zoom *= float(np.min((high - middle) / np.abs(points - middle).max(axis=0)))
+        zoom *= 0.98 * float(np.min((high - middle) / np.abs(points - middle).max(axis=0)))
     axes.set_box_aspect(np.ptp(limits, axis=1), zoom=zoom)
 
 
