@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 ZERO = 1e-12
-"""A quantity that is nowhere larger is zero but for rounding."""
+"""A quantity that begins no larger begins at zero, but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Quantity:
     error : ndarray, shape=[N]
         Largest change of a component since the start (for the constraints: the residual itself).
     scale : float
-        Largest size of the quantity along the run; 1 for the constraints.
+        Largest size of the quantity along the run; 1 for the constraints, and for what begins at zero.
     note : str
         What is known of its conservation; "" if nothing.
     conserved : bool
@@ -50,8 +50,8 @@ class Quantity:
 
     @property
     def relative(self) -> np.ndarray:
-        """``error`` divided by ``scale``, shape=[N]; ``error`` itself of what is zero but for rounding."""
-        return self.error / self.scale if self.scale > ZERO else self.error
+        """``error`` divided by ``scale``, shape=[N]."""
+        return self.error / self.scale
 
 
 @judged
@@ -138,7 +138,8 @@ def catalogue_entry(trajectory: Any) -> Any:
 def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quantity:
     rows = values.reshape(len(values), -1)
     error = np.abs(rows - rows[0]).max(axis=1)
-    return Quantity(name, values[0], values[-1], error, float(np.abs(rows).max()), note, conserved)
+    scale = float(np.abs(rows).max()) if np.abs(rows[0]).max() > ZERO else 1.0
+    return Quantity(name, values[0], values[-1], error, scale, note, conserved)
 
 
 def _what_moves_the_energy(system: Any) -> tuple[str, bool]:
