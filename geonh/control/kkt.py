@@ -4,7 +4,7 @@ r"""Newton's method on the conditions of the first order of min J(z) under c(z) 
 
 sparse, about nodes that move along: g_k ← g_k exp(η_k), and onto φ = 0. λ is that of least squares at each iterate. A
 step is halved until the next one, by the same matrix, is shorter (the natural monotonicity test, which does not depend
-on how rows are scaled). It may end at a saddle, which is left along the direction of least curvature.
+on how rows are scaled). It may end at a saddle, which ``descent.py`` leaves.
 
 Sources: Nocedal, Wright, *Numerical Optimization* (2006), §18.1; Deuflhard, *Newton Methods for Nonlinear Problems*
 (2011), §3.3.
@@ -25,10 +25,6 @@ HALVINGS = 12
 """A step of Newton's method is halved at most so often."""
 EXCHANGES = 20
 """Controls are put to their bounds, or let off, so often at most."""
-SADDLES = 6
-"""So many saddles are left at most."""
-DOWNHILL = 50
-"""Steps down from a saddle, at most."""
 SETTLED = 1e-9
 """A residual of the KKT equations below this, relative to their terms, is zero."""
 
@@ -73,7 +69,7 @@ def extremal(
     iteration, n = 0, len(own)
     while iteration < max_iterations and not (residual < SETTLED * 1e-4 * scale and optimality < SETTLED):
         H = made[4] + problem.bending(motion, lam)[own][:, own]
-        solve = _saddle(H, made[1])
+        solve = saddle(H, made[1])
         step, whole = solve(-rest), np.zeros(problem.size)
         for halved in range(HALVINGS):
             part = 0.5**halved
@@ -91,79 +87,6 @@ def extremal(
         iteration += 1
         motion, lam, made, (rest, residual, optimality) = trial, new_lam, new, found
     return Extremal(motion, lam, made[2], residual / scale, optimality, iteration)
-
-
-def restored(problem: Transcription, motion: Motion) -> Motion:
-    """A motion nearby that satisfies the discrete equations, by shortest steps."""
-    for _ in range(30):
-        c, A = problem.jacobian(motion)
-        step = _saddle(scipy.sparse.identity(problem.size), A)(np.append(np.zeros(problem.size), -c))[: problem.size]
-        for halved in range(HALVINGS):
-            trial = problem.brought(problem.moved(motion, 0.5**halved * step))
-            if trial.span > 0 and np.linalg.norm(problem.equations(trial)) < np.linalg.norm(c):
-                break
-        else:
-            return motion
-        motion = trial
-        if np.abs(step).max() < 1e-6:
-            return motion
-    return motion
-
-
-def descended(problem: Transcription, made: Extremal, held: np.ndarray, max_iterations: int) -> tuple[float, Extremal]:
-    """From saddles down: the least curvature, and the solution where it is not negative, as far as one is found."""
-    own = np.flatnonzero(~held)
-    for _ in range(SADDLES):
-        values, ways, _ = _curvatures(problem, made.motion, made.multipliers, own)
-        if not len(values):
-            return 0.0, made
-        if values[0] >= -SETTLED * np.abs(values).max() or held.any():
-            break
-        way, lower = ways[:, 0] / np.abs(ways[:, 0]).max(), []
-        for side in (0.3, -0.3):
-            low = _downhill(problem, problem.moved(made.motion, side * way))
-            found = extremal(problem, low, None, held, max_iterations)
-            if found.solved and found.cost < made.cost - SETTLED * abs(made.cost):
-                lower.append(found)
-        if not lower:
-            break
-        made = min(lower, key=lambda found: found.cost)
-    return float(values[0]), made
-
-
-def _curvatures(problem: Transcription, motion: Motion, lam: np.ndarray | None, own: np.ndarray) -> tuple:
-    """Curvatures of the cost among neighbours that satisfy the equations, rising, where to, and the slopes there."""
-    A = problem.jacobian(motion)[1][:, own]
-    _, slope, bend = problem.price(motion)
-    lam = _least_squares(A, slope[own]) if lam is None else lam
-    Q, R, _ = scipy.linalg.qr(A.T.toarray(), pivoting=True)
-    sizes = np.abs(np.diag(R))
-    basis = Q[:, int(np.sum(sizes > 1e-12 * sizes.max(initial=0.0))) :]  # of the kernel of c'
-    values, vectors = scipy.linalg.eigh(basis.T @ ((bend + problem.bending(motion, lam))[own][:, own] @ basis))
-    ways = np.zeros((problem.size, len(values)))
-    ways[own] = basis @ vectors
-    return values, ways, slope @ ways
-
-
-def _downhill(problem: Transcription, motion: Motion) -> Motion:
-    """From a motion down to where all curvatures are positive: Newton's steps, each way down by its size."""
-    motion = restored(problem, motion)
-    for _ in range(DOWNHILL):
-        price = problem.price(motion)[0]
-        values, ways, slopes = _curvatures(problem, motion, None, np.arange(problem.size))
-        sizes = np.maximum(np.abs(values), 1e-6 * np.abs(values).max())
-        gain = slopes @ (slopes / sizes)
-        if values[0] > 0:
-            break
-        for halved in range(HALVINGS):
-            part = 0.5**halved
-            trial = restored(problem, problem.moved(motion, -part * ways @ (slopes / sizes)))
-            if trial.span > 0 and problem.price(trial)[0] < price - 1e-4 * part * gain:
-                break
-        else:
-            break
-        motion = trial
-    return motion
 
 
 def within(
@@ -186,13 +109,15 @@ def within(
         if np.array_equal(new_low, low) and np.array_equal(new_high, high):
             return made, held
         low, high = new_low, new_high
-    raise RuntimeError(f"no optimal control of {problem.system.name} within the bounds found; another guess may do")
+    return made._replace(optimality=np.inf), held
 
 
-def _saddle(H: Any, A: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """Solutions of the saddle system with the blocks H and A, for any right side; not numbers where it is singular."""
+def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
+    """Solutions of [[H, Aᵀ], [A, −corner]], for any right side; not numbers where it is singular."""
     try:
-        solve = scipy.sparse.linalg.splu(scipy.sparse.bmat([[H, A.T], [A, None]], format="csc")).solve
+        solve = scipy.sparse.linalg.splu(
+            scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
+        ).solve
     except RuntimeError:
         return lambda right: np.full(len(right), np.nan)
     return lambda right: solve(right) if np.all(np.isfinite(right)) else np.full(len(right), np.nan)
@@ -201,7 +126,7 @@ def _saddle(H: Any, A: Any) -> Callable[[np.ndarray], np.ndarray]:
 def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:
     """λ of the least |∇J + c'ᵀλ|."""
     right = np.append(-slope, np.zeros(A.shape[0]))
-    return _saddle(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
+    return saddle(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
 
 
 def _speed(problem: Transcription, motion: Motion) -> float:

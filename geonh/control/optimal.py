@@ -1,8 +1,8 @@
 r"""Optimal control: motions of least cost between given states.
 
-The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``). A
-guess that is too far is first brought onto the equations by shortest steps, and if that does not do, or with bounds,
-another solver goes before (``programmes.py``); controls that are at their bounds stay there.
+The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
+From a guess that is too far a way down is gone first (``descent.py``), and with bounds another solver goes before
+(``programmes.py``); controls that are at their bounds stay there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import jax
 import numpy as np
 
 from geonh.control.asked import asked, limits_of
-from geonh.control.kkt import SETTLED, descended, extremal, restored, within
+from geonh.control.descent import descended, downhill, feasible
+from geonh.control.kkt import SETTLED, Extremal, extremal, within
 from geonh.control.programmes import minimised, require
 from geonh.control.transcription import Motion, Transcription, moved, steps_of
 from geonh.groups.base import Point
@@ -148,8 +149,8 @@ def optimal_control(
     method : SymmetricProjection, optional
         With other options than its own.
     solver : str
-        What goes before Newton's method with bounds, or from a guess that is too far: "slsqp"; or interior point
-        methods, which are sparse: "trust-constr" of SciPy, and "ipopt", an extra, for many unknowns.
+        What goes before Newton's method with bounds: "slsqp"; or interior point methods, which are sparse:
+        "trust-constr" of SciPy, and "ipopt", an extra, for many unknowns.
     t0 : float
         When it begins.
     max_iterations : int
@@ -191,17 +192,10 @@ def optimal_control(
     problem = Transcription(system, method, what, bool(free_span), as_count(n_steps, "n_steps", 2))
     motion, lam = _guess(problem, guess)
     limits = None if bounds is None else limits_of(bounds, n_controls)
-    held, before = np.zeros(problem.size, bool), 0
-    if limits is not None:
-        motion, before = minimised(problem, motion, limits, solver)
-        made, held = within(problem, motion, limits, max_iterations)
+    if limits is None:
+        made, held, before = _free(problem, motion, lam, max_iterations), np.zeros(problem.size, bool), 0
     else:
-        made = extremal(problem, motion, lam, held, max_iterations)
-        if not made.solved:
-            made = extremal(problem, restored(problem, motion), None, held, max_iterations)
-        if not made.solved:
-            motion, before = minimised(problem, motion, None, solver)
-            made = extremal(problem, motion, None, held, max_iterations)
+        made, held, before = _bounded(problem, motion, limits, solver, max_iterations)
     curvature, made = descended(problem, made, held, max_iterations) if made.solved else (np.nan, made)
     residual = problem.residual(made.motion)
     if not (made.solved and residual < 1e3 * SETTLED):
@@ -223,6 +217,27 @@ def optimal_control(
         made.multipliers,
         problem,
     )
+
+
+def _free(problem: Transcription, motion: Motion, lam: np.ndarray | None, max_iterations: int) -> Extremal:
+    """Without bounds: Newton's method from the guess, and where that does not do from the end of a way down."""
+    held = np.zeros(problem.size, bool)
+    made = extremal(problem, motion, lam, held, max_iterations)
+    return made if made.solved else extremal(problem, downhill(problem, motion), None, held, max_iterations)
+
+
+def _bounded(problem: Transcription, motion: Motion, limits: Any, solver: str, max_iterations: int) -> tuple:
+    """With bounds: what is found, what is held, and the solver's iterations; from the guess, then from a motion near it
+    that satisfies the equations."""
+    before = 0
+    for begun in (False, True):
+        begin = feasible(problem, motion) if begun else motion
+        there, iterations = minimised(problem, begin, limits, solver)
+        made, held = within(problem, there, limits, max_iterations)
+        before += iterations
+        if made.solved:
+            break
+    return made, held, before
 
 
 def _guess(problem: Transcription, guess: Any) -> tuple[Motion, np.ndarray | None]:

@@ -43,12 +43,13 @@ class Programme(NamedTuple):
     high: np.ndarray
 
 
-def minimised(problem: Transcription, motion: Motion, limits: Any, solver: str) -> tuple[Motion, int]:
+def minimised(
+    problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray], solver: str
+) -> tuple[Motion, int]:
     """The minimum about the nodes of a guess, and iterations; no error if it does not end: Newton's method tells."""
     eta, u, span = problem.columns
     low, high = np.full(problem.size, -np.inf), np.full(problem.size, np.inf)
-    if limits is not None:
-        low[u], high[u] = limits[0] - motion.u, limits[1] - motion.u
+    low[u], high[u] = limits[0] - motion.u, limits[1] - motion.u
     if span >= 0:
         low[span] = -0.9 * motion.span
     scale = max(abs(problem.price(motion)[0]), 1.0)

@@ -24,8 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.precision import Precise, as_float64, float64
+from geonh.numerics.precision import Precise, as_float64, float64, is_traced, shortly
 
+NEAR = 0.1
+"""A matrix whose RRᵀ is further off the identity than this is refused as a rotation."""
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
 
@@ -63,6 +65,15 @@ def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
     if found.shape[-1:] != (group.dim,):
         raise ValueError(f"{name} must have shape [..., {group.dim}] on {group}, got {list(found.shape)}")
     return found
+
+
+def check_rotation(R: Array, name: str) -> None:
+    """Raise ValueError, with the name, for what is near no rotation matrix, shape=[..., n, n], unless it is traced."""
+    if is_traced(R):
+        return
+    off = np.abs(np.asarray(R) @ np.swapaxes(R, -1, -2) - np.eye(np.shape(R)[-1]))
+    if not (np.all(off < NEAR) and np.all(np.linalg.det(R) > 0)):
+        raise ValueError(f"{name} must be a rotation matrix, RRᵀ = 1 with det R = 1, got {shortly(R)}")
 
 
 class LieGroup(Precise):

@@ -357,7 +357,10 @@ def _rubber_rhs_in_time(t: Any, x: Any, p: Any) -> Array:
 
 def _material(X: Moment, p: Any) -> Array:
     """u(t, X), zero where the surface is at rest."""
-    return p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+    velocity = p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+    if velocity.shape != (3,):
+        raise ValueError(f"surface_velocity must give shape [3], got {list(velocity.shape)}")
+    return velocity
 
 
 def _carried(X: Moment, p: Any) -> Array:

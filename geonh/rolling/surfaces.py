@@ -59,23 +59,19 @@ class Surface(Precise):
 
     def normal(self, X: Any, parameters: Any) -> Array:
         """ν = ∇ψ/|∇ψ|, shape=[3], towards the free side."""
-        at, place = (lambda y: Moment(X.t, y), X.x) if isinstance(X, Moment) else (lambda y: y, X)
-        slope = jax.grad(lambda y: self.value(at(y), parameters))(place)
+        slope = jax.grad(lambda arm: self.value(_shifted(X, arm), parameters))(jnp.zeros(3))
         return slope / jnp.sqrt(slope @ slope)
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         """φ, a scalar: ψ at the contact of a body with attitude R, shape=[3, 3], and centre of mass x."""
         arm = R @ support.point(self.outward(support, R, x, parameters, 1))
-        place = Moment(x.t, x.x + arm) if isinstance(x, Moment) else x + arm
-        return self.value(place, parameters)
+        return self.value(_shifted(x, arm), parameters)
 
     def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:
         """The body's outward normal n at the contact, in body axes, shape=[3], with derivatives up to ``order``; R of
         shape=[3, 3], centre of mass x."""
-        held = jax.tree.map(
-            lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (support, R, x, parameters)
-        )
-        still = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, self)
+        given = (self, support, R, x, parameters)
+        still, *held = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, given)
         n, inverse = still._found(*held)
         for _ in range(order):
             n = n - inverse @ self._missing(n, support, R, x, parameters)
@@ -83,7 +79,7 @@ class Surface(Precise):
 
     def _missing(self, n: Array, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         arm = R @ support.point(n)
-        return n + R.T @ self.normal(Moment(x.t, x.x + arm) if isinstance(x, Moment) else x + arm, parameters)
+        return n + R.T @ self.normal(_shifted(x, arm), parameters)
 
     @traced_once
     def _found(self, support: Support, R: Array, x: Any, parameters: Any) -> tuple[Array, Array]:
@@ -108,12 +104,22 @@ class Surface(Precise):
         return n, solve(jax.jacfwd(missing)(n), jnp.eye(3))
 
 
+def _place(X: Any) -> Array:
+    """X without its time."""
+    return X.x if isinstance(X, Moment) else X
+
+
+def _shifted(X: Any, arm: Array) -> Any:
+    """X + arm at the same time."""
+    return Moment(X.t, X.x + arm) if isinstance(X, Moment) else X + arm
+
+
 class _Plane(Surface):
     up: Any
     level: Any
 
     def value(self, X: Any, parameters: Any) -> Array:
-        return self.up @ (X.x if isinstance(X, Moment) else X) - self.level
+        return self.up @ _place(X) - self.level
 
     def normal(self, X: Any, parameters: Any) -> Array:
         return jnp.asarray(self.up)
@@ -137,7 +143,10 @@ class _Level(Surface):
         return self.field.timed
 
     def value(self, X: Any, parameters: Any) -> Array:
-        return self.field(X, parameters)
+        value = self.field(X, parameters)
+        if value.shape != ():
+            raise ValueError(f"psi must give one number ψ(X), got an array of shape {list(value.shape)}")
+        return value
 
 
 class _Round(Surface):
@@ -148,7 +157,7 @@ class _Round(Surface):
     sign: float = eqx.field(static=True)
 
     def value(self, X: Any, parameters: Any) -> Array:
-        place = self.across * (X.x if isinstance(X, Moment) else X)
+        place = self.across * _place(X)
         return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
 
 

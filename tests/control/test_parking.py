@@ -1,13 +1,13 @@
-"""The snakeboard parks sideways: by shooting from a gait, and by transcription, on finer and finer grids."""
+"""Parking sideways: by shooting from a gait, by transcription on finer and finer grids, and from no guess at all."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import geonh as gn
 from geonh.control import optimal_control, shooting_control
-
-pytestmark = pytest.mark.slow
+from geonh.rolling import knife_edge, planar, planar_body, trailer
 
 SPAN, SIDEWAYS = 6.0, 0.2
 END = ([0.0, 0.0, SIDEWAYS], [0.0, 0.0])
@@ -32,6 +32,7 @@ def shot(sign, n_knots=25, n_steps=120):
     )
 
 
+@pytest.mark.slow
 def test_parallel_parking():
     one, other = shot(1.0), shot(-1.0)
     run = one.trajectory()
@@ -65,3 +66,58 @@ def test_parallel_parking():
     assert abs(late - 4) < 0.3
     fine = costs[3] - falls[2] / 3
     assert abs(one.cost - fine) < 5e-3 * fine
+
+
+def robot(length):
+    """A driven body that draws a cart."""
+    cart = planar_body(1.0, 0.2, [knife_edge()], (), centre=(0.15, 0.0))
+    body = planar_body(1.0, 0.2, [knife_edge()], (trailer(cart, length, name="phi"),), centre=(0.15, 0.0))
+    return planar(body, forces=lambda t, x, xi, u: jnp.stack([u[1], u[0], 0.0 * u[0], 0.0 * u[0]]), name="robot")
+
+
+ASIDE = (np.array([0.0, 0.0, 1.0]), np.zeros(1))
+
+
+def parked(length, end, n_steps, **options):
+    found = optimal_control(robot(length), end=end, n_controls=2, span=6.0, n_steps=n_steps, **options)
+    assert found.residual < 1e-11
+    assert found.curvature > 0
+    if n_steps > 10:  # else a step is too long for Newton's method of a run
+        reached = found.trajectory()
+        np.testing.assert_allclose(reached.g[0][-1], end[0], atol=1e-9)
+        np.testing.assert_allclose(reached.g[1][-1], end[1], atol=1e-9)
+    return found
+
+
+def test_a_robot_with_a_trailer_parks_from_no_guess():
+    parked(0.8, ASIDE, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_steps", [8, 10, 14, 16, 20, 30, 40])
+def test_it_parks_whatever_the_number_of_steps(n_steps):
+    parked(0.8, ASIDE, n_steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_it_parks_in_random_poses(seed):
+    random = np.random.default_rng(seed)
+    pose = np.append(random.uniform(-2, 2), random.uniform(-1, 1, 2))
+    parked(random.uniform(0.4, 1.5), (pose, random.uniform(-0.8, 0.8, 1)), int(random.integers(8, 41)))
+
+
+@pytest.mark.slow
+def test_it_parks_within_bounds():
+    found = parked(0.8, ASIDE, 14, bounds=(-1.5, 1.5))
+    assert np.abs(found.u).max() <= 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_steps", [20, 40])
+def test_a_snakeboard_parks_from_a_straight_line(n_steps):
+    board = gn.systems.controlled_snakeboard()
+    found = optimal_control(board, end=END, n_controls=2, span=SPAN, n_steps=n_steps, free=["psi_dot"])
+    assert found.curvature > 0
+    assert found.cost < 12.0
+    np.testing.assert_allclose(found.trajectory().g[0][-1], END[0], atol=1e-9)

@@ -1,0 +1,132 @@
+r"""Ways down: from any guess onto the equations, along them to lower costs, and off saddles.
+
+A motion is brought onto c(z) = 0 by the method of Levenberg and Marquardt,
+
+    δz = −c'ᵀ(c'c'ᵀ + μ)⁻¹c,
+
+which does not need c' to have full rank: along a straight way sideways, where the first order gives no way to park, it
+has not. Where |c|² cannot fall from a guess, since it is too even, the guess is bent. From there on each step goes down
+in the kernel of c', by Newton's method with the curvatures' absolute values, and back onto the equations. This is dense
+algebra, and so comes after Newton's method of ``kkt.py`` where that fails.
+
+Sources: Nocedal, Wright, *Numerical Optimization* (2006), §10.3, §15.6, §18.2; Nielsen, *Damping parameter in
+Marquardt's method*, IMM-REP-1999-05, Technical University of Denmark (1999).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy
+
+from geonh.control.kkt import HALVINGS, SETTLED, Extremal, extremal, saddle
+from geonh.control.transcription import Motion, Transcription
+
+RESTORING = 60
+"""Steps onto the equations, at most."""
+SADDLES = 6
+"""So many saddles are left at most."""
+DOWNHILL = 50
+"""Steps down, at most."""
+BENDS = 4
+"""So many bent guesses are tried, at most."""
+NEAR = 1e-4
+"""Where a step would gain less than this part of the cost, Newton's method of ``kkt.py`` does the rest."""
+
+
+def restored(problem: Transcription, motion: Motion) -> Motion:
+    """A motion nearby that satisfies the discrete equations, as far as there is one."""
+    c, A = problem.jacobian(motion)
+    mu, growth = 1e-3, 2.0
+    for _ in range(RESTORING):
+        solve = saddle(scipy.sparse.identity(problem.size), A, mu * scipy.sparse.identity(len(c)))
+        step = solve(np.append(np.zeros(problem.size), -c))[: problem.size]
+        trial = problem.brought(problem.moved(motion, step))
+        gain = c @ c - np.sum(problem.equations(trial) ** 2) if trial.span > 0 else -np.inf
+        if gain > 0:
+            promised = c @ c - np.sum((c + A @ step) ** 2)
+            motion, growth = trial, 2.0
+            mu *= max(1 / 3, 1 - (2 * gain / max(promised, gain) - 1) ** 3)
+            c, A = problem.jacobian(motion)
+        else:
+            mu, growth = mu * growth, 2 * growth
+        if np.abs(c).max() < SETTLED or not mu < 1e12:
+            break
+    return motion
+
+
+def feasible(problem: Transcription, guess: Motion) -> Motion:
+    """A motion that satisfies the equations, from a guess or from bent ones."""
+    random = np.random.default_rng(0)
+    motion = restored(problem, guess)
+    for _ in range(BENDS):
+        if problem.residual(motion) < NEAR:
+            break
+        motion = restored(problem, _bent(problem, guess, random))
+    return motion
+
+
+def _bent(problem: Transcription, motion: Motion, random: np.random.Generator) -> Motion:
+    """The inner nodes moved along three slow waves, by a third of a radian or metre."""
+    eta = problem.columns[0]
+    waves = np.sin(np.pi * np.outer(np.linspace(0, 1, len(eta)), [1, 2, 3])) / [1, 2, 3]
+    z = np.zeros(problem.size + 1)
+    z[eta] = waves @ random.normal(scale=0.3, size=(3, eta.shape[1]))
+    return problem.brought(problem.moved(motion, z[:-1]))
+
+
+def descended(problem: Transcription, made: Extremal, held: np.ndarray, max_iterations: int) -> tuple[float, Extremal]:
+    """From saddles down: the least curvature, and the solution where it is not negative, as far as one is found."""
+    own = np.flatnonzero(~held)
+    for _ in range(SADDLES):
+        values, ways, _ = _curvatures(problem, made.motion, made.multipliers, own)
+        if not len(values):
+            return 0.0, made
+        if values[0] >= -SETTLED * np.abs(values).max() or held.any():
+            break
+        way, lower = ways[:, 0] / np.abs(ways[:, 0]).max(), []
+        for side in (0.3, -0.3):
+            low = downhill(problem, problem.moved(made.motion, side * way))
+            found = extremal(problem, low, None, held, max_iterations)
+            if found.solved and found.cost < made.cost - SETTLED * abs(made.cost):
+                lower.append(found)
+        if not lower:
+            break
+        made = min(lower, key=lambda found: found.cost)
+    return float(values[0]), made
+
+
+def downhill(problem: Transcription, motion: Motion) -> Motion:
+    """From a motion down to near where the cost is least among neighbours: Newton's steps, each way by its size."""
+    motion = feasible(problem, motion)
+    for _ in range(DOWNHILL):
+        price = problem.price(motion)[0]
+        values, ways, slopes = _curvatures(problem, motion, None, np.arange(problem.size))
+        if not len(values):
+            break
+        sizes = np.maximum(np.abs(values), 1e-6 * np.abs(values).max())
+        gain = slopes @ (slopes / sizes)
+        if values[0] > 0 and gain < NEAR * abs(price):
+            break
+        for halved in range(HALVINGS):
+            part = 0.5**halved
+            trial = restored(problem, problem.moved(motion, -part * ways @ (slopes / sizes)))
+            if trial.span > 0 and problem.price(trial)[0] < price - 1e-4 * part * gain:
+                break
+        else:
+            break
+        motion = trial
+    return motion
+
+
+def _curvatures(problem: Transcription, motion: Motion, lam: np.ndarray | None, own: np.ndarray) -> tuple:
+    """Curvatures of the cost among neighbours that satisfy the equations, rising, where to, and the slopes there."""
+    A = problem.jacobian(motion)[1][:, own]
+    _, slope, bend = problem.price(motion)
+    lam = scipy.linalg.lstsq(A.T.toarray(), -slope[own])[0] if lam is None else lam
+    Q, R, _ = scipy.linalg.qr(A.T.toarray(), pivoting=True)
+    sizes = np.abs(np.diag(R))
+    basis = Q[:, int(np.sum(sizes > 1e-12 * sizes.max(initial=0.0))) :]  # of the kernel of c'
+    values, vectors = scipy.linalg.eigh(basis.T @ ((bend + problem.bending(motion, lam))[own][:, own] @ basis))
+    ways = np.zeros((problem.size, len(values)))
+    ways[own] = basis @ vectors
+    return values, ways, slope @ ways
