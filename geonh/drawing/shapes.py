@@ -353,6 +353,7 @@ def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     theta, phi = np.linspace(0, np.pi, m + 1), np.linspace(0, 2 * np.pi, n, endpoint=False)
     a, b = np.meshgrid(theta, phi, indexing="ij")
     normals = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1).reshape(-1, 3)
+    normals[np.abs(normals) < 1e-15] = 0.0  # sin π and cos π/2
     i, j = np.meshgrid(np.arange(m), np.arange(n), indexing="ij")
     here, right = i * n + j, i * n + (j + 1) % n
     first, second = np.stack([here, here + n, right], -1), np.stack([right, here + n, right + n], -1)
