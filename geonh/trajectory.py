@@ -167,7 +167,7 @@ class Trajectory(Observed):
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
     def with_rows(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
-        """For loops: with all nodes, as ``rows`` one after another, and the state after them."""
+        """For loops: with all nodes, as ``rows`` of shape=[j, columns] one after another, and the state after them."""
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
         whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
         k, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
