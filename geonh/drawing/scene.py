@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.drawing.bodies import Body, Pose, planar, shifted
+from geonh.drawing.level import fitted
 from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
@@ -72,6 +73,11 @@ class Moving:
         return any(part.unbounded for part in self.parts)
 
     @property
+    def is_curved(self) -> bool:
+        """Whether it is a surface ψ = 0 that the others move on."""
+        return any(part.psi is not None for part in self.parts)
+
+    @property
     def is_solid(self) -> bool:
         """Whether it is matter rather than ground or a mark of lines."""
         return not self.is_ground and any(len(part.faces) for part in self.parts)
@@ -100,11 +106,11 @@ class Scene:
 
     @property
     def extent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest corner of all that moves, shape=[3] each, metres."""
+        """Lowest and highest corner of all that moves, and of surfaces about it, shape=[3] each, metres."""
         found = [body.path for body in self.traces or self.bodies]
         for body in self.bodies:
             corners = _box(body)
-            if len(corners) and not body.is_ground:
+            if len(corners) and (body.is_curved or not body.is_ground):
                 found.append(body.points(corners).reshape(-1, 3))
         if not found:
             return -np.ones(3), np.ones(3)
@@ -113,6 +119,8 @@ class Scene:
     @property
     def is_flat(self) -> bool:
         """Whether nothing leaves the horizontal plane, so that it can be drawn from above."""
+        if any(body.is_curved for body in self.bodies):
+            return False
         turning = all(np.allclose(b.R[:, 2], [0, 0, 1]) and np.ptp(b.x[:, 2]) == 0 for b in self.bodies)
         return turning and all(np.ptp(b.path[:, 2]) < 1e-12 for b in self.traces)
 
@@ -163,7 +171,7 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
         R, x = _in_space(pose, len(nodes), f"draw of {system.name!r}: the pose of body {body.name!r}")
         moving.append(Moving(body.name, body.parts, body.trace, colour, R, x))
     seen = Scene(t, tuple(moving))
-    return Scene(t, tuple(_as_wide(body, *seen.extent) if body.is_ground else body for body in moving))
+    return Scene(t, tuple(_sized(body, seen) if body.is_ground else body for body in moving))
 
 
 def chosen_nodes(trajectory: Trajectory, nodes: Any) -> np.ndarray:
@@ -175,6 +183,18 @@ def chosen_nodes(trajectory: Trajectory, nodes: Any) -> np.ndarray:
     if found.ndim != 1 or not len(found) or np.any((found != np.floor(found)) | (found < -N) | (found >= N)):
         raise ValueError(f"nodes must be places of nodes, below {N}, got {shortly(nodes)}")
     return found.astype(np.int64)
+
+
+def _sized(body: Moving, seen: Scene) -> Moving:
+    """A ground, or a surface, as wide as what moves on it."""
+    low, high = seen.extent
+    if not body.is_curved:
+        return _as_wide(body, low, high)
+    solid = [np.ptp(_box(other), axis=0).max() for other in seen.bodies if other.is_solid]
+    size = max(solid, default=0.2 * np.max(high - low))
+    wide = np.maximum(high - low + size, min(np.max(high - low) / 2, 6 * size))
+    low, high = (low + high - wide) / 2, (low + high + wide) / 2
+    return replace(body, parts=tuple(fitted(part, low, high) for part in body.parts))
 
 
 def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:

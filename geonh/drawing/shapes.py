@@ -42,7 +42,9 @@ class Part:
     colour : str
         "#rrggbb"; "" for that of the body.
     unbounded : bool
-        Whether it is a ground of radius one, to be made as wide as the motion.
+        Whether it is what bodies move on: a ground of radius one, or a surface ψ = 0, to be made as wide as the motion.
+    psi : callable or None
+        ψ of such a surface, of X of shape=[3], in ``jax.numpy``.
     """
 
     vertices: np.ndarray
@@ -52,6 +54,7 @@ class Part:
     smooth: bool = False
     colour: str = ""
     unbounded: bool = False
+    psi: Callable[[Any], Any] | None = None
 
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
         """The part, shifted in its body by (x, y, z), metres; TypeError or ValueError if these are no numbers."""

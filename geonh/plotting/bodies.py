@@ -129,14 +129,14 @@ def _in_space(axes: Axes, body: Moving, part: Part, i: int, colour: str, alpha: 
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
     made: list[Artist] = []
-    if len(part.faces) and not body.is_ground:
+    if len(part.faces) and (body.is_curved or not body.is_ground):
         corners = body.points(part.vertices, i)[part.faces]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         lit = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
         shades = np.clip(_shades(colour, part.dark) * (0.78 + 0.3 * lit)[:, None], 0, 1)
-        drawn = Poly3DCollection(corners, facecolors=shades, lw=0, alpha=alpha)
+        drawn = Poly3DCollection(corners, facecolors=shades, lw=0, alpha=0.3 * alpha if body.is_curved else alpha)
         made.append(axes.add_collection3d(drawn, autolim=False))
-    if part.lines and not (part.smooth and len(part.faces)):
+    if part.lines and (body.is_curved or not (part.smooth and len(part.faces))):
         ink = colour if not len(part.faces) else "0.25"
         lines = [body.points(points, i) for points in part.lines]
         width = 0.4 if body.is_ground else 0.6 if len(part.faces) else 1.0

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.drawing import Body, Pose, along, ground, shifted
+from geonh.drawing import Body, Pose, along, ground, line, shifted
 from geonh.drawing import surface as boundary
+from geonh.drawing.level import level
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
@@ -263,7 +264,9 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
 # --- the functions of the system -----------------------------------------------------------------------------
 @in_float64
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body by its support function, the path of its contact, and the plane where it rolls on one.
+    """The body by its support function, the path of its contact, and the surface on which it rolls.
+
+    Of a surface that moves with the time, its tangent plane at the contact.
 
     It is the ``draw=`` of ``rolling``.
 
@@ -299,14 +302,19 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     with float64(), jax.ensure_compile_time_eval():  # the poles of the mesh where it is flat, as a disc is
         ends = ~np.isfinite(jax.vmap(p["support"].point)(jnp.eye(3))).all(axis=1)
     axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
+    body, touching = boundary(point, axis=axis), _touch(as_float64(t, "t", ()), jnp.asarray(g), p)
     seen = [
-        Body("body", boundary(point, axis=axis), at=Pose(g[:3, :3], g[:3, 3])),
-        Body("contact", at=shifted(*_touch(as_float64(t, "t", ()), jnp.asarray(g), p).place), trace=[0, 0, 0]),
+        Body("body", body, at=Pose(g[:3, :3], g[:3, 3])),
+        Body("contact", at=shifted(*touching.place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
-        up, level = flat
-        seen.append(Body("plane", ground(), at=along(up, level * up, axis="z")))
-    return seen
+        up, distance = flat
+        return [*seen, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
+    if p["on"].timed:
+        half, lines = np.abs(body.vertices).max(), np.linspace(-1, 1, 9)
+        grid = [line(half * np.array(ends)) for a in lines for ends in ([[a, -1], [a, 1]], [[-1, a], [1, a]])]
+        return [*seen, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
+    return [*seen, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
 
 
 def _metric(x: Any, p: Any) -> Array:

@@ -127,14 +127,14 @@
         for (let k = 0; k < 3; k++) c.toArray(colours, 9 * i + 3 * k);
       }
       shape.setAttribute("color", new T.BufferAttribute(colours, 3));
-      const faint = body.ground || several;
-      const material = new (body.ground ? T.MeshBasicMaterial : T.MeshLambertMaterial)({
-        vertexColors: !body.ground, side: T.DoubleSide, transparent: faint, opacity: body.ground ? 0.35 : several ? 0.85 : 1,
+      const faint = body.ground || several, curved = body.ground && part.smooth; // faces of that are seen from the free side
+      const material = new (body.ground && !curved ? T.MeshBasicMaterial : T.MeshLambertMaterial)({
+        vertexColors: !body.ground, side: curved ? T.FrontSide : T.DoubleSide, transparent: faint, opacity: body.ground ? 0.35 : several ? 0.85 : 1,
         polygonOffset: true, polygonOffsetFactor: body.ground ? 2 : 1, polygonOffsetUnits: body.ground ? 8 : 1,
         depthWrite: !body.ground,
       });
       const made = new T.Mesh(shape, material);
-      if (body.ground) { made.renderOrder = -1; grounds.push(material); }
+      if (body.ground) { made.renderOrder = -1; if (curved) inks.push([material, true]); else grounds.push(material); }
       group.add(made);
     }
     if (lines.length) {

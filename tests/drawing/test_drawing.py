@@ -1,10 +1,12 @@
 """Drawings: parts, poses, bodies along runs, and the arrows that covectors are in space."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import geonh as gn
+from geonh import rolling
 from geonh.drawing import (
     Body,
     Pose,
@@ -152,8 +154,6 @@ def test_a_space_of_bodies_implies_a_drawing(space):
 
 
 def test_a_rolling_body_is_its_support_function_and_leaves_its_contact():
-    from geonh import rolling
-
     disc = rolling.rolling(rolling.disc(0.5), np.diag([0.0625, 0.0625, 0.125]), 1.0, name="disc")
     with gn.float64():
         g = rolling.start(disc, turned("x", 1.2).R, (0.3, 0.2, 4.0))[0]
@@ -249,3 +249,48 @@ def test_a_disc_about_any_axis_is_round():
         a, b, c = (part.vertices[part.faces[:, i]] for i in range(3))
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
         assert abs(area / (2 * np.pi * 0.25) - 1) < 0.01
+
+
+SURFACES = {
+    "cylinder": (lambda: rolling.cylinder(1.0), [1.0, 0, 0]),
+    "bowl": (lambda: rolling.sphere(1.0), [0, 0, -1.0]),
+    "waves": (lambda: lambda X: X[2] - 0.15 * jnp.sin(2 * X[0]) * jnp.cos(2 * X[1]), [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_the_surface_a_body_rolls_on_is_drawn_about_its_path(name):
+    make, place = SURFACES[name]
+    ball = rolling.rolling(rolling.ball(0.2), [0.016] * 3, 1.0, on=make(), name=name)
+    g, xi = rolling.start(ball, None, (1.0, 3.0, 2.0), place=place)
+    seen = scene(gn.solve(ball, "rkmk4", g0=g, xi0=xi, dt=0.01, n_steps=40))
+    body, contact, surface = seen.bodies
+    (part,) = surface.parts
+    assert surface.is_ground and surface.is_curved and not surface.is_solid and not seen.is_flat  # noqa: PT018
+    psi, slope = jax.vmap(part.psi), jax.vmap(jax.grad(part.psi))
+    with gn.float64():
+        assert np.abs(psi(part.vertices)).max() < 1e-6  # of halvings, not of chords
+        ends = part.vertices[part.faces]
+        facing = np.einsum("fi,fi->f", np.cross(ends[:, 1] - ends[:, 0], ends[:, 2] - ends[:, 0]), slope(ends[:, 0]))
+        assert np.all(facing > 0)  # towards the body
+        assert np.abs(psi(np.concatenate(part.lines))).max() < 1e-6
+    sides = np.sort(part.faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    assert np.all(np.unique(sides, axis=0, return_counts=True)[1] <= 2)
+    length = np.linalg.norm(part.vertices[sides[:, 0]] - part.vertices[sides[:, 1]], axis=1).max()
+    for X in contact.path:  # the path lies on what is drawn
+        assert np.linalg.norm(part.vertices - X, axis=1).min() < length
+    for low, outer in zip(seen.extent, (np.minimum, np.maximum), strict=True):
+        np.testing.assert_array_equal(low, outer.reduce([low, *part.vertices, *body.path]))
+
+
+def test_a_surface_that_is_not_there_and_one_that_moves():
+    from geonh.drawing.level import fitted, level
+
+    assert not len(fitted(level(lambda X: 1.0 + X @ X), -np.ones(3), np.ones(3)).faces)
+    half = fitted(level(lambda X: jnp.sqrt(X[0]) - 0.5), -np.ones(3), np.ones(3))  # not a number where X₁ < 0
+    np.testing.assert_allclose(half.vertices[:, 0], 0.25, atol=1e-6)
+    rising = gn.time_dependent(lambda t, X: X[2] - 0.1 * t)
+    ball = rolling.rolling(rolling.ball(0.2), [0.016] * 3, 1.0, on=rising, name="lift")
+    g, xi = rolling.start(ball, None, (0.0, 1.0, 0.0))
+    tangent = scene(gn.solve(ball, "rkmk4", g0=g, xi0=xi, dt=0.05, n_steps=10)).bodies[2]
+    np.testing.assert_allclose(tangent.x[:, 2], 0.1 * np.arange(11) * 0.05, atol=1e-9)

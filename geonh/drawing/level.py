@@ -1,0 +1,106 @@
+"""Surfaces ψ = 0 that bodies move on, as triangles and lines about the motion.
+
+A box is cut into cells, each into six tetrahedra along its diagonal, on which ψ is nearly linear: its zeros there are a
+triangle or two. The triangles end at the faces of the box, and their sides that lie in planes between cells are the
+sections of the surface by these planes. Of the three families of sections, the one across which the surface lies
+flattest is left out: two remain, which cross well. All triangles face to where ψ > 0, which is where the body is.
+
+Source: Doi and Koide, *An efficient method of triangulating equi-valued surfaces by using tetrahedral cells*, IEICE
+Trans. E74 (1991).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.drawing.shapes import Part
+from geonh.numerics.precision import float64
+
+CELLS = 24
+"""Along each side of the box;"""
+EVERY = 3
+"""of them lie between two lines."""
+HALVINGS = 20
+"""Of an edge, on the way to the zero of ψ."""
+
+TETRAHEDRA = np.array(
+    [np.cumsum([np.zeros(3, int), *np.eye(3, dtype=int)[list(p)]], axis=0) for p in itertools.permutations(range(3))]
+)
+"""Corners of the six, shape=[6, 4, 3]: ways along the sides from one end of a cell's diagonal to the other."""
+
+
+def level(psi: Callable[[Any], Any]) -> Part:
+    """The surface ψ(X) = 0, shape=[3] → scalar in ``jax.numpy``, as far as the motion goes: ``fitted`` makes it."""
+    none = np.zeros((0, 3))
+    return Part(none, none.astype(np.int64), np.zeros(0, bool), unbounded=True, psi=psi)
+
+
+def fitted(part: Part, low: np.ndarray, high: np.ndarray) -> Part:
+    """The part of such a surface in the box between two corners, shape=[3] each, metres."""
+    assert part.psi is not None
+    step = (high - low) / CELLS
+    first = np.floor(low / step).astype(int)  # so that planes go through the origin
+    sides = np.ceil(high / step).astype(int) - first + 1
+    with float64():
+        psi = jax.jit(jax.vmap(part.psi))
+        slope = jax.jit(jax.vmap(jax.grad(part.psi)))
+        a, b = _edges(np.asarray(psi(_grid(sides, first) * step)).reshape(sides))
+        keys, faces = np.unique(np.stack([a, b], axis=2).reshape(-1, 6), axis=0, return_inverse=True)
+        if not len(keys):
+            return part
+        ends = keys.reshape(-1, 2, 3)
+        inner, outer = np.moveaxis((ends + first) * step, 1, 0)
+        for _ in range(HALVINGS):  # ψ > 0 at the inner end, not at the outer
+            middle = (inner + outer) / 2
+            free = np.asarray(psi(middle) > 0)[:, None]
+            inner, outer = np.where(free, middle, inner), np.where(free, outer, middle)
+        vertices = (inner + outer) / 2
+        faces = faces.reshape(-1, 3)
+        across = np.cross(*(vertices[faces[:, i]] - vertices[faces[:, 0]] for i in (1, 2)))
+        uphill = np.einsum("fi,fi->f", across, np.asarray(slope(vertices))[faces[:, 0]])
+        faces = np.where(uphill[:, None] > 0, faces, faces[:, ::-1])[
+            np.linalg.norm(across, axis=1) > 1e-9 * np.prod(step) ** (2 / 3)
+        ]
+        lines = _sections(ends + first, vertices, faces, slope)
+    return replace(part, vertices=vertices, faces=faces, dark=np.zeros(len(faces), bool), lines=lines, smooth=True)
+
+
+def _grid(sides: np.ndarray, first: np.ndarray) -> np.ndarray:
+    return np.stack(np.meshgrid(*(np.arange(n) for n in sides), indexing="ij"), axis=-1).reshape(-1, 3) + first
+
+
+def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each triangle the edges of the grid that its corners lie on, from ψ > 0 to ψ ≤ 0, shape=[f, 3, 3] each."""
+    cells = _grid(np.array(values.shape) - 1, np.zeros(3, int))
+    corners = (cells[:, None, None] + TETRAHEDRA).reshape(-1, 4, 3)
+    at = values[tuple(np.moveaxis(corners, 2, 0))]
+    known = np.all(np.isfinite(at), axis=1)
+    corners, free = corners[known], at[known] > 0
+    order = np.argsort(~free, axis=1, kind="stable")  # the free ones first
+    corners, n = np.take_along_axis(corners, order[:, :, None], axis=1), free.sum(axis=1)
+    # the four corners of a tetrahedron with k free ones, as pairs of ends of a triangle's corners
+    pairs = {
+        1: [[(0, 1), (0, 2), (0, 3)]],
+        2: [[(0, 2), (0, 3), (1, 3)], [(0, 2), (1, 3), (1, 2)]],
+        3: [[(0, 3), (1, 3), (2, 3)]],
+    }
+    found = [corners[n == k][:, triangle] for k, triangles in pairs.items() for triangle in np.array(triangles)]
+    every = np.concatenate(found)  # [f, 3, 2, 3]
+    return every[:, :, 0], every[:, :, 1]
+
+
+def _sections(ends: np.ndarray, vertices: np.ndarray, faces: np.ndarray, slope: Callable) -> tuple[np.ndarray, ...]:
+    """Sides of triangles in every ``EVERY``-th plane of two of the families, and the rim, as pairs of points."""
+    all_sides = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    sides, count = np.unique(all_sides, axis=0, return_counts=True)
+    steepest = np.argmax(np.abs(np.asarray(slope(vertices[sides].mean(axis=1)))), axis=1)
+    at = ends[sides].reshape(len(sides), 4, 3)
+    in_plane = np.all(at == at[:, :1], axis=1) & (at[:, 0] % EVERY == 0)  # [sides, 3]
+    in_plane[np.arange(len(sides)), steepest] = False
+    return tuple(vertices[sides[np.any(in_plane, axis=1) | (count == 1)]])
