@@ -8,7 +8,7 @@ import scipy.linalg
 from rolling_disc import disc, rolling, standing
 
 import geonh as gn
-from geonh.analysis import linearise
+from geonh.analysis import linearise, steady_motion
 from geonh.mechanics import reference_trajectory
 
 
@@ -50,6 +50,24 @@ def test_sleigh(speed):
     rate = line.eigenvalues[0]
     np.testing.assert_allclose(mode["omega"], rate * mode["eta_omega"], rtol=0, atol=1e-13)
     np.testing.assert_allclose(rate * mode["eta_vy"], speed * mode["eta_omega"], rtol=0, atol=1e-13)
+
+
+def test_sleigh_driven_against_drag():
+    """A steady motion that dissipates: u = F/c, and −c/m, −(mau + d)/(I + ma²)."""
+    m, inertia, a, c, d, thrust = 1.3, 0.7, 0.2, 0.6, 0.3, 1.5
+    sleigh = gn.System(
+        gn.groups.SE2(),
+        metric=[[inertia + m * a**2, 0.0, m * a], [0.0, m, 0.0], [m * a, 0.0, m]],
+        distribution=gn.Distribution([[0.0, 0.0, 1.0]]),
+        base="point",
+        forces=lambda t, x, xi, u: jnp.stack([-d * xi[0], u[0] - c * xi[1], 0.0 * u[0]]),
+    )
+    motion = steady_motion(sleigh, None, [0.1, 1.0, 0.0], controls=[thrust])
+    np.testing.assert_allclose(motion.xi, [0.0, thrust / c, 0.0], atol=1e-13)
+    line = linearise(sleigh, motion.g, motion.xi, controls=[thrust])
+    assert line.family == ()
+    turning = -(m * a * thrust / c + d) / (inertia + m * a**2)
+    np.testing.assert_allclose(np.sort(line.eigenvalues), np.sort([-c / m, turning]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("spin", [0.0, 1.0, 3.0, 3.9, 5.0])
