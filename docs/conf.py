@@ -40,6 +40,7 @@ html_title = "geonh"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
+    "header_links_before_dropdown": 4,
     "show_nav_level": 1,
     "navigation_depth": 2,
     "show_toc_level": 2,
@@ -69,7 +70,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "plot_gallery": os.environ.get("GEONH_GALLERY", "1") == "1",
     "min_reported_time": 0,
-    "reset_modules": ("matplotlib",),
+    "reset_modules": ("matplotlib", "looks.reset"),
 }
 
 

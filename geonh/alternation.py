@@ -44,7 +44,12 @@ def may_alternate(trajectory: Trajectory) -> bool:
         return True
     inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
     diagonal = np.diag(inverse)  # the kinetic norm lies between multiples of that of its diagonal
-    low, high = np.linalg.eigvalsh(inverse / np.sqrt(np.outer(diagonal, diagonal)))[[0, -1]]
+    with np.errstate(all="ignore"):
+        sizes = np.sqrt(diagonal)
+        scaled = inverse / sizes / sizes[:, None]
+    if not np.all(np.isfinite(scaled)):  # masses at the edge of float64
+        return True
+    low, high = np.linalg.eigvalsh(scaled)[[0, -1]]
     smooth = trajectory.save_every == 1 and len(trajectory) > 2
     jump, whole = np.max([_sizes(*block, diagonal, smooth) for block in _blocks(trajectory)], axis=0)
     return bool(high * jump > (0.1 * ALTERNATING) ** 2 * low * whole)

@@ -75,6 +75,8 @@ class Event(eqx.Module):
             raise TypeError(f"stop must be True or False, got {self.stop!r}")
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"the name of an event must be text, got {self.name!r}")
+        if not self.name.isprintable():  # half of a surrogate pair, which no file can hold, is not
+            raise ValueError(f"the name of an event must be text that can be printed, got {self.name!r}")
         takes_parameters(self.function, "t, g, xi, lam", f"event {self.name!r}")
 
     def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:

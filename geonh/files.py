@@ -145,6 +145,7 @@ def _fields(data: Any) -> dict[str, Any]:
         strange(data, f"dt, t0, save_every = {numbers}")
     if status not in Result.__members__:
         strange(data, f"its status {status[:40]!r} is unknown")
+    loaded = _observables(data, len(k), n)
     return {
         "k": k,
         **nodes,
@@ -152,9 +153,9 @@ def _fields(data: Any) -> dict[str, Any]:
         "status": Result[status],
         "state": _state(data, attributes, n, int(k[-1])),
         "attributes": attributes,
-        "loaded": _observables(data, len(k), n),
+        "loaded": loaded,
         "known": _known(data, len(k)),
-        "crossings": _crossings(data, len(attributes["point_names"]), n),
+        "crossings": _crossings(data, len(attributes["point_names"]), n, loaded["multipliers"].shape[1]),
     }
 
 
@@ -247,14 +248,14 @@ def _known(data: Any, n_nodes: int) -> Known | None:
     return Known(nodes, values, traces)
 
 
-def _crossings(data: Any, n_point: int, n: int) -> Crossings | None:
+def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
     """The events of a run that looked for some."""
     if "events" not in data.ncattrs():
         return None
     names = _json(data, "events")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         strange(data, "the names of its events are not names")
-    found = Crossings.none(names, n_point, n, 0)
+    found = Crossings.none(names, n_point, n, m)
     if not any(f"event_{key}" in data.variables for key in found._fields):  # what is empty is not saved
         return found
     kinds = {"which": "i", "k": "i"}
@@ -266,8 +267,9 @@ def _crossings(data: Any, n_point: int, n: int) -> Crossings | None:
     count = np.size(parts.get("t", ()))
     parts.setdefault("multipliers", np.zeros((count, 0)))
     shapes = {"which": (count,), "k": (count,), "t": (count,), "g_vector": (count, n_point), "xi": (count, n)}
+    shapes["multipliers"] = (count, m)
     wrong = [key for key, shape in shapes.items() if key not in parts or parts[key].shape != shape]
-    if wrong or parts["multipliers"].shape[:1] != (count,) or not all(0 <= i < len(names) for i in parts["which"]):
+    if wrong or not all(0 <= i < len(names) for i in parts["which"]):
         strange(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
     return found._replace(**parts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,8 +23,8 @@ from geonh.numerics.waiting import Interrupts
 from geonh.trajectory import Trajectory
 from geonh.watching import Watching, node_row
 
-CHUNK = 10_000
-"""Nodes of one buffer."""
+CHUNK = 2**20
+"""Nodes of one buffer, at most."""
 BETWEEN = 60.0
 """Seconds between checkpoints; more, where saving takes more than a twentieth of them."""
 
@@ -70,8 +70,9 @@ def advance(
         if checkpoint is not None:
             files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
     except KeyboardInterrupt:  # while it compiles
-        return trajectory.extended([], trajectory.state, Result.INTERRUPTED)
-    run = _Run(trajectory.on_grid(loop.engine), trajectory.state, Result(int(trajectory.state.status)), loop)
+        return replace(trajectory, status=Result.INTERRUPTED, known=None)
+    begin, status = trajectory.on_grid(loop.engine), Result(int(trajectory.state.status))
+    run = _Run(begin, trajectory.state, status, loop, [begin.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     with Interrupts() as interrupts:
         try:
@@ -102,36 +103,40 @@ def advance(
 
 @dataclass
 class _Run:
-    """What exists of a run: a trajectory, and rows that came after it up to the last good state."""
+    """What exists of a run: a trajectory, and rows, its own and those after them up to the last good state."""
 
     trajectory: Trajectory
     state: State
     status: Result
     loop: Stepping | Watching
-    rows: list[np.ndarray] = field(default_factory=list)
+    rows: list[np.ndarray]
 
     def steps(self, end: int) -> Iterator[None]:
         """Go on to step ``end``, to a failure or to an event that stops, pausing after each piece."""
         loop, stride = self.loop, self.trajectory.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = _portion(int(self.state.k), end, stride)
-            buffer, done = np.empty((n_nodes, loop.width)), 0
-            for state, status, n in loop.pieces(self.state, n_nodes, leap, buffer):
-                if n > done:
-                    self.rows.append(buffer[done:n])
-                self.state, self.status, done = state, Result(status), n
+            *before, last = self.rows
+            if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
+                before, last = self.rows, last[:0]
+            buffer = np.empty((len(last) + n_nodes, self.loop.width))
+            buffer[: len(last)] = last
+            for state, status, n in loop.pieces(self.state, n_nodes, leap, buffer[len(last) :]):
+                if len(last) + n:
+                    self.rows = [*before, buffer[: len(last) + n]]
+                self.state, self.status = state, Result(status)
                 yield
 
     def so_far(self) -> Trajectory:
         """The trajectory up to the last good node, be it between two that would be saved."""
         rows = self.rows
-        if rows and rows[-1][-1, 0] > self.state.k:  # interrupted between a row and its state
+        if rows[-1][-1, 0] > self.state.k:  # interrupted between a row and its state
             rows = [*rows[:-1], rows[-1][rows[-1][:, 0] <= self.state.k]]
             rows = rows if len(rows[-1]) else rows[:-1]
-        if int(self.state.k) > (rows[-1][-1, 0] if rows else self.trajectory.k[-1]):
+        if int(self.state.k) > rows[-1][-1, 0]:
             with float64():
                 rows = [*rows, np.asarray(node_row((self.trajectory.system,), self.state))[None]]
-        made = self.trajectory.extended(rows, self.state, self.status)
+        made = self.trajectory.with_rows(rows, self.state, self.status)
         return replace(made, crossings=self.loop.crossings) if isinstance(self.loop, Watching) else made
 
 
@@ -150,12 +155,12 @@ class _Checkpoints:
         made = run.so_far().settled()
         made.save(self.path)
         if made.k[-1] % made.save_every == 0:
-            run.trajectory, run.rows = made, []
+            run.trajectory = made
         self.due = time.monotonic() + max(BETWEEN, 20 * (time.monotonic() - begun))
 
     def at_the_end(self, run: _Run) -> None:
         if self.path is not None:
-            run.trajectory, run.rows = run.so_far().settled(), []
+            run.trajectory = run.so_far().settled()
             run.trajectory.save(self.path)
 
 

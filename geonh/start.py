@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, State
@@ -70,12 +69,7 @@ def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
     if controls is None:
         return None
     if callable(controls):
-        try:
-            inspect.signature(controls).bind(None)
-        except TypeError as error:
-            raise TypeError(f"controls takes (t); yours takes {inspect.signature(controls)}") from error
-        except ValueError:  # a builtin without a signature
-            pass
+        check_arguments(controls, "t", "controls")
         return _used(system, controls)
     controls = as_float64(controls, "controls")
     if controls.ndim == 0:

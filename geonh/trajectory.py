@@ -160,11 +160,17 @@ class Trajectory(Observed):
             attributes=attributes,
         )
 
-    def extended(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
-        """For loops: with further rows (k, g, p⁺, p⁻), shape=[rows, 1 + size + 2n], and the state after them."""
+    @property
+    def rows(self) -> np.ndarray:
+        """(k, g, p⁺, p⁻) of each node, shape=[N, 1 + size + 2n]."""
+        parts = (self.k[:, None], self.g_vector, self.p_plus, self.p_minus)
+        return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    def with_rows(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
+        """For loops: with all nodes, as ``rows`` of shape=[j, columns] one after another, and the state after them."""
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
-        before = np.concatenate([self.k[:, None], self.g_vector, self.p_plus, self.p_minus], axis=1, dtype=np.float64)
-        k, g_vector, p_plus, p_minus = np.split(np.concatenate([before, *rows]), [1, 1 + n_g, 1 + n_g + n], axis=1)
+        whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        k, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
         return replace(
             self,
             k=k[:, 0].astype(np.int64),

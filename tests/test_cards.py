@@ -19,6 +19,8 @@ def test_cards_tell_what_the_object_has():
     assert "Nonlinearity" in gn.GNI()._repr_html_() or "2008" in gn.GNI()._repr_html_()
     table = gn.methods._repr_html_()
     assert all(f"<td>{name}</td>" in table for name in gn.methods)
+    assert "<td>suslov</td>" in gn.systems.catalogue._repr_html_()
+    assert all(len(repr(known).splitlines()) == len(known) < 40 for known in (gn.methods, gn.systems.catalogue))
     ball = gn.systems.rolling_ball()._repr_html_()
     assert "b(x)" in ball  # affine
     own = gn.System(SE2(), metric=np.eye(3), base="point", name="<script>alert(1)</script>")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh import running
 from geonh.groups import SO3, Translations
 from geonh.integrators import Newton, Result, Variational
 from geonh.numerics import compiled
@@ -149,6 +150,20 @@ def test_save_every_and_leftover_steps():
     full, sparse = sleigh_run(n_steps=105), sleigh_run(n_steps=105, save_every=10)
     np.testing.assert_array_equal(sparse.k, [*range(0, 101, 10), 105])
     np.testing.assert_array_equal(sparse.g_vector, full.g_vector[sparse.k])
+
+
+@pytest.mark.parametrize("save_every", [1, 4])
+def test_a_run_in_many_buffers_has_the_same_bits(monkeypatch, save_every):
+    def run():
+        first = gn.solve(gn.systems.suslov(), "gni", xi0=[0.4, 1.0, 0.0], dt=0.01, n_steps=50, save_every=save_every)
+        return gn.resume(first, n_steps=33)
+
+    whole = run()
+    monkeypatch.setattr(running, "CHUNK", 7)
+    parts = run()
+    for name in ("k", "g_vector", "p_plus", "p_minus"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    np.testing.assert_array_equal(whole.k, [*range(0, 84, save_every), *([83] if 83 % save_every else [])])
 
 
 def test_resume_and_files_give_the_same_bits(tmp_path):

@@ -18,16 +18,18 @@ def entries():
 
 
 def keys_of(words):
-    """Keys of the works that a reference names, by first author and year; those after a semicolon without a name too."""
+    """Keys of the works that a reference names, by the author it begins with and the year; after a semicolon it may have
+    the author before, and words with a colon ahead of the names."""
     found, family = [], None
     for clause in re.split(r"; ", words):
         years = re.findall(r"\b(1[89]\d\d|20\d\d)\b", clause)
+        said = clause.rpartition(": ")[2]
         for key, names, year in entries():
-            first = re.escape(names[0])
-            named = re.search(rf"\b{first}\b", clause) and all(
-                re.search(rf"\b{re.escape(n)}\b", clause) for n in names[1:2] if "et al" not in clause
+            begins = re.match(rf"{re.escape(names[0])}\b", said) and all(
+                re.search(rf"\b{re.escape(n)}\b", said) for n in names[1:2] if "et al" not in said
             )
-            if year in years and (named or (family == names[0] and not re.search(r"[A-Z]\w+", clause.split(year)[0]))):
+            nameless = family == names[0] and not re.search(r"[A-Z]\w+", said.split(year)[0])
+            if year in years and (begins or nameless):
                 found.append(key)
                 family = names[0]
     return list(dict.fromkeys(found))

@@ -57,11 +57,12 @@ def system_page(entry, pictures):
     system = entry.system()
     doc = sys.modules[entry.build.__module__].__doc__
     title, _, rest = inspect.cleandoc(doc).partition("\n")
-    lines = [f"# {entry.title[0].upper()}{entry.title[1:]}", "", f"`geonh run {entry.name}`", ""]
+    lines = [f"# {entry.heading}", "", f"`geonh run {entry.name}`", ""]
     if RUNS:
         default = draw(entry, system, pictures)
-        lines += [f"![A run of {entry.name}](/_static/systems/{entry.name}.png)", ""]
-        lines += [f'<a href="../../_static/systems/{entry.name}.html">Open this run in the viewer</a>', ""]
+        files = f"../../_static/systems/{entry.name}"
+        lines += [f'<a href="{files}.png"><img src="{files}.png" alt="Figure of a run of {entry.name}"></a>', ""]
+        lines += [f'<a href="{files}.html">Open this run in the viewer</a>; a click on the figure enlarges it.', ""]
     lines += ["## What it is", "", escaped(title), prose(rest), ""]
     group = system.group
     lines += ["## In numbers", "", "| | |", "|---|---|"]
@@ -104,11 +105,15 @@ def solved(entry, system, method, n_steps):
 
 
 def draw(entry, system, pictures):
-    """The figure and the viewer of the default method's run."""
-    run = solved(entry, system, "projected", min(entry.n_steps, 1000))
-    run.plot().savefig(pictures / f"{entry.name}.png", dpi=80)
+    """The figure and the viewer of a run by the default method, or by that of the entry where it is more accurate."""
+    run = solved(entry, system, shown_by(entry), min(entry.n_steps, 2000))
+    run.plot().savefig(pictures / f"{entry.name}.png", dpi=100)
     run.view(path=pictures / f"{entry.name}.html", max_frames=1001)
     return run
+
+
+def shown_by(entry):
+    return "projected" if entry.method == "gni" else entry.method
 
 
 def measured(entry, system, default):
@@ -116,21 +121,27 @@ def measured(entry, system, default):
     lines = [
         "## Measured",
         "",
-        f"Largest relative changes in {len(default) - 1} steps of {entry.dt:g} s from the default start:",
+        f"Largest relative changes in {len(default) - 1} steps of {entry.dt:g} s from the default start, of what the motion keeps:",
     ]
-    names = [q.name for q in invariants(default)]
-    shown = [name for name in names if name != "constraint residual"]
-    lines += ["", f"| method | {' | '.join(map(cell, shown))} | constraint residual |", "|---" * (len(shown) + 2) + "|"]
+    known = [q for q in invariants(default) if q.name != "constraint residual"]
+    shown = [q.name for q in known if q.conserved]
+    lines += [
+        "",
+        f"| method | {' | '.join([*map(cell, shown), 'constraint residual'])} |",
+        "|---" * (len(shown) + 2) + "|",
+    ]
     for name in COMPARED:
         try:
-            run = default if name == "projected" else solved(entry, system, name, len(default) - 1)
+            run = default if name == shown_by(entry) else solved(entry, system, name, len(default) - 1)
         except (ValueError, TypeError):
             continue  # it refuses the system
         found = {q.name.replace("energy at p̃", "energy"): q for q in invariants(run)}
         cells = [f"{found[n].relative.max():.1e}" if n in found else "" for n in shown]
         residual = np.abs(run.constraint_residual).max(initial=0.0)
         end = "" if run.success else f", stopped at {run.t[-1]:.3g} s"
-        lines.append(f"| [`{name}`](../methods/{name}.md){end} | {' | '.join(cells)} | {residual:.1e} |")
+        end += f", spoiled from {run.spoiled_from:.3g} s" if run.spoiled_from is not None else ""
+        lines.append(f"| [`{name}`](../methods/{name}.md){end} | {' | '.join([*cells, f'{residual:.1e}'])} |")
+    lines += ["", *(f"{q.name[0].upper()}{q.name[1:]}: {escaped(q.note)}." for q in known if not q.conserved)]
     return [*lines, ""]
 
 
@@ -177,8 +188,31 @@ def method_page(name):
     }
     lines += [f"| {key} | {cell(str(value))} |" for key, value in said.items()]
     lines += ["", "What the words mean is said with [the table of all methods](../../methods.md).", ""]
+    lines += ["## Cost", "", *cost(name), ""]
     lines += ["## Reference", "", cited(g.reference), ""]
     return "\n".join(lines)
+
+
+def cost(name):
+    """What the page of all methods has measured of a step."""
+    tables = (DOCS / "methods.md").read_text(encoding="utf-8").split("## What they cost")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in tables.splitlines() if line[:1] == "|"]
+    found = [row for row in rows if f"`{name}`" in row[0]]
+    if not found:
+        raise ValueError(f"docs/methods.md does not tell what a step of {name} costs")
+    (row,), more = (
+        found,
+        "More, and what that is measured on, with [the costs of all](../../methods.md#what-they-cost).",
+    )
+    if len(row) == 2:
+        return [f"A step: {row[1]}.", "", more]
+    return [
+        f"| {' | '.join(rows[0][1:])} |",
+        "|---" * (len(row) - 1) + "|",
+        f"| {' | '.join(row[1:])} |",
+        "",
+        f"Nanoseconds for a step. {more}",
+    ]
 
 
 def section_free(doc):

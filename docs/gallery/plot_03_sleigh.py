@@ -4,12 +4,15 @@ The sleigh's loop: GNI against DLA, with a good and a bad discretisation
 
 Ferraro, Iglesias, Martín de Diego 2008, example 3, figure 6 and the remark after it. In the coordinates (θ, x, y), GNI
 and DLA with a symmetric discretisation of the constraint have similar errors; with the constraint at one end of the step
-DLA is one to two orders of magnitude worse.
+DLA is one to two orders of magnitude worse. The sleigh begins as the paper's: after a step it is where the paper's second
+point is. The step h itself is not told, and does not matter: no force sets a scale of time, and the errors at the nodes
+are the same for every h. Here it is 0.2 s, for 70 steps.
 """
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.optimize import least_squares
 
 import geonh as gn
 from geonh.groups import Translations
@@ -28,9 +31,20 @@ def forms(q):
 
 
 sleigh = gn.System(Translations(3), metric=metric, distribution=gn.Distribution(forms), name="sleigh in coordinates")
-h, n, xi0 = 0.2, 50, [0.8, -0.5, 0.0]
+h, n = 0.2, 70
+second = np.array([0.0589, -0.2395, -0.0070])  # (θ, x, y) of the paper's q₁
+
+
+def missed(rates):
+    return gn.mechanics.reference_trajectory(sleigh, [0.0, h], [*rates, 0.0])[0][-1] - second
+
+
+found = least_squares(missed, second[:2] / h)
+assert np.abs(found.fun).max() < 5e-5  # three numbers by two rates, to the four digits that are printed
+xi0 = [*found.x, 0.0]
 t = h * np.arange(n + 1)
 exact = gn.mechanics.reference_trajectory(sleigh, t, xi0)[0]
+smooth = gn.mechanics.reference_trajectory(sleigh, np.linspace(0, t[-1], 400), xi0)[0]
 methods = {
     "GNI": (gn.GNI("midpoint", start="average"), "--"),
     "DLA, symmetric constraint": (DLA(), "-"),
@@ -45,9 +59,10 @@ assert 1 / 5 < largest["GNI"] / largest["DLA, symmetric constraint"] < 5
 assert 10 < largest["DLA, one-sided constraint"] / largest["DLA, symmetric constraint"] < 100
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.plot(exact[:, 1], exact[:, 2], color="#0072B2")
+left.plot(smooth[:, 1], smooth[:, 2], color="#0072B2")
+left.plot(exact[:, 1], exact[:, 2], ".", color="#0072B2", ms=4)
 left.set(xlabel="x (m)", ylabel="y (m)", title="the heart-shaped loop", aspect="equal")
 for (name, error), colour in zip(errors.items(), ("#0072B2", "#009E73", "#D55E00"), strict=True):
     right.semilogy(t[1:], error[1:], methods[name][1], color=colour, label=name)
-right.set(xlabel="time (s)", ylabel="error in R³")
+right.set(xlabel="time (s)", ylabel="error of (θ, x, y)")
 right.legend()

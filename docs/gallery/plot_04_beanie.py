@@ -28,6 +28,6 @@ axes[0].set(xlabel="x (m)", ylabel="y (m)", title="the pin moves straight", aspe
 axes[1].plot(run.t, run.g[1][:, 0])
 axes[1].set(xlabel="time (s)", ylabel="ψ (rad)", title="the shape swings")
 for made, name in zip(runs, ("h = 0.02", "h = 0.01"), strict=True):
-    axes[2].plot(made.t, made.energy - made.energy[0], label=name)
+    axes[2].plot(made.t, made.energy - made.energy[0], label=f"{name} s")
 axes[2].set(xlabel="time (s)", ylabel="energy error (J)")
-axes[2].legend()
+axes[2].legend(loc="lower right")

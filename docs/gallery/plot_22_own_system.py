@@ -13,7 +13,7 @@ import numpy as np
 import geonh as gn
 from geonh.drawing import Body, box, cylinder, ground, planar, scene
 from geonh.groups import SE2, Product, Torus
-from geonh.plotting.bodies import draw_scene
+from geonh.plotting.bodies import draw_scene, set_limits
 
 WHEEL = cylinder(0.12, 0.04, "y")
 
@@ -32,8 +32,9 @@ def draw(t, g, p):
     (theta, x, y), (phi,) = g
     here = planar(theta, x, y)
     wheels = [WHEEL.moved(0, side * 0.3, 0.12) for side in (1, -1)]
+    frame = [box(0.9, 0.2, 0.1).moved(0.35, 0, 0.2), box(0.06, 0.6, 0.06).moved(0, 0, 0.12)]
     return [
-        Body("tricycle", [box(0.9, 0.2, 0.1).moved(0.35, 0, 0.2), *wheels], at=here, trace=[0, 0, 0]),
+        Body("tricycle", [*frame, *wheels], at=here, trace=[0, 0, 0]),
         Body("fork", [WHEEL.moved(z=0.12), box(0.05, 0.5, 0.05).moved(z=0.5)], at=here @ planar(phi, p["length"])),
         Body("ground", ground()),
     ]
@@ -50,15 +51,15 @@ tricycle = gn.System(
     name="tricycle",
 )
 run = gn.solve(
-    tricycle, xi0=[0.0, 1.5, 0.0, 0.0], dt=0.02, n_steps=500, controls=lambda t: jnp.stack([2.2 * jnp.sin(1.5 * t)])
+    tricycle, xi0=[0.0, 1.5, 0.0, 0.0], dt=0.02, n_steps=500, controls=lambda t: jnp.stack([1.5 * jnp.cos(1.5 * t)])
 )
 assert np.abs(run.constraint_residual).max() < 1e-13
 assert run.energy[-1] < run.energy[0]  # drag
 
-figure, axes = plt.subplots(figsize=(10, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(10, 3), layout="constrained")
 seen = scene(run)
-for i in range(0, len(run), 50):
+for i in range(0, len(run), 100):
     draw_scene(axes, seen, i, flat=True)
 axes.plot(*seen.bodies[0].path[:, :2].T, lw=0.8)
-axes.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
-axes.autoscale_view()
+set_limits(axes, seen, flat=True)
+axes.set(xlabel="x (m)", ylabel="y (m)")

@@ -34,7 +34,7 @@ for factor, colour in ((1.3, "#0072B2"), (0.7, "#D55E00")):
     with gn.float64():
         places = np.asarray(jax.vmap(lambda g: contact(coin, g).place)(run.g))
     worst[factor] = np.abs(lean).max()
-    label = f"{factor} √(g/3r)"
+    label = f"turning at {factor} √(g/3r)"
     above.plot(run.t, lean, color=colour, label=label)
     below.plot(*places[:, :2].T, color=colour, label=label)
     assert np.ptp(run.energy) < 1e-6 * run.energy[0]
@@ -42,7 +42,7 @@ assert worst[1.3] < 5
 assert worst[0.7] > 45
 above.set(xlabel="time (s)", ylabel="lean (degrees)")
 below.set(xlabel="x (m)", ylabel="y (m)", title="paths of the contact, from above", aspect="equal")
-above.legend()
+above.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 
 # %%
 # Nearly flat at the angle α, a disc whirls at the rate Ω with Ω² sin α = 4g/r (Moffatt 2000). Here a dry friction of the

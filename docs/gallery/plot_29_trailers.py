@@ -85,7 +85,7 @@ for i, (ax, k) in enumerate(zip(axes.flat, nodes, strict=True)):
         ax.plot(*path, color=colour, lw=0.5)
         ax.plot(*path[:, : k + 1], color=colour, lw=1.6)
     draw_scene(ax, seen, i, flat=True)
-    ax.set(aspect="equal", title=f"t = {way.t[k]:.1f} s", xlim=(-1.5, 1.0), ylim=(-0.7, 1.7))
+    ax.set(aspect="equal", title=f"t = {way.t[k]:.1f} s", xlim=(-1.9, 0.6), ylim=(-0.7, 1.8))
 for ax in axes[1]:
     ax.set_xlabel("x (m)")
 for ax in axes[:, 0]:

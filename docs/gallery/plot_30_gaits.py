@@ -45,8 +45,11 @@ def gait(a, b):
     return lambda t: jnp.stack([0.7 * jnp.sin(a * t), 0.4 * jnp.sin(b * t)])
 
 
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
-for ax, (what, a, b) in zip(axes, (("drive", 1, 1), ("turn", 2, 1), ("park", 3, 2)), strict=True):
+figure, parts = plt.subplot_mosaic(
+    [["drive", "drive"], ["turn", "park"]], figsize=(9, 6.5), layout="constrained", height_ratios=(1, 1.6)
+)
+for what, a, b in (("drive", 1, 1), ("turn", 2, 1), ("park", 3, 2)):
+    ax = parts[what]
     loop = gait(a, b)
     rounds = [board.displacement(loop, 2 * np.pi * n).momentum[0] for n in (1, 2)]
     path = np.array([board.displacement(loop, t, n_steps=200).g[0] for t in np.linspace(1e-9, 6 * np.pi, 121)])
@@ -91,5 +94,5 @@ figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 ax.loglog(areas, -moved[:, 2], "o", color="#0072B2", label="sideways, measured")
 ax.loglog(areas, areas * B[2], color="#D55E00", label="area × curvature")
 ax.loglog(areas, off, "s", color="#009E73", mfc="none", label="difference")
-ax.set(xlabel="area of the loop of wheel angles (rad²)", ylabel="m")
+ax.set(xlabel="area of the loop of wheel angles (rad²)", ylabel="displacement (m)")
 ax.legend()

@@ -13,7 +13,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, shortly
+from geonh.numerics.precision import as_float64, as_part, shortly
 from geonh.start import inspect_forces, made_controls
 
 FURTHER = 0.4
@@ -104,8 +104,10 @@ def steady(
         If constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not
         finite.
     """
-    if fault := place_fault(with_parameters(system, parameters[0]), t, single(g), "at this motion"):
-        raise ValueError(f"{labels[0]}{fault}")
+    tol = as_part(tol, "tol")
+    for i, said in enumerate(labels):
+        if fault := place_fault(with_parameters(system, parameters[i]), t, single(g, i), "at this motion"):
+            raise ValueError(f"{said}{fault}")
     found, sigmas, many = derivatives(system, parameters, t, g, xi, u), [], range(len(xi))
     for i, said in enumerate(labels):
         one = found.at(i)

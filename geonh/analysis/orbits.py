@@ -26,14 +26,14 @@ from jax import Array
 
 from geonh.analysis.flow import Shooting, Shot, shot
 from geonh.analysis.subspaces import peeled, span
-from geonh.geometry.field import evaluated, tried
+from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, float64, shortly
+from geonh.numerics.precision import as_count, as_float64, as_part, float64, shortly
 from geonh.start import made_drive
 
 FREE = 1e-8
@@ -325,12 +325,13 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
         g = jax.tree.map(np.asarray, system.group.identity())
         xi = np.zeros(system.group.dim)
         given = (
-            ("returns", returns, (g, xi, g, xi)),
-            ("fixed", fixed, (g, xi)),
-            ("conditions", conditions, (g, xi, np.float64(1.0), system.parameters)),
+            ("returns", returns, "g0, xi0, g1, xi1", (g, xi, g, xi)),
+            ("fixed", fixed, "g, xi", (g, xi)),
+            ("conditions", conditions, "g, xi, T, parameters", (g, xi, np.float64(1.0), system.parameters)),
         )
-        for name, function, arguments in given:
+        for name, function, words, arguments in given:
             if function is not None:
+                check_arguments(function, words, name)
                 shape, by_data = tried(name, function, *arguments)
                 if by_data:
                     raise ValueError(
@@ -349,8 +350,7 @@ def _newton(
     """
     system, n = shooting.system, shooting.system.group.dim
     as_count(max_iterations, "max_iterations")
-    if not 0 < as_float64(tol, "tol", ()) < 1:
-        raise ValueError(f"tol must be between 0 and 1, got {tol:g}")
+    tol = as_part(tol, "tol")
     held = orthogonal if shooting.parameter else np.eye(2 * n + 2)[-1:]
 
     def at(place: tuple, z: np.ndarray) -> tuple[tuple, np.ndarray, Shot]:

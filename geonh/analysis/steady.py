@@ -23,14 +23,14 @@ from jax import Array
 
 from geonh.analysis.equations import equations, material_symmetries, names
 from geonh.analysis.motions import checked, generators, single
+from geonh.geometry.field import check_arguments, tried
 from geonh.geometry.field import evaluated as value_of
-from geonh.geometry.field import tried
 from geonh.groups.base import Point
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, float64
+from geonh.numerics.precision import as_count, as_part, float64
 
 SETTLED = 1e-14
 """A step as short as this, relative to ξ, is the last; at a double root the conditions are met long before."""
@@ -122,9 +122,11 @@ def steady_motion(
     snakeboard that stands while its wheels turn); then ``linearise`` refuses it.
     """
     as_count(max_iterations, "max_iterations")
+    tol = as_part(tol, "tol")
     points, velocities, u = checked(system, [(g, xi)], controls, t)
     g, xi = single(points), velocities[0]
     if conditions is not None:
+        check_arguments(conditions, "g, xi, parameters", "conditions")
         tried("conditions", conditions, g, xi, system.parameters)
     group, n = system.group, system.group.dim
     coordinates = sum(names(system), ())

@@ -65,5 +65,6 @@ def words_of(error: BaseException) -> str:
 
 def wrong(message: str) -> NoReturn:
     """Say what is wrong with the user's words and leave with exit code 2."""
-    err.print(f"[bold red]error:[/] {escape(message)}", highlight=False)
+    told = re.sub(r"\S{300,}", lambda word: f"{word[0][:80]}…", message)
+    err.print(f"[bold red]error:[/] {escape(told)}", highlight=False)
     raise typer.Exit(2)

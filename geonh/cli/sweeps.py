@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import geonh as gn
+from geonh import netcdf
 from geonh.cli.console import err, out, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
@@ -233,7 +234,9 @@ def export(
     target, _ = destination(output, "export")
     try:
         if member is None:
-            gn.open_store(path).to_netcdf(target)
+            for shard, fault in store.faults(deep=True).items():
+                wrong(f"shard {shard} is damaged, {fault}: run the sweep again, it mends that")
+            netcdf.write(gn.open_store(path), target)
         else:
             size = store.about["configuration"]["members"]
             if not 0 <= member < size:

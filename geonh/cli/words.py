@@ -66,6 +66,8 @@ def _value(text: str, key: str, default: Any) -> Any:
         return floats(text, key, None) if "," in text else floats(text, key, 1)[0]
     if np.ndim(default) == 0:
         return floats(text, key, 1)[0]
+    if np.ndim(default) == 2:  # row after row, as it is printed
+        return tuple(map(tuple, np.reshape(floats(text, key, np.size(default)), np.shape(default)).tolist()))
     return tuple(floats(text, key, len(default)))
 
 

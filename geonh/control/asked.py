@@ -78,6 +78,8 @@ def asked(
         raise ValueError(f"span must be positive, got {span}")
     if unknown := [name for name in free if name not in names]:
         raise ValueError(f"free: {unknown} are not among the velocities {list(names)}")
+    if len(set(free)) < len(free):
+        raise ValueError(f"free: {list(free)} has a name twice")
     g0, g1 = system.point(start, name="start"), system.point(end, name="end")
     xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
     is_open = isinstance(xi_end, str) and xi_end == "free"
@@ -154,7 +156,10 @@ def limits_of(bounds: Any, n_controls: int) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds of the controls, shape=[n_u] each."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise TypeError(f"bounds must be (lower, upper), got {bounds!r}")
-    lower, upper = (np.broadcast_to(as_float64(b, "bounds"), (n_controls,)) for b in bounds)
+    limits = [as_float64(b, "bounds") for b in bounds]
+    if odd := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
+        raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {odd[0]}")
+    lower, upper = (np.broadcast_to(limit, (n_controls,)) for limit in limits)
     if not np.all(lower < upper):
         raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
     return lower, upper

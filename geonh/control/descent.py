@@ -92,7 +92,8 @@ def descended(problem: Transcription, made: Extremal, held: np.ndarray, max_iter
         if not lower:
             break
         made = min(lower, key=lambda found: found.cost)
-    return float(values[0]), made
+    least = float(values[0])
+    return (least if least < -SETTLED * np.abs(values).max() else max(least, 0.0)), made
 
 
 def downhill(problem: Transcription, motion: Motion) -> Motion:
@@ -101,7 +102,7 @@ def downhill(problem: Transcription, motion: Motion) -> Motion:
     for _ in range(DOWNHILL):
         price = problem.price(motion)[0]
         values, ways, slopes = _curvatures(problem, motion, None, np.arange(problem.size))
-        if not len(values):
+        if not np.any(values):
             break
         sizes = np.maximum(np.abs(values), 1e-6 * np.abs(values).max())
         gain = slopes @ (slopes / sizes)

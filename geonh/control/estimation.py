@@ -20,14 +20,14 @@ from geonh.analysis.equations import with_parameters
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Clock, Result
+from geonh.integrators.node import Result
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, as_names, float64
-from geonh.start import inspect_forces, made_controls
+from geonh.numerics.precision import as_count, as_float64, as_names, as_part, float64
+from geonh.start import inspect_forces, made_start
 
 HALVINGS = 20
 SMALL = 1e-4
@@ -160,16 +160,14 @@ def estimate(
     as_count(max_iterations, "max_iterations")
     if sigma is not None and not sigma > 0:
         raise ValueError(f"sigma must be positive, got {sigma:g}")
-    if not 0 < tol < 1:
-        raise ValueError(f"tol must lie in (0, 1), got {tol:g}")
+    tol = as_part(tol, "tol")
     n = system.group.dim
     t0 = as_float64(t0, "t0", ())
     point = system.project_position(g0, t0)
     started = system.project(point, xi0, t0)
     xi = np.asarray(started if system.holonomic is None else started[1])
     takes = takes_parameters(observe, "g, xi", "observe")
-    inputs = made_controls(system, controls, int(places[-1]) + 1)
-    clock = Clock(t0, as_float64(dt, "dt", ()), inputs)
+    clock = made_start(system, method, xi, point, dt, t0, max(int(places[-1]), 1), controls).clock
     inspect_forces(system, clock, point, xi)
     tried("observe", observe, point, xi, *((system.parameters,) if takes else ()))
     tree = (system, method, clock, tuple(names), observe, takes)

@@ -11,22 +11,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 
 from geonh.control.asked import asked, limits_of
 from geonh.control.descent import descended, downhill, feasible
+from geonh.control.guess import guessed
 from geonh.control.kkt import SETTLED, Extremal, extremal, within
 from geonh.control.programmes import minimised, require
-from geonh.control.transcription import Motion, Transcription, moved, steps_of
+from geonh.control.transcription import Motion, Transcription
 from geonh.groups.base import Point
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, shortly
+from geonh.numerics.precision import as_count
 from geonh.solve import solve
 from geonh.trajectory import Trajectory
+
+LONG = 1e3
+"""A span that is found is shorter than so many of its guess."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class OptimalControl:
     optimality : float
         Largest entry of ∇J + c'ᵀλ, relative to ∇J, among what is free and not at a bound.
     curvature : float
-        Least eigenvalue of the second derivative of the cost among neighbours that satisfy the equations: negative at a
-        saddle, where Newton's method may end too; else the cost is least among neighbours.
+        Least eigenvalue of the second derivative of the cost among neighbours that satisfy the equations, not negative:
+        the cost is least among them.
     iterations : int
         Newton's steps; those of the solver before them are in ``before``.
     before : int
@@ -165,7 +167,8 @@ def optimal_control(
     ValueError, TypeError
         For input that does not fit.
     RuntimeError
-        If no solution is found: residual and optimality of the last iterate.
+        If no solution is found, in words: the residual and the optimality of the last iterate, a saddle, or a span
+        that grows without end.
 
     Notes
     -----
@@ -190,19 +193,23 @@ def optimal_control(
         t0=t0,
     )
     problem = Transcription(system, method, what, bool(free_span), as_count(n_steps, "n_steps", 2))
-    motion, lam = _guess(problem, guess)
-    limits = None if bounds is None else limits_of(bounds, n_controls)
-    if limits is None:
+    as_count(max_iterations, "max_iterations")
+    lam = None
+    if isinstance(guess, OptimalControl):
+        lam = (
+            guess.multipliers if (len(guess.t), len(guess.multipliers)) == (n_steps + 1, problem.n_equations) else None
+        )
+        motion = guessed(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else what.span)
+    else:
+        motion = guessed(problem, guess, what.span)
+    if bounds is None:
         made, held, before = _free(problem, motion, lam, max_iterations), np.zeros(problem.size, bool), 0
     else:
-        made, held, before = _bounded(problem, motion, limits, solver, max_iterations)
+        made, held, before = _bounded(problem, motion, limits_of(bounds, n_controls), solver, max_iterations)
     curvature, made = descended(problem, made, held, max_iterations) if made.solved else (np.nan, made)
     residual = problem.residual(made.motion)
-    if not (made.solved and residual < 1e3 * SETTLED):
-        raise RuntimeError(
-            f"no optimal control of {system.name} found: after {made.iterations} steps the equations are off by "
-            f"{residual:.2g}, the optimality by {made.optimality:.2g}; another guess, or more steps, may do"
-        )
+    if fault := _fault(problem, made, residual, curvature):
+        raise RuntimeError(f"no optimal control of {system.name} found: {fault}")
     motion = made.motion
     return OptimalControl(
         what.t0 + motion.span / n_steps * np.arange(n_steps + 1),
@@ -217,6 +224,22 @@ def optimal_control(
         made.multipliers,
         problem,
     )
+
+
+def _fault(problem: Transcription, made: Extremal, residual: float, curvature: float) -> str:
+    """What keeps a motion from being one of least cost; nothing if it is."""
+    if made.motion.span > LONG * problem.asked.span:
+        return (
+            f"the cost falls however long it lasts, to {made.cost:.3g} in {made.motion.span:.3g} s; let time cost too"
+        )
+    if not (made.solved and residual < 1e3 * SETTLED):
+        return (
+            f"after {made.iterations} steps the equations are off by {residual:.2g}, the optimality by "
+            f"{made.optimality:.2g}; another guess, or more steps, may do"
+        )
+    if curvature < 0:
+        return f"it ended at a saddle of cost {made.cost:.6g}, from which no way down was found; another guess may do"
+    return ""
 
 
 def _free(problem: Transcription, motion: Motion, lam: np.ndarray | None, max_iterations: int) -> Extremal:
@@ -238,37 +261,3 @@ def _bounded(problem: Transcription, motion: Motion, limits: Any, solver: str, m
         if made.solved:
             break
     return made, held, before
-
-
-def _guess(problem: Transcription, guess: Any) -> tuple[Motion, np.ndarray | None]:
-    """A motion to begin with, on the constraints φ = 0, and its multipliers where they are known."""
-    what, K, system = problem.asked, problem.n_steps, problem.system
-    g0, g1, span, n_u, lam = what.start, what.end, what.span, what.n_controls, None
-    if guess is None:
-        points = jax.tree.map(lambda a, b: np.stack([a, b]), g0, g1)
-        controls = np.zeros((2, n_u))
-    elif isinstance(guess, OptimalControl):
-        points, controls = guess.g, guess.u
-        span = float(guess.t[-1] - guess.t[0]) if problem.free_span else span
-        lam = guess.multipliers if len(guess.t) == K + 1 else None
-    else:
-        if not isinstance(guess, list | tuple) or len(guess) != 2:
-            raise TypeError(f"guess must be an OptimalControl, or (points, controls), got {shortly(guess)}")
-        points, controls = guess
-        controls = as_float64(controls, "guess")
-        points = jax.tree.map(lambda a: as_float64(a, "guess"), points)
-    count = len(controls)
-    if controls.shape != (count, n_u) or any(len(a) != count for a in jax.tree.leaves(points)) or count < 2:
-        raise ValueError(f"guess must be (points, controls) with as many points as controls of shape [·, {n_u}]")
-    place = np.linspace(0.0, count - 1.0, K + 1)
-    i = np.minimum(place.astype(int), count - 2)
-    s = place - i
-    low, high = (jax.tree.map(lambda a, at=at: a[at], points) for at in (i, i + 1))
-    nodes = mapped(moved, system, (low, s[:, None] * steps_of(system, low, high)))
-    for leaf, first, last in zip(*map(jax.tree.leaves, (nodes, g0, g1)), strict=True):
-        leaf[0] = first
-        if not what.free:
-            leaf[-1] = last
-    u = (1 - s)[:, None] * controls[i] + s[:, None] * controls[i + 1]
-    motion = problem.brought(Motion(nodes, u, span))
-    return motion, lam if lam is not None and len(lam) == problem.n_equations else None

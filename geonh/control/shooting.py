@@ -179,6 +179,9 @@ def shooting_control(
     )
     n_u, K = what.n_controls, as_count(n_steps, "n_steps", 2)
     J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
+    if J > K + 1:
+        raise ValueError(f"n_knots must be at most n_steps + 1 = {K + 1}, got {J}: the cost is seen at the nodes only")
+    as_count(max_iterations, "max_iterations")
     tree = (
         system,
         method,
@@ -207,6 +210,8 @@ def _places(what: Asked) -> np.ndarray:
     held = np.delete(np.eye(n), what.free, axis=0)
     T = held @ tangent.T @ tangent
     T = T[np.linalg.norm(T, axis=1) > 1e-9]
+    if not len(T):
+        return T
     return np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from geonh.events import Section, between, crossed, root
-from geonh.geometry.field import evaluated
+from geonh.geometry.field import check_arguments, evaluated
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.judging import judged
@@ -176,12 +175,7 @@ def _crossing(tree: tuple, node: tuple) -> tuple:
 
 def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
     """The surface as a function whose value is one number, or an error that says why it is none."""
-    try:
-        inspect.signature(surface).bind(None, None)
-    except TypeError as error:
-        raise TypeError(f"surface takes (g, xi); yours takes {inspect.signature(surface)}") from error
-    except ValueError:  # a builtin without a signature
-        pass
+    check_arguments(surface, "g, xi", "surface")
 
     def function(g: Any, xi: Any) -> Any:
         value = evaluated("surface", surface, g, xi)

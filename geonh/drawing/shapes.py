@@ -120,7 +120,7 @@ def ball(radius: Any, resolution: int = 24) -> Part:
 
 
 @judged
-def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
+def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") -> Part:
     """A closed surface from the unit sphere, octants light and dark.
 
     Parameters
@@ -130,6 +130,8 @@ def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
         For a convex body, the point with this outward normal (the gradient of its support function).
     resolution : int
         Half the number of corners of its equator.
+    axis : str
+        "x", "y" or "z", on which the poles of the mesh lie: that of a body with flat ends.
 
     Returns
     -------
@@ -140,33 +142,35 @@ def surface(point: Callable[[Any], Any], resolution: int = 24) -> Part:
     TypeError
         If an argument is of another type.
     ValueError
-        If ``point`` gives no finite points of shape=[3], or ``resolution`` is below 2.
+        If ``point`` gives no finite points of shape=[3], ``resolution`` is below 2, or ``axis`` is another word.
     """
+    pole = _axis(axis)
 
     def points(normals: np.ndarray) -> np.ndarray:
         with float64(), jax.ensure_compile_time_eval():
             found = np.array(jax.vmap(lambda n: evaluated("point", point, n))(normals))
         if np.ndim(found) == 2 and not np.all(np.isfinite(found)):
-            found = _filled(found, normals)
+            found = _filled(found, normals[:, pole])
         if found.shape != normals.shape or not np.all(np.isfinite(found)):
             raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
         return found
 
-    return _round(points, resolution)
+    return _round(points, resolution, pole)
 
 
-def _filled(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """Poles without a point, as of a flat disc along z, in the middle of the points around them."""
+def _filled(points: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """Poles without a point, as of a flat disc, in the middle of the points around them."""
     known = np.all(np.isfinite(points), axis=1)
-    for half in (normals[:, 2] > 1e-9, normals[:, 2] < -1e-9):
+    for half in (heights > 1e-9, heights < -1e-9):
         ring = points[half & known]
         if len(ring):
             points[half & ~known] = ring.mean(axis=0)
     return points
 
 
-def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int) -> Part:
+def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int, pole: int = 2) -> Part:
     normals, faces, dark = _sphere(resolution)
+    normals = normals[:, np.roll([0, 1, 2], pole - 2)]
     angle = np.linspace(0, 2 * np.pi, 2 * resolution + 1)
     circle = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
     lines = [points(c) for c in (circle, circle[:, [2, 0, 1]], circle[:, [1, 2, 0]])]
@@ -349,6 +353,7 @@ def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     theta, phi = np.linspace(0, np.pi, m + 1), np.linspace(0, 2 * np.pi, n, endpoint=False)
     a, b = np.meshgrid(theta, phi, indexing="ij")
     normals = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1).reshape(-1, 3)
+    normals[np.abs(normals) < 1e-15] = 0.0  # sin π and cos π/2
     i, j = np.meshgrid(np.arange(m), np.arange(n), indexing="ij")
     here, right = i * n + j, i * n + (j + 1) % n
     first, second = np.stack([here, here + n, right], -1), np.stack([right, here + n, right + n], -1)

@@ -15,6 +15,7 @@ import numpy as np
 
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import shortly
 
 BLOCK = 1024
 """Members whose numbers are made together."""
@@ -72,6 +73,9 @@ def drawn(value: Any, system: System, one: Any, seed: int, name: str, start: int
 
 
 def _numbers(distribution: Any, shape: tuple[int, ...], seed: int, name: str, start: int, stop: int) -> np.ndarray:
+    if not hasattr(distribution, "ppf"):
+        got = shortly(distribution)
+        raise TypeError(f"the spread of {name} must be a distribution, such as scipy.stats.norm(0, 0.1), got {got}")
     width = int(np.prod(shape, dtype=int))
     u = uniforms(seed, name, start, stop, width).reshape(-1, *shape)
     try:

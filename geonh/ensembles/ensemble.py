@@ -165,10 +165,7 @@ class Ensemble(Observed):
         ValueError
             If there is no such member.
         """
-        whole = isinstance(member, int | np.integer) and not isinstance(member, bool)
-        if not whole or not -len(self) <= member < len(self):
-            raise ValueError(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
-        i = range(len(self))[member]
+        i = self._number(member, ValueError)
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"
         t = self.batch.members.t0[i] + self.n_steps[i] * self.batch.members.dt[i]
@@ -225,13 +222,21 @@ class Ensemble(Observed):
 
     def __getitem__(self, member: int) -> Trajectory:
         """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
-        i = range(len(self))[member]
+        i = self._number(member, IndexError)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
             raise ValueError(self.message(i))
         begun, first = self.begun(i)
-        rows = [np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)]
-        return replace(begun.on_grid(self.engine).extended(rows, first, Result(int(self.status[i]))), state=None)
+        rows = np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)
+        made = begun.on_grid(self.engine)
+        return replace(made.with_rows([made.rows, rows], first, Result(int(self.status[i]))), state=None)
+
+    def _number(self, member: Any, kind: type[Exception]) -> int:
+        """The number of a member, of which -1 is the last; or an error of a kind."""
+        whole = isinstance(member, int | np.integer) and not isinstance(member, bool)
+        if not whole or not -len(self) <= member < len(self):
+            raise kind(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
+        return range(len(self))[member]
 
     def begun(self, member: int) -> tuple[Trajectory, State]:
         """For ``ensemble[member]``: the first node of a member, as a ``Trajectory`` of its system, and its state."""

@@ -52,7 +52,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
         If shards are missing.
     """
     store = Store(path)
-    faults, missing = store.faults(), store.missing()
+    faults, missing = store.faults(deep=True, of=STATISTIC), store.missing()  # statistics are read here
     if faults:
         told = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
         raise StoreError(f"{path}: {len(faults)} shards are damaged ({told}): run it again, that mends them")
@@ -153,11 +153,8 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     store = Store(target)
     for other in others:
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
-        ours, theirs = (Trajectory.load(s.file(START)) for s in (store, other))
-        facts = [
-            (t.attributes["system"], t.attributes["parameters"], t.known and t.known.traces) for t in (ours, theirs)
-        ]
-        if not same or facts[0] != facts[1]:
+        ours, theirs = (_functions(Trajectory.load(s.file(START))) for s in (store, other))
+        if not same or ours != theirs:
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)
         for shard in set(store.missing()) - set(other.missing()):

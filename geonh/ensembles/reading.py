@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,10 +17,10 @@ from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.inspection import inspected
+from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import float64, shortly
 from geonh.observables import observe
-from geonh.watching import located
+from geonh.watching import EventWarning, located
 
 NODES = ("g", "p_plus", "p_minus")
 """What a Trajectory is made of, and what is kept when nothing is said."""
@@ -170,7 +171,7 @@ def _values(tree: tuple, node: tuple) -> dict[str, Any]:
         if function is not None:
             what = f"observables[{name!r}]"
             more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
-            found[name] = evaluated(what, function, clock.time(k), g, known["xi"], known["multipliers"], *more)
+            found[name] = evaluated(what, careful(function), clock.time(k), g, known["xi"], known["multipliers"], *more)
         elif name in known or f"integral:{name}" in known:
             found[name] = known[name] if name in known else known[f"integral:{name}"]
         else:
@@ -193,6 +194,7 @@ class Passages:
         self._before: np.ndarray | None = None
         self._found: dict[str, np.ndarray] = {}
         self._directions = np.array([event.direction for event in events])
+        self._warned = np.zeros(len(events), bool)
 
     def see(self, nodes: Nodes) -> np.ndarray:
         """Events between consecutive nodes; returns the last node before a stop of each member, or that of its end.
@@ -201,6 +203,7 @@ class Passages:
         """
         values = mapped(_event_values, self._tree, _flat(self._members, nodes))
         values = values.reshape(*nodes.k.shape, -1)
+        self._warn(np.isnan(values) & ~np.isnan(nodes.k)[..., None])
         which = np.argwhere(crossed(values[:, :-1], values[:, 1:], self._directions))
         end = np.full(len(values), nodes.k.shape[1] - 1)
         if not len(which):
@@ -218,6 +221,17 @@ class Passages:
             if self._events[e[i]].stop:
                 stopped[m[i]], end[m[i]] = t[i] * sense[i], n[i]
         return end
+
+    def _warn(self, unknown: np.ndarray) -> None:
+        """Warn once of an event that is not a number at a node, shape=[members, nodes, events]."""
+        for e in np.flatnonzero(unknown.any((0, 1)) & ~self._warned):
+            self._warned[e] = True
+            warnings.warn(
+                f"event {self._events[e].name!r} is not a number at nodes of some members: where it is none, its "
+                "changes of sign are not seen",
+                EventWarning,
+                stacklevel=2,
+            )
 
     def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
         place = self._count[member, event]

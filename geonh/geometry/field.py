@@ -82,7 +82,8 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
     Raises
     ------
     TypeError
-        If it takes neither these nor one more positional argument, or names the time where it gets none.
+        If it takes neither these nor one more positional argument, in another order, or names the time where it gets
+        none.
     """
     own = arguments.split(", ")
     wanted = f"{name} takes ({arguments}) or ({arguments}, parameters)"
@@ -98,8 +99,30 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
             continue
         if extra and own[0] != "t" and first in ("t", "time"):
             raise TypeError(f"{wanted}, not the time; yours takes {signature}: mark it with geonh.time_dependent(...)")
+        _refuse_order(signature, own, wanted)
         return bool(extra)
     raise TypeError(f"{wanted}; yours takes {signature}")
+
+
+def check_arguments(function: Callable, arguments: str, name: str) -> None:
+    """Raise TypeError, with the name, unless a user's function takes its ``arguments``, such as "g, xi"."""
+    wanted = f"{name} takes ({arguments})"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin without one
+        return
+    try:
+        signature.bind(*[None] * len(arguments.split(", ")))
+    except TypeError as error:
+        raise TypeError(f"{wanted}; yours takes {signature}") from error
+    _refuse_order(signature, arguments.split(", "), wanted)
+
+
+def _refuse_order(signature: inspect.Signature, own: list[str], wanted: str) -> None:
+    """Raise TypeError, saying what is ``wanted``, where an argument has the name of another one's place."""
+    for place, argument in enumerate(signature.parameters):
+        if argument in own and own.index(argument) != place:
+            raise TypeError(f"{wanted}, in this order; yours takes {signature}")
 
 
 class Field(Precise):

@@ -28,7 +28,7 @@ from geonh.geometry.distribution import rank_fault
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.polynomials import Polynomials, polynomials
-from geonh.numerics.precision import as_float64, float64
+from geonh.numerics.precision import as_part, float64
 
 DEGREES = (2, 4, 7)
 """Degrees of the Taylor polynomials that are tried in turn: up to 3, 5 and 8 steps."""
@@ -132,7 +132,7 @@ def growth_vector(
     The sequence has ended when it reaches the dimension at which it stops at a point nearby.
     """
     group, point = system_parts(system, g0)
-    tol = checked_tolerance(tol)
+    tol = as_part(tol, "tol")
     rng = np.random.default_rng(1)
     with float64():
         nearby = group.compose(point, group.exp(jnp.asarray(NEARBY * rng.normal(size=group.dim))))
@@ -180,7 +180,7 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
         If ``g0`` is no point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
     """
     _, point = system_parts(system, g0)
-    tol = checked_tolerance(tol)
+    tol = as_part(tol, "tol")
     ranks, largest = filtration(system, point, 1, tol)
     return Integrability(ranks[0] == ranks[-1], point, tol, largest)
 
@@ -197,14 +197,6 @@ def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
     if fault:
         raise ValueError(fault)
     return system.group, point
-
-
-def checked_tolerance(tol: Any) -> float:
-    """The tolerance as a number in (0, 1), or ValueError."""
-    value = float(as_float64(tol, "tol", ()))
-    if not 0 < value < 1:
-        raise ValueError(f"tol must lie in (0, 1), got {tol!r}")
-    return value
 
 
 def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[int], float]:

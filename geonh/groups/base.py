@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -24,8 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.precision import Precise, as_float64, float64
+from geonh.numerics.precision import Precise, as_float64, float64, is_traced, shortly
 
+NEAR = 0.1
+"""A matrix whose RRᵀ is further off the identity than this is refused as a rotation."""
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
 
@@ -43,26 +45,45 @@ def as_points(group: LieGroup, g: Any, name: str) -> Point:
     TypeError, ValueError
         If they are of no numbers, or of other shapes than the group's points.
     """
-    shapes, identity = group.point_shapes, group.identity()
+    identity = group.identity()
     entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
     arrays = [as_float64(entry, name) for entry in entries]
-    fits = len(arrays) == len(shapes) and all(
-        a.shape[max(a.ndim - len(s), 0) :] == tuple(s) for a, s in zip(arrays, shapes, strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"{name} must be points of {group}, shapes {' × '.join(str([..., *s]) for s in shapes)}; "
-            f"got {' × '.join(str(list(a.shape)) for a in arrays)}".replace("Ellipsis", "...")
-        )
+    _check_points(group, arrays, name)
     return jax.tree.unflatten(jax.tree.structure(identity), arrays)
+
+
+def _check_points(group: LieGroup, arrays: list[Any], name: str) -> None:
+    """Raise ValueError, with the name, unless arrays have the shapes of points of the group, with leading axes."""
+    shapes, got = group.point_shapes, [tuple(np.shape(a)) for a in arrays]
+    if len(got) != len(shapes) or any(
+        a[max(len(a) - len(s), 0) :] != tuple(s) for a, s in zip(got, shapes, strict=True)
+    ):
+        wanted = " × ".join(f"[{', '.join(map(str, ('...', *s)))}]" for s in shapes)
+        raise ValueError(
+            f"{name} must be points of {group}, shapes {wanted}; got {' × '.join(str(list(a)) for a in got)}"
+        )
+
+
+def _check_vectors(group: LieGroup, vectors: Any, name: str) -> None:
+    """Raise ValueError, with the name, unless the last axis has the group's dimension."""
+    if np.shape(vectors)[-1:] != (group.dim,):
+        raise ValueError(f"{name} must have shape [..., {group.dim}] on {group}, got {list(np.shape(vectors))}")
 
 
 def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
     """Vectors of the algebra or its dual with leading axes, shape=[..., n]; errors as of ``as_points``."""
     found = as_float64(vectors, name)
-    if found.shape[-1:] != (group.dim,):
-        raise ValueError(f"{name} must have shape [..., {group.dim}] on {group}, got {list(found.shape)}")
+    _check_vectors(group, found, name)
     return found
+
+
+def check_rotation(R: Array, name: str) -> None:
+    """Raise ValueError, with the name, for what is near no rotation matrix, shape=[..., n, n], unless it is traced."""
+    if is_traced(R):
+        return
+    off = np.abs(np.asarray(R) @ np.swapaxes(R, -1, -2) - np.eye(np.shape(R)[-1]))
+    if not (np.all(off < NEAR) and np.all(np.linalg.det(R) > 0)):
+        raise ValueError(f"{name} must be a rotation matrix, RRᵀ = 1 with det R = 1, got {shortly(R)}")
 
 
 class LieGroup(Precise):
@@ -101,6 +122,14 @@ class LieGroup(Precise):
     velocity_names: eqx.AbstractVar[tuple[str, ...]]
     point_shapes: eqx.AbstractVar[tuple[tuple[int, ...], ...]]
     has_cayley: eqx.AbstractVar[bool]
+
+    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
+        """Refuse points g, h and vectors ξ, η, p of other shapes than the group's: JAX would broadcast or cut them."""
+        for name, value in named:
+            if name in ("g", "h"):
+                _check_points(self, jax.tree.leaves(value), f"{name} of {type(self).__name__}.{of}")
+            elif name in ("xi", "eta", "p"):
+                _check_vectors(self, value, f"{name} of {type(self).__name__}.{of}")
 
     def __str__(self) -> str:
         return type(self).__name__

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup
+from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import A, B, C, D, matrix, vector
 
 
@@ -129,7 +129,16 @@ class SE2(LieGroup):
         return matrix([[c, -s, x], [s, c, y], [zero, zero, one]])
 
     def from_matrix(self, matrix: Array) -> Array:
-        """Point of the group of a homogeneous matrix, shape=[..., 3, 3]; the angle is in (−π, π]."""
+        """Point of the group of a homogeneous matrix, shape=[..., 3, 3]; the angle is in (−π, π].
+
+        Raises
+        ------
+        ValueError
+            If it has another shape, or its first two columns are no rotation.
+        """
+        if jnp.shape(matrix)[-2:] != (3, 3):
+            raise ValueError(f"matrix must have shape [..., 3, 3], got {list(jnp.shape(matrix))}")
+        check_rotation(matrix[..., :2, :2], "matrix")
         theta = jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])
         return vector(theta, matrix[..., 0, 2], matrix[..., 1, 2])
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup
+from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import (
     A,
     B,
@@ -38,9 +38,6 @@ from geonh.groups.coefficients import (
 )
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, is_traced, shortly
-
-NEAR = 0.1
-"""A matrix whose RRᵀ is further off the identity than this is refused as a rotation."""
 
 
 def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | float) -> Array:
@@ -154,10 +151,7 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     R = R if isinstance(R, jax.Array) else as_float64(R, "R")
     if R.shape[-2:] != (3, 3):
         raise ValueError(f"R must have shape [..., 3, 3], got {list(R.shape)}")
-    if not is_traced(R):
-        off = np.abs(np.asarray(R) @ np.swapaxes(R, -1, -2) - np.eye(3))
-        if not (np.all(off < NEAR) and np.all(np.linalg.det(R) > 0)):
-            raise ValueError(f"R must be a rotation matrix, RRᵀ = 1 with det R = 1, got {shortly(R)}")
+    check_rotation(R, "R")
     q = unit_quaternion(R)
     return q if scalar_first else jnp.concatenate([q[..., 1:], q[..., :1]], axis=-1)
 

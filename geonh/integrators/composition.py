@@ -311,10 +311,10 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     if order is None:
         order = _order(method, fractions)
     for k in range(method.order + 1, order + 1):
-        if (k % 2 or not method.guarantees.symmetric) and abs(sum(c**k for c in fractions)) > 1e-12:
+        if (k % 2 or not method.guarantees.symmetric) and not abs(_powers(fractions, k)) <= 1e-12:
             raise ValueError(
                 f"these coefficients do not give order {order} to {type(method).__name__}, of order {method.order}: "
-                f"the sum of their powers {k} is {sum(c**k for c in fractions):.3g}, not zero"
+                f"the sum of their powers {k} is {_powers(fractions, k):.3g}, not zero"
             )
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
@@ -362,9 +362,15 @@ Integrator.adjoint = adjoint
 Integrator.__matmul__ = pair
 
 
+def _powers(fractions: tuple[float, ...], k: int) -> float:
+    """Σcᵏ, which may overflow."""
+    with np.errstate(all="ignore"):
+        return sum(np.float64(c) ** k for c in fractions)
+
+
 def _order(method: Integrator, fractions: tuple[float, ...]) -> int:
     p = method.order
-    if method.guarantees.node != "velocity" or abs(sum(c ** (p + 1) for c in fractions)) > 1e-12:
+    if method.guarantees.node != "velocity" or not abs(_powers(fractions, p + 1)) <= 1e-12:
         return p
     palindromic = np.allclose(fractions, fractions[::-1], rtol=1e-14)
     return p + 2 if palindromic and method.guarantees.symmetric and p % 2 == 0 else p + 1

@@ -42,6 +42,9 @@ def _midpoint(coefficients: str) -> Callable[..., Integrator]:
 class Methods(dict[str, Method]):
     """Methods by name; a notebook shows them with their guarantees."""
 
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:20}{method.title}" for name, method in self.items())
+
     def _repr_html_(self) -> str:
         from geonh.cards import methods_card
 

@@ -31,7 +31,7 @@ from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fau
 from geonh.numerics.compiled import computed
 from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, saddle, solve_spd
 from geonh.numerics.newton import Newton
-from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced
+from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
 
 
@@ -418,7 +418,8 @@ class LagrangianSystem(Precise):
         expected = " × ".join(str(list(s)) for s in shapes)
         entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
         if len(entries) != len(shapes):
-            raise ValueError(f"{name} must be a point of {self.group}, shapes {expected}; got {len(entries)} entries")
+            kind = "a tuple of arrays of shapes" if isinstance(identity, tuple) else "an array of shape"
+            raise ValueError(f"{name} must be a point of {self.group}, {kind} {expected}, got {shortly(g)}")
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):

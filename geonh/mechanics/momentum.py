@@ -31,7 +31,7 @@ from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle_inverses
-from geonh.numerics.precision import as_count, as_float64, in_float64
+from geonh.numerics.precision import as_count, as_float64, as_part, in_float64
 
 if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
@@ -484,6 +484,7 @@ def _along(
 def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
     """Common kernel, in reduced echelon form, of ``change(g, ξ, scale)``, shape=[r, k], at random g and ξ."""
     as_count(samples, "samples")
+    tol = as_part(tol, "tol")
     rng = np.random.default_rng(as_count(seed, "seed", 0))
     n = system.group.dim
 

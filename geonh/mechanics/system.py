@@ -19,7 +19,7 @@ from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.precision import as_float64, float64, is_traced
+from geonh.numerics.precision import as_float64, float64, is_traced, shortly
 from geonh.units import declared_units
 
 LONGEST = 80
@@ -125,7 +125,9 @@ class System(LagrangianSystem):
             if mapping is not None and not isinstance(mapping, Mapping):
                 raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {mapping!r}")
         if not isinstance(name, str):
-            raise TypeError(f"name must be text, got {name!r}")
+            raise TypeError(f"name must be text, got {shortly(name)}")
+        if not name.isprintable():  # half of a surrogate pair, which no file can hold, is not
+            raise ValueError(f"name must be text that can be printed, got {shortly(name)}")
         if distribution is not None and not isinstance(distribution, Distribution):
             raise TypeError(
                 f"distribution must be a Distribution or an AffineDistribution, got {type(distribution).__name__}; "

@@ -110,6 +110,20 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def as_part(value: Any, name: str) -> float:
+    """A number in (0, 1), such as a relative tolerance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none.
+    """
+    number = float(as_float64(value, name, ()))
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie in (0, 1), got {shortly(value)}")
+    return number
+
+
 def as_flag(value: Any, name: str) -> bool:
     """A truth value.
 
@@ -167,14 +181,21 @@ _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "
 def _converted(value: Any, name: str) -> np.ndarray:
     """A float64 array of what is not traced."""
     leaves = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
-    if any(isinstance(leaf, np.ma.MaskedArray) for leaf in leaves):
-        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    for made in {type(leaf) for leaf in leaves}:
+        if issubclass(made, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+        if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy takes for numbers, beside some
+            words = "text" if issubclass(made, bytearray) else "truth values"
+            raise TypeError(f"{name} must be real numbers, got {words}: {shortly(value)}")
+        if hasattr(made, "to_value") or hasattr(made, "to_base_units"):  # of Astropy, of Pint
+            raise TypeError(f"{name} has a unit, {shortly(value)}: give the numbers, in the units of the system (SI)")
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
         raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}") from error
     except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
         raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
+    _refuse_single(array, name)  # of what is no array before: a tensor, a buffer
     kind = str(array.dtype.kind)
     if kind == "O":
         kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
@@ -196,6 +217,8 @@ def _kind(entry: Any) -> str:
     """The letter of NumPy for what an entry of an array of objects is, "V" if it is no number; "" for real numbers."""
     if isinstance(entry, bool | np.bool_):
         return "b"
+    if isinstance(entry, np.generic | np.ndarray) and entry.shape == ():
+        return entry.dtype.kind if entry.dtype.kind in _KINDS else ""
     if isinstance(entry, numbers.Real | decimal.Decimal) or getattr(entry, "shape", None) == ():
         return ""
     return {
@@ -299,11 +322,14 @@ class Precise(eqx.Module):
     do nothing for it.
     """
 
+    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
+        """For subclasses: refuse what a public method is given, by the names of its arguments."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
-                setattr(cls, name, _guarded(method))
+                setattr(cls, name, _guarded(name, method))
 
 
 def _listed(value: Any) -> Any:
@@ -319,11 +345,13 @@ def _listed(value: Any) -> Any:
     return jnp.asarray(array, dtype=float) if array.dtype.kind in "fiu" else value
 
 
-def _guarded(method: Callable) -> Callable:
+def _guarded(name: str, method: Callable) -> Callable:
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _is_float64():
-            return method(self, *map(_listed, args), **kwargs)
+            args = tuple(map(_listed, args))
+            self._inspect(name, (*zip(_parameters(method)[1:], args, strict=False), *kwargs.items()))
+            return method(self, *args, **kwargs)
         if is_traced(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)

@@ -14,7 +14,7 @@ from geonh.netcdf import checked_path
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.plotting import figures
-from geonh.plotting.bodies import draw_scene, set_limits
+from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.invariants import catalogue_entry
 from geonh.plotting.trajectory import draw_ground, label_space
 
@@ -118,13 +118,17 @@ class _Stage:
         set_limits(self.axes, seen, self.flat)
         label_space(self.axes, self.flat)
         entry = catalogue_entry(trajectory)
-        self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.title, fontsize=10)
-        self.clock = self.axes.set_title("", fontsize=9, color="0.3")
+        self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.heading, fontsize=10)
+        self.clock = self.axes.set_title(f"t = {seen.t[-1]:.2f} s", fontsize=9, color="0.3")
         self.paths = [body.path[:, :2] if self.flat else body.path for body in seen.traces]
         self.lines = [self.axes.plot([], [], *([] if self.flat else [[]]), lw=1.4)[0] for _ in self.paths]
         for line, body in zip(self.lines, seen.traces, strict=True):
             line.set_color(body.colour)
         self.drawn: list[Any] = []
+        if not self.flat:
+            fill_place(self.axes)
+        self.figure.draw_without_rendering()
+        self.figure.set_layout_engine("none")  # it shall not move from picture to picture
 
     def show(self, i: int) -> None:
         """The i-th picture."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+THIN = 0.15
+"""Of the longest axis: one that is shorter has no ticks, which would overlap."""
 LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
 
 
@@ -54,15 +57,38 @@ def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
     axes.set_xlim(low[0] - pad, high[0] + pad)
     axes.set_ylim(low[1] - pad, high[1] + pad)
     if not flat:
-        from matplotlib.ticker import MaxNLocator
+        from matplotlib.ticker import MaxNLocator, NullLocator
 
         axes.set_zlim(low[2] - pad, high[2] + pad)
         shares = (high - low + 2 * pad) / np.max(high - low + 2 * pad)
         axes.set_box_aspect(shares, zoom=1.2)
         for axis, share in zip((axes.xaxis, axes.yaxis, axes.zaxis), shares, strict=True):
-            axis.set_major_locator(MaxNLocator(max(1, round(5 * share))))
+            axis.set_major_locator(MaxNLocator(max(1, round(4 * share))) if share > THIN else NullLocator())
     else:
         axes.set_aspect("equal", adjustable="box")
+
+
+def fill_place(axes: Axes) -> None:
+    """Make a three-dimensional picture as large as its place in the figure allows, its labels inside."""
+    from mpl_toolkits.mplot3d.proj3d import proj_transform
+
+    figure, frame = axes.get_figure(), (axes.xaxis, axes.yaxis, axes.zaxis)
+    for axis in frame:
+        axis.set_in_layout(False)  # the place shall not depend on the picture
+    limits = np.array([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()])
+    corners = np.array(list(itertools.product(*limits)))
+    figure.get_layout_engine().execute(figure)
+    axes.apply_aspect()
+    low, high = figure.transFigure.transform(axes.get_position(original=True).get_points())
+    middle, zoom = (low + high) / 2, 1.0
+    for _ in range(3):  # words keep their size
+        axes.set_box_aspect(np.ptp(limits, axis=1), zoom=zoom)
+        axes.M = axes.get_proj()
+        seen = axes.transData.transform(np.column_stack(proj_transform(*corners.T, axes.M)[:2]))
+        words = [axis.get_tightbbox() for axis in frame]
+        points = np.concatenate([seen, *(box.get_points() for box in words if box is not None)])
+        zoom *= 0.98 * float(np.min((high - middle) / np.abs(points - middle).max(axis=0)))
+    axes.set_box_aspect(np.ptp(limits, axis=1), zoom=zoom)
 
 
 def _height(body: Moving, i: int) -> float:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
 
 
+ZERO = 1e-12
+"""A quantity that begins no larger begins at zero, but for rounding."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A quantity along a run.
@@ -29,7 +33,7 @@ class Quantity:
     error : ndarray, shape=[N]
         Largest change of a component since the start (for the constraints: the residual itself).
     scale : float
-        Largest size of the quantity along the run; 1 for the constraints.
+        Largest size of the quantity along the run; 1 for the constraints, and for what begins at zero.
     note : str
         What is known of its conservation; "" if nothing.
     conserved : bool
@@ -47,7 +51,7 @@ class Quantity:
     @property
     def relative(self) -> np.ndarray:
         """``error`` divided by ``scale``, shape=[N]."""
-        return self.error / self.scale if self.scale > 0 else self.error
+        return self.error / self.scale
 
 
 @judged
@@ -77,6 +81,8 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
         energy_note, energy_kept = _what_moves_the_energy(trajectory.system)
     elif not energy_kept:
         energy_note = "not kept by this system"
+    elif trajectory.attributes["controls"]:
+        energy_note, energy_kept = "not kept: the controls do work", False
     found = [
         _quantity("energy at p⁻", trajectory.energy_minus, energy_note, energy_kept),
         _quantity("energy at p̃", trajectory.energy, "" if energy_kept else energy_note, energy_kept),
@@ -132,7 +138,8 @@ def catalogue_entry(trajectory: Any) -> Any:
 def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quantity:
     rows = values.reshape(len(values), -1)
     error = np.abs(rows - rows[0]).max(axis=1)
-    return Quantity(name, values[0], values[-1], error, float(np.abs(rows).max()), note, conserved)
+    scale = float(np.abs(rows).max()) if np.abs(rows[0]).max() > ZERO else 1.0
+    return Quantity(name, values[0], values[-1], error, scale, note, conserved)
 
 
 def _what_moves_the_energy(system: Any) -> tuple[str, bool]:

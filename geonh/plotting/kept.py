@@ -11,7 +11,7 @@ import numpy as np
 from geonh.numerics.judging import judged
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
-from geonh.plotting.labels import symbol, velocity_unit
+from geonh.plotting.labels import component_units, symbol
 from geonh.plotting.trajectory import draw_title, plot_errors
 
 if TYPE_CHECKING:
@@ -130,10 +130,12 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
     axes.plot(*points.T, color=COLOURS[0], lw=1.0)
     axes.plot(*points[:1].T, "o", color="black", ms=5, label="start")
     axes.plot(*points[-1:].T, "s", color="black", ms=5, mfc="white", label="end")
-    axes.set_xlabel(_with_unit(x))
-    axes.set_ylabel(_with_unit(y))
+    a = trajectory.attributes
+    units = {"energy": "J", "t": "s"} | component_units(a["point_names"], a["velocity_names"], a["units"])
+    axes.set_xlabel(_with_unit(x, units))
+    axes.set_ylabel(_with_unit(y, units))
     axes.grid(alpha=0.25)
-    if velocity_unit(x) == velocity_unit(y) != "":
+    if units.get(x, "") == units.get(y, "") != "":
         axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 2)
     draw_title(figure, trajectory)
@@ -173,8 +175,9 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
     for (name, section), colour, marker in zip(sections.items(), cycle(COLOURS), cycle(MARKERS), strict=False):
         points, label = (section.values(x), section.values(y)), f"{name}, {len(section)} crossings"
         axes.plot(*points, marker, ms=3.0, color=colour, mew=0.6, mfc="none", label=label)
-    axes.set_xlabel(_with_unit(x))
-    axes.set_ylabel(_with_unit(y))
+    units = component_units(section.point_names, section.velocity_names)
+    axes.set_xlabel(_with_unit(x, units))
+    axes.set_ylabel(_with_unit(y, units))
     axes.grid(alpha=0.25)
     legend(axes, 1)
     return figures.finished(figure, show)
@@ -236,6 +239,6 @@ def _component(trajectory: Any, name: str) -> np.ndarray:
     raise ValueError(f"there is no component {name!r} of {a['system']}; there are {', '.join(known)}")
 
 
-def _with_unit(name: str) -> str:
-    unit = velocity_unit(name) or {"energy": "J", "t": "s"}.get(name, "")
+def _with_unit(name: str, units: Mapping[str, str]) -> str:
+    unit = units.get(name, "")
     return f"{symbol(name)} ({unit})" if unit else symbol(name)

@@ -6,7 +6,10 @@ A trajectory that comes from a file has names only, so everything here is read f
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from geonh.units import known_units
 
 GREEK = {
     "theta": r"\theta",
@@ -16,10 +19,12 @@ GREEK = {
     "alpha": r"\alpha",
     "beta": r"\beta",
     "gamma": r"\gamma",
+    "delta": r"\delta",
+    "chi": r"\chi",
 }
-UNICODE = dict(zip(GREEK, "θφψωαβγ", strict=True))
+UNICODE = dict(zip(GREEK, "θφψωαβγδχ", strict=True))
 _LOW = str.maketrans("0123456789xyz", "₀₁₂₃₄₅₆₇₈₉ₓᵧ" + "z")
-_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz])|_?(\d+))?(_dot)?(?:_(\d+))?$")
+_NAME = re.compile(rf"^({'|'.join(GREEK)}|[vxyz])(?:([xyz]\d*)|_?(\d+)|_([A-Z]))?(_dot)?(?:_(\d+))?$")
 _RULES = {
     "LeftRectangle": "left rectangle rule",
     "RightRectangle": "right rectangle rule",
@@ -34,10 +39,10 @@ def symbol(name: str) -> str:
     match = _NAME.match(name)
     if not match:
         return name
-    letter, axis, index, dot, factor = match.groups()
+    letter, axis, index, of, dot, factor = match.groups()
     text = GREEK.get(letter, letter)
     text = rf"\dot{{{text}}}" if dot else text
-    subscript = "".join(part for part in (axis, index, factor and f"({factor})") if part)
+    subscript = "".join(part for part in (axis, index, of, factor and f"({factor})") if part)
     return f"${text}_{{{subscript}}}$" if subscript else f"${text}$"
 
 
@@ -46,9 +51,9 @@ def plain(name: str) -> str:
     match = _NAME.match(name)
     if not match:
         return name
-    letter, axis, index, dot, factor = match.groups()
+    letter, axis, index, of, dot, factor = match.groups()
     text = UNICODE.get(letter, letter) + ("\u0307" if dot else "")
-    return text + "".join(part.translate(_LOW) for part in (axis, index, factor) if part)
+    return text + "".join(part.translate(_LOW) for part in (axis, index, of and f"_{of}", factor) if part)
 
 
 def velocity_unit(name: str) -> str:
@@ -59,6 +64,16 @@ def velocity_unit(name: str) -> str:
     if any(re.fullmatch(r"v[xyz123]", part) for part in parts):
         return "m/s"
     return ""
+
+
+def component_units(
+    point_names: Sequence[str], velocity_names: Sequence[str], declared: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Unit of each coordinate and velocity: the declared one, else what its name tells; "" where it does not."""
+    known = known_units({"point_names": point_names, "velocity_names": velocity_names, "units": declared or {}})
+    found = {name: known.get(name) or velocity_unit(name) for name in velocity_names}
+    along = {name: "m" if found.get(f"v{name}") == "m/s" else "" for name in point_names}
+    return found | {name: known.get(name) or unit for name, unit in along.items()}
 
 
 def path_names(point_names: list[str]) -> list[str]:

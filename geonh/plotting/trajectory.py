@@ -10,10 +10,10 @@ import numpy as np
 from geonh.drawing import NoDrawingError, Scene, momenta, scene
 from geonh.numerics.judging import judged
 from geonh.plotting import figures
-from geonh.plotting.bodies import draw_scene, set_limits
+from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
 from geonh.plotting.invariants import catalogue_entry, invariants
-from geonh.plotting.labels import method_in_words, path_names, symbol, velocity_unit
+from geonh.plotting.labels import component_units, method_in_words, path_names, symbol
 from geonh.units import angle_names
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 N_BODIES = 8
 N_TRACE = 1500
+FRONT = 1000
+"""Of marks: before all bodies, which matplotlib orders by their depth."""
 
 
 @judged
@@ -71,7 +73,7 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
 def draw_title(figure: Figure, trajectory: Any) -> None:
     """What it is, by which method, and what is wrong with it."""
     a, entry = trajectory.attributes, catalogue_entry(trajectory)
-    head = a["system"] if entry is None else entry.title
+    head = a["system"] if entry is None else entry.heading
     steps = int(trajectory.k[-1])
     facts = f"{a['system']} on {a['group']}  ·  {method_in_words(trajectory)}"
     facts += f"  ·  dt = {trajectory.dt:g} s  ·  {steps} steps"
@@ -109,13 +111,13 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     for body in seen.traces:
         path = body.path[:, :2] if flat else body.path
         axes.plot(*path.T, color=body.colour, lw=1.4, label=f"path of {body.name}", zorder=3)
-        axes.plot(*path[:1].T, "o", color="black", ms=5, zorder=4)
-        axes.plot(*path[-1:].T, "s", color="black", ms=5, mfc="white", zorder=4)
+        axes.plot(*path[:1].T, "o", color="black", ms=5, zorder=FRONT)
+        axes.plot(*path[-1:].T, "s", color="black", ms=5, mfc="white", zorder=FRONT)
         if bad is not None:
             i = int(np.argmax(seen.t >= bad))
-            axes.plot(*path[i : i + 1].T, "X", color="#CC3311", ms=9, zorder=5, label="spoiled from here")
+            axes.plot(*path[i : i + 1].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="spoiled from here")
         if not trajectory.success:
-            axes.plot(*path[-1:].T, "X", color="#CC3311", ms=9, zorder=5, label="stopped here")
+            axes.plot(*path[-1:].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="stopped here")
     set_limits(axes, seen, flat)
     label_space(axes, flat)
     every = seen.t[chosen[1]] - seen.t[chosen[0]] if len(chosen) > 1 else 0.0
@@ -124,16 +126,19 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     if every:
         axes.plot([], [], " ", label=f"drawn every {every:.3g} s")
     legend(axes, 4)
+    if not flat:
+        fill_place(axes)
 
 
 def label_space(axes: Axes, flat: bool) -> None:
     """Names of the axes of space, metres; a grid on the plane."""
-    axes.set_xlabel("x (m)")
-    axes.set_ylabel("y (m)")
+    away = {} if flat else {"labelpad": 11}
+    axes.set_xlabel("x (m)", **away)
+    axes.set_ylabel("y (m)", **away)
     if flat:
         axes.grid(alpha=0.25)
     else:
-        axes.set_zlabel("z (m)")
+        axes.set_zlabel("z (m)", **away)
         for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
             axis.set_pane_color((1, 1, 1, 0))
             axis._axinfo["grid"].update({"color": (0, 0, 0, 0.08)})
@@ -171,24 +176,30 @@ def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) ->
     label_space(axes, not three)
     axes.set_aspect("equal") if three else axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 4)
+    if three:
+        fill_place(axes)
 
 
 # --- against time ------------------------------------------------------------------------------------------
 def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     """(label of the axis, names, values of shape=[N, k]) of each panel on the right, from top to bottom."""
-    a, xi = trajectory.attributes, trajectory.xi
-    panels = []
+    a, xi, panels = trajectory.attributes, trajectory.xi, []
     angles = angle_names(a["point_names"], a["velocity_names"])
     if angles:
         columns = [a["point_names"].index(name) for name in angles]
         panels.append(("angle (rad)", angles, trajectory.g_vector[:, columns]))
-    if [3, 3] in a["point_shapes"]:
-        first = sum(int(np.prod(s)) for s in a["point_shapes"][: a["point_shapes"].index([3, 3])])
-        third = trajectory.g_vector[:, [first + 2, first + 5, first + 8]]
-        panels.append(("third body axis\nin space", ["x", "y", "z"], third))
-    for unit, label in {"rad/s": "angular velocity\n(rad/s)", "m/s": "velocity (m/s)", "": "velocity"}.items():
-        columns = [i for i, name in enumerate(a["velocity_names"]) if velocity_unit(name) == unit]
+    first = 0
+    for shape in a["point_shapes"]:
+        if shape in ([3, 3], [4, 4]):  # of a rotation, or of a place
+            third = trajectory.g_vector[:, first + 2 + shape[0] * np.arange(3)]
+            panels.append(("third body axis\nin space", ["x", "y", "z"], third))
+            break
+        first += int(np.prod(shape))
+    units = component_units(a["point_names"], a["velocity_names"], a["units"])
+    for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
+        columns = [i for i, name in enumerate(a["velocity_names"]) if units[name] == unit]
         if columns:
+            label = "angular velocity\n(rad/s)" if unit == "rad/s" else f"velocity ({unit})" if unit else "velocity"
             panels.append((label, [a["velocity_names"][i] for i in columns], xi[:, columns]))
     panels += _forces(trajectory)
     panels.append(("energy (J)", ["energy"], trajectory.energy[:, None]))
@@ -225,7 +236,7 @@ def _draw_curves(
     axes.grid(alpha=0.25)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
     axes.set_xlabel("time (s)") if last else axes.tick_params(labelbottom=False)
-    legend(axes, min(len(names) + 2, 8))
+    legend(axes, min(len(names) + 2, 6))
 
 
 def plot_errors(trajectory: Any, axes: Axes) -> None:

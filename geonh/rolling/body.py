@@ -33,7 +33,7 @@ from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, in_float64, is_traced, shortly
+from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
@@ -297,8 +297,11 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
         aside, at = jnp.array([3e-7, 5e-7, 7e-7]), p["support"].point
         return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
 
+    with float64(), jax.ensure_compile_time_eval():  # the poles of the mesh where it is flat, as a disc is
+        ends = ~np.isfinite(jax.vmap(p["support"].point)(jnp.eye(3))).all(axis=1)
+    axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
     seen = [
-        Body("body", boundary(point), at=Pose(g[:3, :3], g[:3, 3])),
+        Body("body", boundary(point, axis=axis), at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*_touch(as_float64(t, "t", ()), jnp.asarray(g), p).place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
@@ -359,7 +362,10 @@ def _rubber_rhs_in_time(t: Any, x: Any, p: Any) -> Array:
 
 def _material(X: Moment, p: Any) -> Array:
     """u(t, X), zero where the surface is at rest."""
-    return p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+    velocity = p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+    if velocity.shape != (3,):
+        raise ValueError(f"surface_velocity must give shape [3], got {list(velocity.shape)}")
+    return velocity
 
 
 def _carried(X: Moment, p: Any) -> Array:

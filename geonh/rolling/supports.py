@@ -238,7 +238,7 @@ def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
     ValueError
         If ``radius`` or ``tube`` is not positive, or ``axis`` zero or of another shape.
     """
-    return _Disc(_positive(radius, "radius", ()), _unit(axis)).rounded(tube)
+    return _Disc(_positive(radius, "radius", ()), _unit(axis)).rounded(_positive(tube, "tube", ()))
 
 
 @judged
@@ -259,7 +259,7 @@ def support(function: Callable) -> Support:
     TypeError
         If ``function`` is no function, or gives no number.
     ValueError
-        If H is not homogeneous of degree one.
+        If H is not homogeneous of degree one, or not convex.
     """
     made = _Function(function)
     for n in np.random.default_rng(0).normal(size=(3, 3)):
@@ -268,6 +268,12 @@ def support(function: Callable) -> Support:
             raise ValueError(
                 f"support must be homogeneous, H(2n) = 2H(n): at n = {n} it is {once:.6g}, at twice that {twice:.6g}; "
                 "write it for unit vectors as |n| H(n/|n|)"
+            )
+    for a, b in np.random.default_rng(1).normal(size=(20, 2, 3)):
+        parts, both = float(made(a)) + float(made(b)), float(made(a + b))
+        if both > parts + 1e-9 * abs(parts):
+            raise ValueError(
+                f"support must be convex, H(a + b) ≤ H(a) + H(b): at a = {a}, b = {b} there is {both:.6g} > {parts:.6g}"
             )
     return made
 

@@ -143,7 +143,10 @@ class _Level(Surface):
         return self.field.timed
 
     def value(self, X: Any, parameters: Any) -> Array:
-        return self.field(X, parameters)
+        value = self.field(X, parameters)
+        if value.shape != ():
+            raise ValueError(f"psi must give one number ψ(X), got an array of shape {list(value.shape)}")
+        return value
 
 
 class _Round(Surface):

@@ -118,11 +118,13 @@ def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: s
     TypeError
         If an argument is of another type.
     ValueError
-        If what is steered has no positive ``inertia``.
+        If what is steered has no positive ``inertia``, or what is not has one.
     """
     names = (steered,) if steered else ()
-    moment = _positive(inertia, "inertia of what is steered", ()) if steered else np.float64(0.0)
     at = as_float64([x, y], "place", (2,))
+    if not steered and as_float64(inertia, "inertia", ()) != 0:
+        raise ValueError(f"inertia {inertia} about the vertical is that of a steering: name its angle, steered=...")
+    moment = _positive(inertia, "inertia of what is steered", ()) if steered else np.float64(0.0)
     return Wheel(at, as_float64(angle, "angle", ()), None, np.float64(0.0), moment, True, names)
 
 
@@ -207,8 +209,11 @@ def planar_body(
     TypeError
         If an argument is of another type.
     ValueError
-        If ``mass`` or ``inertia`` is not positive, or ``centre`` has another shape.
+        If ``mass`` or ``inertia`` is not positive, ``centre`` has another shape, or a trailer was not made by
+        ``trailer``.
     """
+    if any(not drawn.name for drawn in trailers):
+        raise ValueError("trailers must be made by trailer(body, length)")
     return PlanarBody(
         _positive(mass, "mass", ()),
         _positive(inertia, "inertia", ()),
@@ -246,9 +251,11 @@ def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str 
     TypeError
         If an argument is of another type.
     ValueError
-        If ``hitch`` has another shape.
+        If ``hitch`` has another shape, ``length`` is not positive, or ``name`` empty.
     """
-    place, back = as_float64(hitch, "hitch", (2,)), as_float64(length, "length", ())
+    if not name:
+        raise ValueError("name of a trailer's angle must not be empty")
+    place, back = as_float64(hitch, "hitch", (2,)), _positive(length, "length", ())
     own = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
     return PlanarBody(*own, place, back, name)
 
@@ -293,8 +300,10 @@ def planar(
     TypeError
         If an argument is of another type.
     ValueError
-        If two angles have the same name, or ``parameters`` have "body"; else as of ``System``.
+        If two angles have the same name, ``parameters`` have "body", or ``body`` is a trailer; else as of ``System``.
     """
+    if body.name:
+        raise ValueError("body must be the first of a chain, made by planar_body, not a trailer")
     names = tuple(_names(body))
     if len(set(names)) < len(names):
         raise ValueError(f"angles need names of their own, got {list(names)}: name= of wheel and trailer, steered=")

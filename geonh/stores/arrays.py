@@ -63,6 +63,11 @@ def lay_out(folder: Path, fields: Mapping[str, Field]) -> None:
         zarr.consolidate_metadata(folder)
 
 
+def can_be_array(name: Any) -> bool:
+    """Whether a folder in a store can have such a name."""
+    return isinstance(name, str) and "/" not in name and bool(name) and not name.startswith(("zarr.json", "."))
+
+
 def zarr_module() -> Any:
     """Zarr, or ImportError with what to install."""
     try:

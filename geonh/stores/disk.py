@@ -17,7 +17,7 @@ def put_folder(folder: Path, path: Path) -> None:
     try:
         os.rename(folder, path)
     except OSError:
-        if not path.is_dir() and any(path.iterdir()):
+        if not path.is_dir() or not any(path.iterdir()):
             raise
 
 
@@ -36,12 +36,17 @@ def locked(file: Any) -> bool:
     return True
 
 
+def content_of(path: Path) -> bytes:
+    """The bytes of a file; none of what is not there, or is no file: a pipe would wait for ever."""
+    return path.read_bytes() if path.is_file() else b""
+
+
 def digest_of(path: Path) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
+    """Digest of a file; "" of what is none."""
+    if not path.is_file():
         return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def synced(path: Path) -> tuple[int, str]:
@@ -74,17 +79,20 @@ def put_file(path: Path, content: bytes) -> None:
         raise
 
 
+def digest_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def sealed(value: Mapping[str, Any]) -> bytes:
-    text = json.dumps(value, sort_keys=True)
-    return json.dumps({"content": value, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=1).encode()
+    digest = digest_of_text(json.dumps(value, sort_keys=True))
+    return json.dumps({"content": value, "sha256": digest}, indent=1).encode()
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
     """What was sealed, or ValueError."""
     try:
         found = json.loads(content)
-        text = json.dumps(found["content"], sort_keys=True)
-        if hashlib.sha256(text.encode()).hexdigest() != found["sha256"]:
+        if digest_of_text(json.dumps(found["content"], sort_keys=True)) != found["sha256"]:
             raise ValueError("digest")
         return found["content"]
     except (KeyError, TypeError, UnicodeDecodeError) as error:

@@ -20,8 +20,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.netcdf import checked_path
-from geonh.stores.arrays import Field, lay_out, zarr_module
-from geonh.stores.disk import digest_of, locked, put_file, put_folder, remove_leftovers, sealed, synced, unsealed
+from geonh.stores.arrays import Field, can_be_array, lay_out, zarr_module
+from geonh.stores.disk import (
+    content_of,
+    digest_of,
+    digest_of_text,
+    locked,
+    put_file,
+    put_folder,
+    remove_leftovers,
+    sealed,
+    synced,
+    unsealed,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,15 +68,11 @@ class Store:
         self.path = checked_path(path)
         self.about: dict[str, Any] = {}
         self._arrays: dict[str, Any] = {}
-        try:
-            self._settle()
-        except (FileNotFoundError, NotADirectoryError):
-            raise StoreError(f"{path} is not a store of geonh") from None
-        except ValueError:
-            raise StoreError(f"{path} is damaged: {OWN}/store.json is not as it was written") from None
-        if self.about["format"] != FORMAT:
-            raise StoreError(f"{path} is of format {self.about['format']}; this geonh reads {FORMAT}: update geonh")
-        for name, digest in self.about["metadata"].items():
+        if not (self._own / "store.json").exists():
+            raise StoreError(f"{path} is not a store of geonh")
+        self._settle()
+        own = {f"{OWN}/{name}": digest for name, digest in self.about.get("files", {}).items()}
+        for name, digest in {**self.about["metadata"], **own}.items():
             if digest_of(self.path / name) != digest:
                 raise StoreError(f"{path} is damaged: {name} is not as it was written")
 
@@ -92,7 +99,7 @@ class Store:
             What else it keeps, by name: what writes it to a path.
         """
         path = checked_path(path)
-        awkward = [name for name in fields if "/" in name or name.startswith(("zarr.json", "."))]
+        awkward = [name for name in fields if not can_be_array(name)]
         if awkward:
             raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
         folder = None
@@ -106,7 +113,9 @@ class Store:
             for name, write in (files or {}).items():
                 write(own / name)
             metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
-            made = {**about, "format": FORMAT, "shards": shards, "metadata": metadata, "arrays": list(fields)}
+            kept = {name: digest_of(own / name) for name in files or {}}
+            made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
+            made |= {"metadata": metadata, "files": kept}
             put_file(own / "store.json", sealed(made))
             put_folder(folder, path)
         except OSError as error:
@@ -150,9 +159,27 @@ class Store:
         self._settle()
 
     def _settle(self) -> None:
-        """Put metadata in place that the journal has."""
-        about = unsealed((self._own / "store.json").read_bytes())
-        journal = about.pop("journal", {})
+        """Put metadata in place that the journal has.
+
+        Raises
+        ------
+        StoreError
+            If what the store says of itself is not as it was written, or newer.
+        """
+        try:
+            about = unsealed(content_of(self._own / "store.json"))
+            if about["format"] != FORMAT:
+                raise StoreError(f"{self.path} is of format {about['format']}; this geonh reads {FORMAT}: update geonh")
+            journal, names = about.pop("journal", {}), about["arrays"]
+            files = {"zarr.json", *(f"{name}/zarr.json" for name in names)}
+            if not all(map(can_be_array, names)) or files != {*about["metadata"]} or not files >= {*journal}:
+                raise ValueError("names")  # no file outside of the store is touched
+            if not isinstance(about["shards"], int) or not isinstance(about["shard"], int):
+                raise ValueError("numbers")
+        except StoreError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise StoreError(f"{self.path} is damaged: {OWN}/store.json is not as it was written") from None
         for name, text in journal.items():
             put_file(self.path / name, text.encode())
             about["metadata"][name] = digest_of(self.path / name)
@@ -175,52 +202,80 @@ class Store:
     def array(self, name: str) -> Any:
         """An array, lazily."""
         if name not in self._arrays:
-            self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
+            with self._whole():
+                self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
         return self._arrays[name]
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """While Zarr reads metadata: what it cannot make sense of is damaged."""
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(f"{self.path} is damaged: its metadata cannot be read: {error}") from error
+
+    @property
+    def identity(self) -> str:
+        """Digest of the configuration that its shards are of."""
+        return digest_of_text(json.dumps([self.about.get("configuration"), self.about["shard"]], sort_keys=True))
 
     # --- shards ---------------------------------------------------------------------------------------------
     def _record(self, shard: int) -> Path:
         return self._own / "records" / f"{shard:08d}.json"
 
+    def _piece(self, name: str, shard: int) -> str:
+        """The file of an array that a shard is in."""
+        return "/".join((name, "c", str(shard), *"0" * (self.array(name).ndim - 1)))
+
     def record(self, shard: int) -> dict[str, Any] | None:
         """What a finished shard says of itself, or None."""
         try:
-            return unsealed(self._record(shard).read_bytes())
-        except (FileNotFoundError, ValueError):
+            found = unsealed(content_of(self._record(shard)))
+            wanted = {self._piece(name, found["shard"]) for name in self.about["arrays"]}
+            sizes = [(type(size), type(digest)) for size, digest in found["files"].values()]
+            return found if wanted == {*found["files"]} and {*sizes} <= {(int, str)} else None
+        except (KeyError, TypeError, ValueError, AttributeError):
             return None
 
     def missing(self) -> list[int]:
         """Shards that are not there."""
         return [shard for shard in range(self.shards) if not self._record(shard).exists()]
 
-    def faults(self, shards: Iterable[int] | None = None, *, deep: bool = False) -> dict[int, str]:
-        """What is wrong with shards that have a record: by the size of their files, or by all their bytes."""
+    def faults(self, shards: Iterable[int] | None = None, *, deep: bool = False, of: str = "") -> dict[int, str]:
+        """What is wrong with shards that have a record: by the size of their files, or by all their bytes, of arrays
+        whose names begin so.
+        """
         found = {}
         for shard in range(self.shards) if shards is None else shards:
             if self._record(shard).exists():
-                fault = self._fault(shard, deep)
+                fault = self._fault(shard, deep, of)
                 if fault:
                     found[shard] = fault
         return found
 
-    def _fault(self, shard: int, deep: bool) -> str:
+    def _fault(self, shard: int, deep: bool, of: str) -> str:
         record = self.record(shard)
         if record is None:
             return "its record is damaged"
         if record["shard"] != shard:
             return f"its record is that of shard {record['shard']}"
+        if record.get("of", self.identity) != self.identity:
+            return "it is a shard of another store, of another configuration: geonh merge would have told"
         for name, (size, digest) in record["files"].items():
             path = self.path / name
             there = path.stat().st_size if path.exists() else 0
             if there != size:
                 return f"{name} has {there} bytes in place of {size}"
-            if deep and digest_of(path) != digest:
+            if deep and name.startswith(of) and digest_of(path) != digest:
                 return f"{name} is not as it was written"
         return ""
 
     def forget(self, shard: int) -> None:
         """Take a shard for missing."""
-        self._record(shard).unlink(missing_ok=True)
+        record = self._record(shard)
+        if record.is_dir():
+            shutil.rmtree(record)
+        record.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def claim(self, shard: int) -> Iterator[bool]:
@@ -252,11 +307,11 @@ class Store:
             for name, array in values.items():
                 whole = self.array(name)
                 per = (whole.shards or whole.chunks)[0]
-                path = "/".join((name, "c", str(shard), *"0" * (whole.ndim - 1)))
+                path = self._piece(name, shard)
                 remove_leftovers(self.path / path)
                 whole[shard * per : shard * per + len(array)] = array
                 files[path] = synced(self.path / path)
-            put_file(self._record(shard), sealed({"shard": shard, "files": files, **facts}))
+            put_file(self._record(shard), sealed({"shard": shard, "of": self.identity, "files": files, **facts}))
         except OSError as error:
             raise StoreError(
                 f"{self.path}: shard {shard} could not be written ({error.strerror or error}); the "
@@ -278,4 +333,5 @@ class Store:
         """The arrays, lazily."""
         import xarray as xr
 
-        return xr.open_zarr(self.path, consolidated=True, chunks=None)
+        with self._whole():
+            return xr.open_zarr(self.path, consolidated=True, chunks=None)

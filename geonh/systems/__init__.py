@@ -12,7 +12,7 @@ from geonh.systems.double_pendulum import ENTRY as _double_pendulum
 from geonh.systems.double_pendulum import double_pendulum
 from geonh.systems.elroys_beanie import ENTRY as _elroys_beanie
 from geonh.systems.elroys_beanie import elroys_beanie
-from geonh.systems.entry import Entry, Start
+from geonh.systems.entry import Catalogue, Entry, Start
 from geonh.systems.heavy_top import ENTRY as _heavy_top
 from geonh.systems.heavy_top import heavy_top
 from geonh.systems.heisenberg import ENTRIES as _heisenberg
@@ -44,31 +44,33 @@ from geonh.systems.wheeled_robots import robot_with_trailers, two_wheeled_robot
 from geonh.systems.whipple_bicycle import ENTRY as _whipple_bicycle
 from geonh.systems.whipple_bicycle import whipple_bicycle
 
-catalogue: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        _nonholonomic_particle,
-        *_snakeboard,
-        _chaplygin_sleigh,
-        _elroys_beanie,
-        _rolling_ball,
-        _chaplygin_sphere,
-        _suslov,
-        _knife_edge,
-        _vertical_disk,
-        _roller_racer,
-        *_heisenberg,
-        _nonholonomic_oscillator,
-        *_contact_oscillator,
-        _veselova,
-        _heavy_top,
-        _double_pendulum,
-        *_rolling_bodies,
-        *_wheeled_robots,
-        _spherical_robot,
-        _whipple_bicycle,
-    )
-}
+catalogue = Catalogue(
+    {
+        entry.name: entry
+        for entry in (
+            _nonholonomic_particle,
+            *_snakeboard,
+            _chaplygin_sleigh,
+            _elroys_beanie,
+            _rolling_ball,
+            _chaplygin_sphere,
+            _suslov,
+            _knife_edge,
+            _vertical_disk,
+            _roller_racer,
+            *_heisenberg,
+            _nonholonomic_oscillator,
+            *_contact_oscillator,
+            _veselova,
+            _heavy_top,
+            _double_pendulum,
+            *_rolling_bodies,
+            *_wheeled_robots,
+            _spherical_robot,
+            _whipple_bicycle,
+        )
+    }
+)
 """Entries by name."""
 
 __all__ = [

@@ -84,6 +84,7 @@ def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float
         holonomic=_rods,
         parameters=positive(m1=m1, m2=m2, l1=l1, l2=l2, g=g),
         draw=draw,
+        units=dict.fromkeys(("x1", "y1", "x2", "y2"), "m"),
         name="double-pendulum",
     )
 

@@ -56,7 +56,8 @@ class Entry:
     dt, n_steps : float, int
         A run worth looking at.
     method : str
-        The method that it is run with: that of the source where the run stays sound, else the default.
+        The method that it is run with: that of the source where the run stays sound, else the default, or one of higher
+        order where the default's errors would be seen.
     controls : callable, optional
         u(t), where the system is driven.
     exact : callable, optional
@@ -80,6 +81,11 @@ class Entry:
     controls: Callable | None = None
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
     notes: str = field(default="")
+
+    @property
+    def heading(self) -> str:
+        """The title, to stand alone."""
+        return self.title[:1].upper() + self.title[1:]
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -114,6 +120,18 @@ class Entry:
         if unknown:
             raise ValueError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(self.parameters)}")
         return self.build(**parameters)
+
+
+class Catalogue(dict[str, Entry]):
+    """Entries by name, shown with their titles."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
+
+    def _repr_html_(self) -> str:
+        from geonh.cards import table
+
+        return table(("system", "what it is"), ((name, entry.title) for name, entry in self.items()))
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:

@@ -66,6 +66,9 @@ def draw_train(t: Any, g: Any, p: Any) -> list[Body]:
             box(0.3, 0.2, 0.1).moved(0.05, 0.0, 0.12),
             *(cylinder(0.06, 0.02, "y").moved(0, y, 0.06) for y in (0.12, -0.12)),
         ]
+        if angle is not None:  # the drawbar, to the hitch
+            bar = float(body.length)
+            cart.append(box(bar, 0.03, 0.03).moved(bar / 2, 0.0, 0.06))
         bodies.append(Body("robot" if i == 0 else f"trailer {i}", cart, at=here, trace=[0, 0, 0] if i == 0 else None))
     return [*bodies, Body("ground", ground())]
 

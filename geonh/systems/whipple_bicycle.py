@@ -30,7 +30,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.drawing import Body, Pose, cylinder, ground, line
+from geonh.drawing import Body, Pose, ball, box, cylinder, ground, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE3, Product, Torus
 from geonh.mechanics.system import System
@@ -111,7 +111,7 @@ def _forms(x: Any, p: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """Wheels, the frame from hub to steer axis, and the fork; the benchmark's z is down, so the picture is turned."""
+    """Wheels, frame and rider, fork and handlebar; the benchmark's z is down, so the picture is turned."""
     place, (delta, rear, front) = g
     over = Pose(jnp.diag(jnp.array([1.0, -1.0, -1.0])), jnp.zeros(3))
     frame = over @ Pose(place[:3, :3], place[:3, 3])
@@ -123,7 +123,9 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
         return jnp.array([[c, 0.0, d], [0.0, 1.0, 0.0], [-d, 0.0, c]])
 
     rB, rH = np.asarray(p["rB"]), np.asarray(p["rH"])
-    rider, head = ([r[0], 0.0, r[1] + float(p["rR"])] for r in (rB, rH))
+    rider, head = ([float(r[0]), 0.0, float(r[1] + p["rR"])] for r in (rB, rH))
+    tube = box(head[0] - rider[0], 0.04, 0.04).moved((head[0] + rider[0]) / 2, 0.0, head[2])
+    trunk = [box(0.24, 0.4, 0.6).moved(rider[0], 0.0, rider[2] - 0.1), ball(0.13).moved(rider[0], 0.0, rider[2] - 0.55)]
     return [
         Body(
             "rear wheel",
@@ -132,8 +134,12 @@ def draw(t: Any, g: Any, p: Any) -> list[Body]:
             trace=[0, 0, 0],
         ),
         Body("front wheel", cylinder(float(p["rF"]), 0.03, "y"), at=frame @ Pose(S @ spun(front), hub)),
-        Body("frame", line([[0.0, 0.0, 0.0], rider, head]), at=frame),
-        Body("fork", line([head, [float(p["w"]), 0.0, float(p["rR"] - p["rF"])]]), at=frame @ Pose(S, a - S @ a)),
+        Body("frame and rider", [line([[0.0, 0.0, 0.0], rider, head]), tube, *trunk], at=frame),
+        Body(
+            "fork",
+            [line([head, [float(p["w"]), 0.0, float(p["rR"] - p["rF"])]]), box(0.04, 0.5, 0.04).moved(*head)],
+            at=frame @ Pose(S, a - S @ a),
+        ),
         Body("ground", ground()),
     ]
 

@@ -12,7 +12,7 @@ from geonh.drawing import Moving, Part, momenta, scene
 from geonh.groups.so3 import unit_quaternion
 from geonh.numerics.precision import float64
 from geonh.plotting.invariants import catalogue_entry, invariants
-from geonh.plotting.labels import method_in_words, plain, velocity_unit
+from geonh.plotting.labels import component_units, method_in_words, plain
 
 CURVE_POINTS = 500
 """Of a curve against time; of more nodes, the largest and smallest of each block are shown."""
@@ -45,7 +45,7 @@ def packed(trajectories: Sequence[Any], names: Sequence[str], max_frames: int) -
     runs = [_run(block, trajectory, name, max_frames) for trajectory, name in zip(trajectories, names, strict=True)]
     entry = catalogue_entry(trajectories[0])
     system = trajectories[0].attributes["system"]
-    return {"title": system if entry is None else entry.title, "system": system, "runs": runs}, bytes(block.bytes)
+    return {"title": system if entry is None else entry.heading, "system": system, "runs": runs}, bytes(block.bytes)
 
 
 def frames_of(n: int, max_frames: int) -> np.ndarray:
@@ -84,11 +84,12 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
 
 
 def _warning(trajectory: Any) -> str:
+    said = []
     if trajectory.spoiled_from is not None:
-        return f"spoiled from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node"
+        said.append(f"spoiled from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node")
     if not trajectory.success:
-        return f"stopped at t = {trajectory.t[-1]:.6g} s: {trajectory.status.message}"
-    return ""
+        said.append(f"stopped at t = {trajectory.t[-1]:.6g} s: {trajectory.status.message}")
+    return "; ".join(said)
 
 
 def _index(bodies: tuple[Moving, ...], body: Moving) -> int:
@@ -153,13 +154,14 @@ def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
     """Curves against time: errors of what should be kept, the energy, the velocities."""
     found = invariants(trajectory)
     errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in found if q.conserved]
-    names, xi = trajectory.attributes["velocity_names"], trajectory.xi
+    a, xi = trajectory.attributes, trajectory.xi
+    units = component_units(a["point_names"], a["velocity_names"], a["units"])
     panels: list[dict[str, Any]] = [
         {"title": "error of what is kept", "unit": "relative; residual absolute", "log": True, "curves": errors},
         {"title": "energy", "unit": "J", "log": False, "curves": [("energy", trajectory.energy)]},
     ]
-    for unit in ("rad/s", "m/s", ""):
-        chosen = [(plain(name), xi[:, i]) for i, name in enumerate(names) if velocity_unit(name) == unit]
+    for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
+        chosen = [(plain(name), xi[:, i]) for i, name in enumerate(a["velocity_names"]) if units[name] == unit]
         if chosen:
             title = "angular velocity" if unit == "rad/s" else "velocity"
             panels.append({"title": title, "unit": unit, "log": False, "curves": chosen})

@@ -5,8 +5,7 @@
   const $ = (id) => document.getElementById(id);
   const header = JSON.parse($("header").textContent);
   const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777"];
-  const DASHES = [[], [6, 3], [8, 3, 2, 3], [2, 2]];
-  const CSS_DASH = ["solid", "dashed", "dashed", "dotted"];
+  const DASHES = [[], [6, 3], [8, 3, 2, 3], [2, 2], [8, 3, 2, 3, 2, 3], [12, 3]];
   const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
   const ARROW_COLOURS = ["#CC3311", "#AA3377", "#228833"];
 
@@ -337,19 +336,18 @@
     caption.textContent = unit ? `${title} (${unit})` : title;
     drawing.setAttribute("role", "img");
     drawing.setAttribute("aria-label", `${title} against time`);
-    const curves = [];
-    for (const { run, panel } of found) panel.curves.forEach((curve, i) => curves.push({
-      ...curve,
-      colour: several ? run.colour : COLOURS[i % COLOURS.length],
-      dash: i % DASHES.length,
-    }));
+    const names = [...new Set(found.flatMap(({ panel }) => panel.curves.map((curve) => curve.name)))];
+    const dash = (name) => DASHES[names.indexOf(name) % DASHES.length];
+    const colour = (run, name) => (several ? run.colour : COLOURS[names.indexOf(name) % COLOURS.length]);
+    const curves = found.flatMap(({ run, panel }) => panel.curves.map((curve) => (
+      { ...curve, colour: colour(run, curve.name), dash: dash(curve.name) })));
     keys.className = "keys";
-    const named = curves.filter((curve, i) => curves.findIndex((c) => c.name === curve.name) === i);
-    keys.append(...named.map((curve) => { // of several runs, the dashes tell the curves apart, the colours the runs
-      const span = document.createElement("span");
-      span.textContent = curve.name;
-      span.style.setProperty("--c", several ? "currentColor" : curve.colour);
-      span.style.setProperty("--dash", CSS_DASH[curve.dash]);
+    keys.append(...names.map((name) => { // of several runs, the dashes tell the curves apart, the colours the runs
+      const span = document.createElement("span"), stroke = several ? "currentColor" : colour(runs[0], name);
+      span.innerHTML = `<svg width="24" height="4" aria-hidden="true"><line y1="2" x2="24" y2="2" stroke-width="2.5"/></svg>`;
+      span.querySelector("line").setAttribute("stroke", stroke);
+      span.querySelector("line").setAttribute("stroke-dasharray", dash(name).join(" "));
+      span.append(name);
       return span;
     }));
     figure.append(caption, keys, drawing);
@@ -415,7 +413,7 @@
       g.lineWidth = 1.6;
       for (const { t, y, colour, dash } of plot.curves) {
         g.strokeStyle = colour;
-        g.setLineDash(DASHES[dash]);
+        g.setLineDash(dash);
         g.beginPath();
         for (let i = 0, pen = false; i < t.length; i++) {
           if (!isFinite(y[i])) { pen = false; continue; }

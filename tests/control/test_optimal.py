@@ -200,6 +200,22 @@ def test_bad_input_is_named(options, words):
         optimal_control(SLEIGH, **{"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 10} | options)
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"cost": lambda t, g, u: jnp.sqrt(u[0] - 100.0)}, ValueError, "not finite at the guess"),
+        ({"cost": lambda t, g, u: -u @ u}, RuntimeError, "ended at a saddle"),
+        ({"free_span": True}, RuntimeError, "the cost falls however long it lasts"),
+        ({"guess": (np.zeros((5, 1)), np.zeros((4, 1)))}, ValueError, "shapes \\[5, 1\\], \\[4, 1\\]"),
+        ({"guess": (np.zeros((5, 2)), np.zeros((5, 1)))}, ValueError, "guess must be points of R"),
+        ({"max_iterations": -1}, ValueError, "max_iterations must be a positive integer"),
+    ],
+)
+def test_what_has_no_least_cost_is_said(options, error, words):
+    with pytest.raises(error, match=words):
+        optimal_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=20, **options)
+
+
 def test_what_cannot_be_driven_is_said():
     with pytest.raises(ValueError, match="no forces"):
         optimal_control(gn.systems.suslov(), end=np.eye(3), n_controls=1, span=1.0, n_steps=5)

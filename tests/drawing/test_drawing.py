@@ -238,3 +238,14 @@ def test_a_drawing_changes_nothing_of_a_run():
     )
     np.testing.assert_array_equal(plain.g, drawn.g)
     assert isinstance(drawn.system.draw(0.0, jnp.zeros(3), {})[1].at, Pose)
+
+
+def test_a_disc_about_any_axis_is_round():
+    """Of all its triangles the area is twice that of the circle, whichever way the axis points."""
+    from geonh.rolling import disc
+
+    for name, e in zip("xyz", np.eye(3), strict=True):
+        part = surface(lambda n, e=e: disc(0.5, e).point(n), axis=name)
+        a, b, c = (part.vertices[part.faces[:, i]] for i in range(3))
+        area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
+        assert abs(area / (2 * np.pi * 0.25) - 1) < 0.01

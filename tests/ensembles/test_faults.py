@@ -21,12 +21,15 @@ import numpy as np
 import pytest
 from sweeping import SIZE, sweep, system
 from test_stores import same
+from typer.testing import CliRunner
 
 import geonh as gn
+from geonh.cli import app
 from geonh.ensembles import Sweep
 from geonh.groups import Translations
 from geonh.integrators.node import Result
 from geonh.stores import Store, StoreError, StoreWarning
+from geonh.stores.disk import digest_of, sealed, unsealed
 
 pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 resource = pytest.importorskip("resource", reason="limits of a process are those of POSIX")
@@ -137,6 +140,75 @@ def test_a_spoiled_store_is_refused(whole, tmp_path, name):
         gn.open_store(path)
     with pytest.raises(StoreError, match="is damaged"):
         sweep().run(path)
+
+
+@pytest.fixture(scope="module")
+def another(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stores") / "another.zarr"
+    sweep(seed=5).run(path, shard=SIZE)
+    return path
+
+
+def test_a_shard_of_another_store_is_told_from_an_own_one(whole, another, tmp_path):
+    """Its files are as its record says, and the number is right."""
+    path = shutil.copytree(whole[0], tmp_path / "a.zarr")
+    for file in [p for p in another.rglob("*") if "/c/2/" in f"{p.as_posix()}/" or p.name == "00000002.json"]:
+        if file.is_file():
+            shutil.copyfile(file, path / file.relative_to(another))
+    with pytest.raises(StoreError, match="shard 2: it is a shard of another store"):
+        gn.open_store(path)
+    with pytest.warns(StoreWarning, match="shard 2 is computed again"):
+        same(sweep().run(path), whole[1])
+
+
+@pytest.mark.parametrize("name", [".geonh/store.json", ".geonh/start.nc", "energy/zarr.json", "statistic 0:s/c/1/0"])
+@pytest.mark.parametrize("how", ["other", "gone", "folder", "pipe"])
+def test_a_file_that_is_another_or_none(whole, another, tmp_path, name, how):
+    path = shutil.copytree(whole[0], tmp_path / "a.zarr")
+    (path / name).unlink()
+    if how == "other":
+        content = (another / name).read_bytes()
+        (path / name).write_bytes(content if content != (whole[0] / name).read_bytes() else b"{}")
+    elif how == "folder":
+        (path / name).mkdir()
+    elif how == "pipe":
+        os.mkfifo(path / name)
+    words = "another configuration|damaged|is not a store"
+    if (how, name) != ("other", ".geonh/start.nc"):  # of which the sweep must tell
+        with pytest.raises(StoreError, match=words):
+            gn.open_store(path)
+    with pytest.raises(StoreError, match=words):
+        sweep().load(path)
+
+
+@pytest.mark.parametrize("where", ["journal", "record"])
+def test_no_file_outside_of_a_store_is_touched(whole, tmp_path, where):
+    """Sealed as ours are, with names that lead elsewhere."""
+    path, precious = shutil.copytree(whole[0], tmp_path / "a.zarr"), tmp_path / "precious"
+    precious.write_text("mine")
+    name = ".geonh/store.json" if where == "journal" else ".geonh/records/00000002.json"
+    about = unsealed((path / name).read_bytes())
+    if where == "journal":
+        about["journal"] = {"../precious": "theirs"}
+    else:
+        about["files"]["../precious"] = [4, digest_of(precious)]
+    (path / name).write_bytes(sealed(about))
+    with pytest.raises(StoreError, match="is damaged"):
+        gn.open_store(path)
+    with pytest.raises(StoreError, match="is damaged"):
+        gn.ensembles.merge(tmp_path / "b.zarr", [path])
+    assert precious.read_text() == "mine"
+
+
+def test_an_export_is_whole_or_not_there(whole, tmp_path):
+    path, out = shutil.copytree(whole[0], tmp_path / "a.zarr"), tmp_path / "out.nc"
+    assert CliRunner().invoke(app, ["export", str(path), "--out", str(out)]).exit_code == 0
+    before = out.read_bytes()
+    spoil(path, "flipped")
+    told = CliRunner().invoke(app, ["export", str(path), "--out", str(out)])
+    assert told.exit_code == 2
+    assert "shard 2 is damaged" in " ".join(told.output.split())
+    assert out.read_bytes() == before
 
 
 def test_files_that_may_not_grow(whole, tmp_path):

@@ -150,6 +150,16 @@ def test_itoh_abe_and_its_adjoint_make_a_method_of_order_two():
 
 
 @pytest.mark.slow
+def test_itoh_abe_keeps_the_energy_of_small_things():
+    """Of lengths of a centimetre, on which an increment of a millimetre is not short."""
+    well = gn.System(
+        Translations(2), metric=np.eye(2), potential=lambda x: jnp.sum(jnp.cosh(100 * x)) + jnp.sin(100 * x[0] * x[1])
+    )
+    run = gn.solve(well, DiscreteGradient("itoh-abe"), xi0=[3.0, 2.0], dt=2e-4, n_steps=100)
+    assert np.any(np.abs(np.diff(run.g, axis=0)) < 1e-3)
+    assert np.ptp(run.energy) < 1e-14 * np.abs(run.energy).max()
+
+
 def test_a_run_is_differentiable():
     system = quadratic(1.0)
     at = start(system)

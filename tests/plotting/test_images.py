@@ -66,6 +66,8 @@ def picture(figure):
     figure.subplots_adjust(0.05, 0.05, 0.95, 0.95, 0.2, 0.2)
     for axes in figure.axes:
         axes.set_title("")
+        if hasattr(axes, "zaxis"):  # whose size depends on that of its words
+            axes.set_box_aspect(np.ptp([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()], axis=1), zoom=1.2)
         for axis in (axes.xaxis, axes.yaxis, *([axes.zaxis] if hasattr(axes, "zaxis") else [])):
             axis.label.set_visible(False)
             axis.offsetText.set_visible(False)

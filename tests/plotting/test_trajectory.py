@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.plotting import invariants
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")
@@ -68,3 +69,30 @@ def test_the_error_panel_shows_the_errors_that_the_trajectory_has():
     line = next(line for line in panel.lines if line.get_label() == "energy")
     error = np.abs(trajectory.energy - trajectory.energy[0]) / abs(trajectory.energy[0])
     assert np.isclose(np.max(line.get_ydata()), error.max())
+
+
+def test_a_picture_in_space_stands_in_its_place_with_its_words():
+    figure = run("rolling-disc").plot()
+    figure.canvas.draw()
+    axes = next(axes for axes in figure.axes if hasattr(axes, "zaxis"))
+    low, high = figure.transFigure.transform(axes.get_position(original=True).get_points())
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        box = axis.get_tightbbox()
+        assert np.all(box.get_points()[0] >= low - 1)
+        assert np.all(box.get_points()[1] <= high + 1)
+    assert "third body axis\nin space" in words(figure)
+
+
+def test_units_that_are_declared_and_names_that_are_typeset():
+    said = words(run("double-pendulum", n_steps=3).plot())
+    assert "velocity (m/s)" in said
+    assert "$v_{x1}$" in said
+    assert {r"$\dot{\theta}_{R}$", r"$\dot{\delta}$"} <= set(words(run("whipple-bicycle", n_steps=3).plot()))
+
+
+def test_energy_of_a_driven_run_is_not_among_what_is_kept_and_what_begins_at_zero_has_absolute_errors():
+    quantities = {q.name: q for q in invariants(run("spherical-robot"))}
+    assert not quantities["energy"].conserved
+    assert quantities["energy"].note == "not kept: the controls do work"
+    assert quantities["K"].scale == 1.0
+    assert quantities["K"].relative.max() < 1e-12

@@ -93,8 +93,11 @@ def test_a_run_without_events_so_far_goes_on_to_some(tmp_path, by_file):
     whole, part = (gn.solve(sleigh, **options, n_steps=n) for n in (200, 20))
     assert len(part.events["event"]) == 0
     assert len(whole.events["event"]) == 1
-    known = part.save(tmp_path / "run.nc") if by_file else part
-    on = gn.resume(known, 180, system=sleigh, method=part.method, events=options["events"])
+    bound, on = {"system": sleigh, "method": part.method, "events": options["events"]}, part
+    for steps in (10, 10, 160):
+        on = gn.resume(on.save(tmp_path / "run.nc") if by_file else on, steps, **bound)
+        assert on.events["event"].multipliers.shape == (len(on.events["event"]), 1)
+        assert gn.Trajectory.load(on.save(tmp_path / "run.nc")).events["event"].multipliers.shape[1] == 1
     for name in ("t", "g_vector", "xi", "multipliers"):
         np.testing.assert_array_equal(getattr(on.events["event"], name), getattr(whole.events["event"], name))
 
@@ -185,7 +188,7 @@ def orbit(**options):
         ({"returns": lambda g, xi, h, eta: h.astype(jnp.float32)}, "returns returned float32"),
         ({"returns": lambda g, xi, h, eta: jnp.zeros(0)}, "returns gives no number"),
         ({"fixed": lambda g, xi: jnp.stack([g[9]])}, "fixed asks for index 9"),
-        ({"tol": 1e300}, "tol must be"),
+        ({"tol": 1e300}, r"tol must lie in \(0, 1\)"),
         ({"tol": np.nan}, "tol must be"),
         ({"max_iterations": -1}, "max_iterations must be"),
     ],

@@ -148,6 +148,8 @@ def test_it_plays_scrubs_and_obeys_keys(opened):
 def test_several_runs_stand_side_by_side_or_overlaid(opened):
     runs = [run("chaplygin-sleigh", 200, gn.GNI()), run("chaplygin-sleigh", 300, gn.RKMK(4))]
     page = opened(view(*runs, names=["GNI", "RKMK"]))
+    dashes = page.evaluate("[...document.querySelectorAll('#plots figure:first-child line')].map((l) => l.outerHTML)")
+    assert len(set(dashes)) == len(dashes) == 4  # energy of RKMK, and of GNI at p⁻ and p̃; the constraint of both is one
     overlaid = pixels(page)
     page.get_by_role("button", name="Side by side").click()
     assert differ(overlaid, pixels(page, "sleigh-side-by-side")) > 0.005
