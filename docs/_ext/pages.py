@@ -153,10 +153,19 @@ def systems_index():
         "The catalogue: `geonh list`, `gn.systems.catalogue`. Each page is made from its file and its runs.",
         "",
     ]
-    lines += ["| system | space | what it is |", "|---|---|---|"]
-    lines += [f"| [{e.name}]({e.name}.md) | {e.system().group} | {cell(e.title)} |" for e in catalogue.values()]
+    lines += ["| | system | space | what it is |", "|---|---|---|---|"]
+    lines += [
+        f"| {thumbnail(e)} | [{e.name}]({e.name}.md) | {e.system().group} | {cell(e.title)} |"
+        for e in catalogue.values()
+    ]
     lines += ["", "```{toctree}", ":hidden:", "", *catalogue, "```", ""]
     return "\n".join(lines)
+
+
+def thumbnail(entry):
+    """The figure of a run, small."""
+    picture = f"../../_static/systems/{entry.name}.png"
+    return f'<a href="{picture}"><img src="{picture}" alt="" width="160" loading="lazy"></a>' if RUNS else ""
 
 
 # --- methods ---------------------------------------------------------------------------------------------------
