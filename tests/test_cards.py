@@ -29,3 +29,9 @@ def test_cards_tell_what_the_object_has():
     assert "9 × 9" in large._repr_html_()
     assert all(len(thing._repr_html_()) < 20_000 for thing in (sleigh, run, large))
     assert "ℓ = a function" in gn.System(SE2(), lagrangian=lambda x, xi: xi @ xi / 2)._repr_html_()
+
+
+def test_constraints_are_told_in_a_line():
+    assert repr(gn.AffineDistribution(forms=[[0, 0, 1.0]], rhs=lambda x: x[:1])) == (
+        "AffineDistribution(forms=of shape [1, 3], rhs=a function)"
+    )

@@ -25,6 +25,19 @@ from geonh.systems import catalogue
 DOCS = Path(__file__).parents[1]
 OUT = DOCS / "generated"
 COMPARED = ("projected", "gni", "dla", "gauss4", "rkmk4", "discrete-gradient")
+CHOSEN = (
+    "projected",
+    "gauss4",
+    "gauss6",
+    "rkmk4",
+    "commutator-free4",
+    "discrete-gradient",
+    "gni",
+    "rattle",
+    "dla",
+    "rk4",
+)
+CHOSEN_ON, STEPS = ("suslov", "roller-racer"), 1000
 RUNS = os.environ.get("GEONH_PAGES", "runs") == "runs"
 
 
@@ -40,6 +53,7 @@ def make(app):
     for name in gn.methods:
         write(OUT / "methods" / f"{name}.md", method_page(name))
     write(OUT / "methods" / "index.md", methods_index())
+    write(OUT / "choosing.txt", choosing_table())
     for room in ROOMS:
         write(OUT / "api" / f"{room}.md", api.page(room))
     write(OUT / "api" / "index.md", api_index())
@@ -235,6 +249,28 @@ def methods_index():
     lines += [f"| [`{n}`]({n}.md) | {cell(m.title)} | {m.make().guarantees.order} |" for n, m in gn.methods.items()]
     lines += ["", "```{toctree}", ":hidden:", "", *gn.methods, "```", ""]
     return "\n".join(lines)
+
+
+def choosing_table():
+    """What the methods that are advised promise, and what they kept of measured runs; for the page on choosing one."""
+    shown = [catalogue[name] for name in CHOSEN_ON] if RUNS else []
+    head = ["method", "order", "solve", "symmetric", "constraint", "energy"]
+    head += [f"{word} on {e.name}" for e in shown for word in ("energy change", "constraint residual")]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name in CHOSEN:
+        g = gn.methods[name].make().guarantees
+        kind = "implicit" if g.implicit else "explicit"
+        cells = [f"[`{name}`](generated/methods/{name}.md)", g.order, kind, "yes" if g.symmetric else "no"]
+        cells += [g.constraint, g.energy]
+        for entry in shown:
+            run = solved(entry, entry.system(), name, STEPS)
+            energy = next(q for q in invariants(run) if q.name.startswith("energy"))
+            cells += [f"{energy.relative.max():.1e}", f"{np.abs(run.constraint_residual).max():.1e}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    if shown:
+        steps = " and ".join(f"{e.dt:g} s ({e.name})" for e in shown)
+        lines += ["", f"Largest values in {STEPS} steps of {steps} from the start of the catalogue."]
+    return "\n".join([*lines, ""])
 
 
 def api_index():

@@ -56,6 +56,20 @@ class Distribution(Precise):
         self.forms = None if forms is None else _rows(forms, "forms")
         self.frame = None if frame is None else _rows(frame, "frame")
 
+    def __repr__(self) -> str:
+        kinds = {
+            "forms": self.forms,
+            "frame": self.frame,
+            "rhs": getattr(self, "rhs", None),
+            "drift": getattr(self, "drift", None),
+        }
+        said = [
+            f"{name}={f'of shape {list(np.shape(field.constant))}' if field.function is None else 'a function'}"
+            for name, field in kinds.items()
+            if field is not None
+        ]
+        return f"{type(self).__name__}({', '.join(said)})"
+
     # --- the constraint itself -----------------------------------------------------------------------------
     def annihilator(self, x: Any, parameters: Any = None) -> Array:
         """Annihilating forms μ(x), shape=[m, n]; of a frame, its minors (m = 1) or a local completion (m > 1)."""
