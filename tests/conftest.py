@@ -55,5 +55,5 @@ def forget_programs():
     if now > forgotten["at"] + GROWTH:
         jax.clear_caches()
         gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)
+        getattr(ctypes.CDLL(None), "malloc_trim", bool)(0)  # GNU only
         forgotten["at"] = memory()
