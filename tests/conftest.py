@@ -1,5 +1,8 @@
 import contextlib
+import ctypes
+import gc
 import os
+import resource
 import signal
 import threading
 from importlib.metadata import version
@@ -32,10 +35,25 @@ def double_precision(request):
         yield
 
 
+GROWTH = 500e6
+"""Bytes by which a worker may grow before it forgets what JAX has compiled."""
+forgotten = {"at": 0.0}
+
+
+def memory() -> float:
+    """Bytes that this process holds, where that is known."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * float(resource.getpagesize()) if statm.exists() else 0.0
+
+
 @pytest.fixture(autouse=True)
 def forget_programs():
-    """Compiled programs are memory maps, of which a process may have some 65 000: forget them before they are many."""
+    """A program that XLA compiled is some megabyte: forget them before they are too many."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_text().splitlines()) > 25_000:
+    now = memory()
+    forgotten["at"] = forgotten["at"] or now
+    if now > forgotten["at"] + GROWTH:
         jax.clear_caches()
+        gc.collect()
+        getattr(ctypes.CDLL(None), "malloc_trim", bool)(0)  # GNU only
+        forgotten["at"] = memory()

@@ -332,3 +332,18 @@ def test_the_log_tells_what_is_compiled_and_once(caplog):
     told = [record.getMessage() for record in caplog.records if record.name == "geonh"]
     assert any(re.match(r"program of next_node written and compiled in \d", line) for line in told)
     assert len({line.split(" in ")[0] for line in told}) == len(told)
+
+
+def pulled(t, x, xi, u, p):
+    return -p["c"] * xi
+
+
+def test_systems_made_alike_share_their_programs(caplog):
+    def made(c):
+        return gn.System(Translations(1), metric=[1.0], base="point", forces=pulled, parameters={"c": c})
+
+    gn.solve(made(0.1), xi0=[1.0], dt=0.1, n_steps=2)
+    with caplog.at_level("DEBUG", logger="geonh"):
+        run = gn.solve(made(2.0), xi0=[1.0], dt=0.1, n_steps=2)
+    assert run.xi[-1, 0] < 0.7
+    assert not [record for record in caplog.records if record.name == "geonh"]

@@ -195,6 +195,8 @@ def nonholonomic_connection(
 ) -> Connection:
     """The connection of a system whose metric and forms depend on shapes alone.
 
+    Forces are left out: those on the shape are what drives it, and others, friction on the body, would change p.
+
     Parameters
     ----------
     system : System

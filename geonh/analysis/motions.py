@@ -10,9 +10,10 @@ import numpy as np
 from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock
-from geonh.mechanics.soundness import OFF_GROUP, group_fault, place_fault
+from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64, as_part, float64, shortly
+from geonh.numerics.compiled import mapped
+from geonh.numerics.precision import as_float64, as_part, shortly
 from geonh.start import inspect_forces, made_controls
 
 FURTHER = 0.4
@@ -38,8 +39,7 @@ def checked(system: System, motions: list, controls: Any, t: float) -> tuple[Poi
     xi = np.stack([as_float64(xi, "xi", (system.group.dim,)) for _, xi in motions])
     points = [system.point(g, on_group=False, name="g") for g, _ in motions]
     g, u = stacked(points), value_of_controls(system, controls, t, points[0], xi[0])
-    with float64():
-        gap = float(system.group_defect(g))
+    gap = float(np.max(mapped(gap_of, system.group, g)))
     if not gap <= OFF_GROUP:
         raise ValueError(group_fault(system, g, gap, "g"))
     return g, xi, u

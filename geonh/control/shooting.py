@@ -7,7 +7,8 @@ u(t) is linear between knots. A motion from (g₀, ξ₀) under it by any method
 with rows T tangent to φ = 0, and D to the constraints, at the end asked for. SLSQP, trust-constr or Ipopt makes J
 least under r = 0 and the bounds, with derivatives that are exact through all steps of the method. There are fewer
 unknowns than by transcription, and methods of any order are taken; but the end depends on the first control through the
-whole motion, so an unstable or long one is better transcribed.
+whole motion, so an unstable or long one is better transcribed. Where the solver does not get there from the guess, it
+begins anew from controls that reach the end.
 
 Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
 """
@@ -40,6 +41,10 @@ from geonh.trajectory import Trajectory
 FAR = 1e10
 REACHED = 1e-7
 """The end is missed by less than this, relative to 1 + |ξ|."""
+BENDS = 4
+"""So many bent guesses are tried, at most;"""
+BENT = 0.3
+"""each moves the end by as much, in radians or metres, to first order."""
 
 
 @dataclass(frozen=True)
@@ -236,15 +241,44 @@ def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations
         lambda z: scipy.sparse.csr_matrix(all_of(z)[1][1:]),
         *(np.broadcast_to(limit, shape).ravel() for limit in (low, high)),
     )
-    z, iterations = least(programme, u0.ravel(), solver, max_iterations)
-    value, _, status = all_of(z)
-    missed = float(np.abs(value[1:]).max(initial=0.0))
-    if status or not missed <= REACHED * (1 + np.abs(tree[2][1]).max()):
+    iterations, near = 0, REACHED * (1 + np.abs(tree[2][1]).max())
+    for begun in (False, True):
+        begin = _reaching(programme, u0, near) if begun else u0.ravel()
+        z, more = least(programme, begin, solver, max_iterations)
+        iterations += more
+        value, _, status = all_of(z)
+        missed = float(np.abs(value[1:]).max(initial=0.0))
+        if not status and missed <= near:
+            break
+    else:
         raise RuntimeError(
             f"no controls of {tree[0].name} found that reach the end: after {iterations} iterations it is missed by "
             f"{missed:.2g}; another guess, more knots or optimal_control may do"
         )
     return z.reshape(shape), missed, iterations
+
+
+def _reaching(programme: Programme, u0: np.ndarray, near: float) -> np.ndarray:
+    """Controls near a guess that reach the end, from it or from bent ones, as far as some are found.
+
+    By the method of Levenberg and Marquardt, which needs no way at first order: from rest there is none sideways.
+    """
+    random, waves = np.random.default_rng(0), np.sin(np.pi * np.outer(np.linspace(0, 1, len(u0)), [0.5, 1.5, 2.5]))
+    begin, slope = u0.ravel(), programme.jacobian(u0.ravel())
+    for _ in range(BENDS + 1):
+        found = scipy.optimize.least_squares(
+            programme.equations,
+            np.clip(begin, programme.low, programme.high),
+            lambda z: programme.jacobian(z).toarray(),
+            bounds=(programme.low, programme.high),
+            xtol=1e-12,
+            gtol=1e-12,
+        )
+        if np.abs(found.fun).max(initial=0.0) <= near:
+            break
+        way = (waves @ random.normal(size=(3, u0.shape[1]))).ravel()
+        begin = u0.ravel() + BENT * way / max(np.linalg.norm(slope @ way), 1e-3 * np.linalg.norm(way))
+    return found.x
 
 
 def _shots(tree: tuple, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

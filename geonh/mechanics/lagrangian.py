@@ -27,7 +27,7 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import LieGroup
 from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
-from geonh.mechanics.soundness import OFF_GROUP, group_fault, metric_fault
+from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
 from geonh.numerics.compiled import computed
 from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, saddle, solve_spd
 from geonh.numerics.newton import Newton
@@ -423,7 +423,7 @@ class LagrangianSystem(Precise):
         leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
-            gap = float(computed(_gap, self.group, point))
+            gap = float(computed(gap_of, self.group, point))
             if not gap <= OFF_GROUP:
                 raise ValueError(group_fault(self, point, gap, name))
         return point
@@ -431,10 +431,6 @@ class LagrangianSystem(Precise):
     def group_defect(self, point: Point) -> Array:
         """Largest distance of an entry of a point from the nearest group element, scalar."""
         return self.group.gap(point)
-
-
-def _gap(group: Any, point: Point) -> Array:
-    return group.gap(point)
 
 
 def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Array]:

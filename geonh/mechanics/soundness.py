@@ -51,6 +51,11 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     )
 
 
+def gap_of(group: Any, point: Any) -> Array:
+    """How far a point is off its group, as ``computed`` and ``mapped`` take it."""
+    return group.gap(point)
+
+
 def place_fault(system: Any, t: float, g: Any, where: str) -> str:
     """What is wrong with the metric or the constraints at a place."""
     M, rows = computed(_place, system, (np.float64(t), g))

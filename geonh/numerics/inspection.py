@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.extend as jex
 import jax.numpy as jnp
@@ -48,24 +49,32 @@ def inspected(name: str, closed: Any) -> bool:
 
 def careful(function: Callable) -> Callable:
     """The function, nan with all its derivatives where it reads past an array at an index that depends on data."""
+    return function if isinstance(function, _Careful) else _Careful(function)
 
-    from jax.experimental import checkify
 
-    @functools.wraps(function)
-    def wrapper(*args: Any) -> Any:
+class _Careful(eqx.Module):
+    """``careful`` of a function; of the same function equal, so that systems made alike share their programs."""
+
+    function: Callable
+
+    @property
+    def __wrapped__(self) -> Callable:
+        return self.function
+
+    def __call__(self, *args: Any) -> Any:
         try:
-            closed, inspection = jax.make_jaxpr(function)(*args), _Inspection()
+            closed, inspection = jax.make_jaxpr(self.function)(*args), _Inspection()
         except TypeError:
-            return function(*args)  # it fails there too, or gives what is no number, which its caller judges
+            return self.function(*args)  # it fails there too, or gives what is no number, which its caller judges
         with contextlib.suppress(_Found):  # which is told where it is inspected
             inspection.walk(closed, [None] * len(closed.jaxpr.invars))
         if not inspection.reads_by_data:
-            return function(*args)
-        error, value = checkify.checkify(function, errors=checkify.index_checks)(*args)
+            return self.function(*args)
+        from jax.experimental import checkify
+
+        error, value = checkify.checkify(self.function, errors=checkify.index_checks)(*args)
         outside = [leaf for leaf in jax.tree.leaves(error) if leaf.dtype == bool]
         return jax.tree.map(lambda a: a * jnp.where(jnp.any(jnp.stack(outside)), jnp.nan, 1.0), value)
-
-    return wrapper
 
 
 class _Found(Exception):

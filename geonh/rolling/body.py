@@ -33,7 +33,7 @@ from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, float64, in_float64, shortly
+from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
@@ -194,7 +194,8 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     """
     parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
     _refuse_another(parameters, system)
-    return _touch(t, as_float64(g, "g", (4, 4)), parameters)
+    node = as_float64(t, "t", ()), as_float64(g, "g", (4, 4))
+    return _touch(*node, parameters) if is_traced((parameters, node)) else computed(_touched, parameters, node)
 
 
 @judged
@@ -325,6 +326,10 @@ def _touch(t: Any, x: Any, p: Any) -> Contact:
     arm = p["support"].point(n)
     place = centre + R @ arm
     return Contact(place, p["on"].normal(Moment(t, place), p), arm)
+
+
+def _touched(parameters: Any, node: tuple) -> Contact:
+    return _touch(*node, parameters)
 
 
 def _height_in_time(t: Any, x: Any, p: Any) -> Array:

@@ -4,9 +4,10 @@ All are ``geonh.rolling`` of a support function: on SE(3), with the contact as a
 along the surface, ξ = (ω, v) in body axes. Kept besides the energy:
 
 - Routh's sphere, a ball whose centre of mass lies on an axis of symmetry: Jellett's integral Jω·ρ, since the force of
-  the contact has no moment about ρ, and Jω·(ω×e₃) = 0;
-- the ball in an upright cylinder: the spin about the vertical, so that it goes up and down as −(5g/7ν²)(1 − cos νt)
-  with ν = √(2/7) times the rate at which it goes round, and does not fall.
+  the contact has no moment about ρ, and Jω·(ω×e₃) = 0; and Routh's, ω₃²(I₁I₃ + mρ·Jρ);
+- the ball in an upright cylinder: the spin about the vertical e₃·w, w = Rω, and so the rate at which it goes round; and
+  w·x, since the spin about the normal, of which the contact force has no moment, changes by that rate times ż/r. So it
+  goes up and down as −(5g/7ν²)(1 − cos νt), with ν = √(2/7) times the rate at which it goes round, and does not fall.
 
 Sources: Le Saux, Leine, Glocker, J. Nonlinear Sci. 15 (2005) (disc); Moffatt, Nature 404 (2000) (Euler's disc); Kane,
 Levinson, Int. J. Non-Linear Mech. 17 (1982) (rattleback and its parameters); Routh, *Advanced rigid dynamics* (1905),
@@ -41,8 +42,17 @@ def _jellett(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return p[:3] @ contact(parameters, g).arm
 
 
+def _routh(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    arm, J = contact(parameters, g).arm, parameters["J"]
+    return xi[2] ** 2 * (J[0, 0] * J[2, 2] + parameters["m"] * arm @ J @ arm)
+
+
 def _vertical_spin(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return g[2, :3] @ xi[:3]
+
+
+def _spin_along_the_place(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    return g[:3, 3] @ g[:3, :3] @ xi[:3]
 
 
 @judged
@@ -175,13 +185,16 @@ def routh_sphere(
     """
     positive(m=m, r=r, I1=I1, I3=I3, g=g)
     _less(abs(as_float64(a, "a", ())), r, "the centre of mass must be within the ball, |a| < r")
-    integral = FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift")
+    integrals = {
+        "jellett": FirstIntegral(_jellett, "Jω·ρ; SymmetricProjection: O(h²), no drift"),
+        "routh": FirstIntegral(_routh, "ω₃²(I₁I₃ + mρ·Jρ); SymmetricProjection: O(h²), no drift"),
+    }
     return rolling(
         ball(r).moved([0.0, 0.0, as_float64(a, "a", ())]),
         [I1, I1, I3],
         m,
         gravity=g,
-        first_integrals={"jellett": integral},
+        first_integrals=integrals,
         draw=draw,
         name="routh-sphere",
     )
@@ -210,14 +223,17 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     """
     positive(m=m, r=r, R=R, g=g)
     _less(r, R, "the ball must fit into the cylinder, r < R")
-    integral = FirstIntegral(_vertical_spin, "e₃·Rω; SymmetricProjection: O(h²), no drift")
+    integrals = {
+        "vertical spin": FirstIntegral(_vertical_spin, "e₃·w; SymmetricProjection: O(h²), no drift"),
+        "spin along x": FirstIntegral(_spin_along_the_place, "w·x; SymmetricProjection: O(h²), no drift"),
+    }
     return rolling(
         ball(r),
         0.4 * m * r * r * np.ones(3),
         m,
         on=cylinder(R),
         gravity=g,
-        first_integrals={"vertical spin": integral},
+        first_integrals=integrals,
         draw=draw,
         name="sphere-in-cylinder",
     )
@@ -317,6 +333,7 @@ ENTRIES = (
         constraints=_FORMS,
         conserved={
             "jellett": "Jω·ρ; SymmetricProjection: O(h²)",
+            "routh": "ω₃²(I₁I₃ + mρ·Jρ); SymmetricProjection: O(h²)",
             "energy": "SymmetricProjection: O(h²)",
         },
         source="Routh 1905, §243; Chaplygin 1897",
@@ -331,7 +348,8 @@ ENTRIES = (
         parameters={"m": "kg, mass", "r": "m, radius", "R": "m, radius of the cylinder", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={
-            "vertical spin": "e₃·Rω; SymmetricProjection: O(h²)",
+            "vertical spin": "e₃·w, w = Rω; SymmetricProjection: O(h²)",
+            "spin along x": "w·x, x the centre; SymmetricProjection: O(h²)",
             "energy": "SymmetricProjection: O(h²)",
         },
         source="Routh 1905, §246",

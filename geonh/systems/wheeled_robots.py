@@ -1,8 +1,8 @@
 r"""Robots on wheels: with two driven wheels, and with trailers; both made by ``geonh.rolling.planar``.
 
 The two-wheeled robot stands on one axle, of which the wheels roll by angles of their own, rχ̇ = u ∓ ½wω, and do not
-slide sideways, v = 0; motors turn them, and push back on nothing else. The robot with trailers draws bodies on hinges,
-none of whose axles slides sideways.
+slide sideways, v = 0; motors turn them, and push back on nothing else. The wheels tell the heading, driven or not:
+wθ − r(χ_right − χ_left) stays. The robot with trailers draws bodies on hinges, none of whose axles slides sideways.
 
 Sources: Bloch, *Nonholonomic Mechanics and Control* (2003), §1.9; Laumond, *Robot Motion Planning and Control* (1998),
 ch. 1.
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
-from geonh.mechanics.system import System
+from geonh.mechanics.system import FirstIntegral, System
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.rolling import knife_edge, planar_body, trailer, wheel
@@ -30,6 +30,11 @@ def _torques(t: Any, x: Any, xi: Any, u: Any) -> Any:
 
 def _drive(t: Any) -> Any:
     return jnp.stack([0.4 + 0.2 * jnp.sin(t), 0.4 - 0.2 * jnp.sin(t)])
+
+
+def _heading(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
+    left, right = parameters["body"].wheels[1:]
+    return (left.at[1] - right.at[1]) * g[0][0] - left.radius * (g[1][1] - g[1][0])
 
 
 def draw_robot(t: Any, g: Any, p: Any) -> list[Body]:
@@ -107,7 +112,10 @@ def two_wheeled_robot(
     sides = (("left", w / 2), ("right", -w / 2))
     wheels = [wheel(r, Iw, y=y, name=name, grips=False) for name, y in sides]
     body = planar_body(m, I, [knife_edge(), *wheels], centre=(a, 0.0))
-    return standing(body, forces=_torques, draw=draw_robot, name="two-wheeled-robot")
+    heading = FirstIntegral(_heading, "wθ − r(χ_right − χ_left), driven or not; SymmetricProjection: O(h²)")
+    return standing(
+        body, forces=_torques, first_integrals={"heading": heading}, draw=draw_robot, name="two-wheeled-robot"
+    )
 
 
 @judged
@@ -176,7 +184,10 @@ ENTRIES = (
             "Iw": "kg m², of a wheel about the axle",
         },
         constraints="v = 0, rχ̇ = u ∓ ½wω",
-        conserved={"energy": "without torques; GNI: O(h²)"},
+        conserved={
+            "heading": "wθ − r(χ_right − χ_left), driven or not; SymmetricProjection: O(h²)",
+            "energy": "without torques; GNI: O(h²)",
+        },
         source="Bloch 2003, §1.9",
         start=_robot_start,
         controls=_drive,

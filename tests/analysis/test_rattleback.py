@@ -70,10 +70,13 @@ def test_one_pair_grows_for_either_spin(spin):
     assert line.growth > 0
 
 
-def test_nothing_is_compiled_twice():
-    """Other parameters, speeds and places are arguments of the same program."""
+def test_nothing_is_compiled_twice(caplog):
+    """Other parameters, speeds and places, and how many, are arguments of the same program."""
     linearise(rattleback(), on_the_ground(), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     before = compiled.map_of.cache_info().misses
     linearise(rattleback(m=2.0), on_the_ground(), [0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
-    root_locus(rattleback(), [5.0, 9.81], (on_the_ground(), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), parameter="g")
+    spinning = (on_the_ground(), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    with jax.log_compiles():
+        root_locus(rattleback(), [5.0, 7.0, 9.81], spinning, parameter="g")
     assert compiled.map_of.cache_info().misses == before
+    assert not [record for record in caplog.records if "ompiling" in record.getMessage()]

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 
 import geonh as gn
 from geonh.control import optimal_control
-from geonh.groups import SE2, SO3, Product, Torus, Translations
+from geonh.groups import SE2, SE3, SO3, Product, Torus, Translations
 from geonh.mechanics import reference_trajectory
 
 
@@ -127,6 +127,18 @@ def test_a_body_turns_about_a_principal_axis():
     found = optimal_control(body, end=end, n_controls=3, span=2.0, n_steps=40)
     assert abs(found.cost / (12 * 4 * 1.2**2 / 8) - 1) < 5e-3
     assert np.abs(found.u[:, [0, 2]]).max() < 1e-10
+
+
+@pytest.mark.slow
+def test_a_body_in_space_flies_to_a_pose():
+    body = gn.System(SE3(), metric=[0.4, 0.5, 0.6, 1.0, 1.0, 1.0], base="point", forces=push, name="body")
+    end = np.asarray(SE3().exp(jnp.array([0.5, 0.2, -0.3, 0.4, 0.5, 0.1])))
+    found = [optimal_control(body, end=end, n_controls=6, span=2.0, n_steps=K) for K in (10, 20, 40)]
+    for one in found:
+        np.testing.assert_allclose(one.trajectory().g, one.g, atol=1e-12)
+        assert one.curvature > 0
+    J = [one.cost for one in found]
+    assert abs((J[0] - J[1]) / (J[1] - J[2]) - 4) < 0.2
 
 
 RADIUS, WIDTH = 0.3, 0.8

@@ -31,6 +31,16 @@ def test_bounds_are_kept():
     assert found.miss < 1e-9
 
 
+def test_the_sleigh_turns_and_parks_from_no_guess():
+    """Sideways there is no way at first order from rest; the cost of transcription's limit, for fewer controls."""
+    options = {"n_controls": 2, "span": 4.0, "n_steps": 40, "n_knots": 21}
+    turn = shooting_control(SLEIGH, end=[1.2, 1.0, 1.5], **options)
+    assert abs(turn.cost - 1.5412) < 1e-3  # with 41 knots 1.541191
+    parked = shooting_control(SLEIGH, end=[0.0, 0.0, 1.0], **options)
+    assert 9.187 < parked.cost < 9.187 * 1.01
+    np.testing.assert_allclose(parked.trajectory().g[-1], [0.0, 0.0, 1.0], atol=1e-9)
+
+
 @pytest.mark.slow
 def test_the_sleigh_turns_as_by_transcription():
     """With as many knots as nodes and the same method it is the same problem."""

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import holonomic_systems as systems
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
+from scipy.integrate import cumulative_trapezoid, solve_ivp
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect, convergence, symplecticity_defect
-from geonh.integrators import Feedback, Variational
+from geonh.integrators import Feedback, SymmetricProjection, Variational
 
 STEPS = {
     1: (160, 320, 640, 1280),
@@ -132,6 +133,55 @@ def test_rattle_is_symplectic():
     system, g0, xi0 = systems.spherical_pendulum()
     assert symplecticity_defect(system, Variational(), g0=g0, xi0=xi0, dt=0.05) < 2e-14
     assert symplecticity_defect(system, gn.RKMK(4), g0=g0, xi0=xi0, dt=0.2) > 1e-6
+    system, g0, xi0 = systems.moving_pivot()  # from one cotangent bundle to another
+    assert symplecticity_defect(system, Variational(), g0=g0, xi0=xi0, dt=0.05) < 2e-14
+
+
+def test_the_way_both_kinds_of_rows_are_written_does_not_matter():
+    """Another function with the same zeros, and forms with the rows of φ added: the same motion to rounding."""
+
+    def rods(x):
+        a, b = x[:2], x[2:] - x[:2]
+        return jnp.stack([a @ a - 1.0, b @ b - 0.49]) / 2
+
+    def forms(x):
+        return jnp.stack([x[1], 1.0 + x[2], x[0], jnp.cos(x[3])])[None]
+
+    def skate(x):
+        return 3.0 * forms(x) + (1.0 + x[0]) * jax.jacfwd(rods)(x)[:1]
+
+    def bent(x):
+        first, second = rods(x)
+        return jnp.stack([jnp.expm1(first) + second * x[2], 2.0 * second])
+
+    runs = []
+    for phi, rows in ((rods, forms), (bent, skate)):
+        system = gn.System(
+            gn.groups.Translations(4),
+            metric=[1.0, 1.0, 0.6, 0.6],
+            potential=lambda x: 9.81 * (x[1] + 0.6 * x[3]),
+            holonomic=phi,
+            distribution=gn.Distribution(rows),
+        )
+        g0, xi0 = system.project([0.8, -0.6, 1.22, -1.16], [0.3, 0.4, 1.0, -1.0])
+        runs.append(gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=100))
+    np.testing.assert_allclose(runs[1].g, runs[0].g, atol=1e-12)
+    np.testing.assert_allclose(runs[1].p, runs[0].p, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_forces_that_depend_on_the_velocity():
+    system, *_ = systems.held_body()
+    damped = gn.System(
+        system.group,
+        metric=system.metric,
+        potential=system.potential.function,
+        holonomic=system.holonomic.function,
+        distribution=system.distribution,
+        forces=lambda t, x, xi, u: -0.3 * xi * (1 + xi @ xi),
+        name="damped body",
+    )
+    tried(damped, *damped.project(np.eye(4), 0.5 * np.random.default_rng(1).normal(size=6)), "projected")
 
 
 def test_rattle_keeps_momentum():
@@ -192,6 +242,34 @@ def test_time_in_affine_constraints(name):
 
 def test_time_in_affine_constraints_by_gauss():
     tried(*systems.unsteady_table(), "midpoint")
+
+
+@pytest.mark.slow
+def test_time_in_affine_constraints_by_the_midpoint_of_cayley():
+    system, g0, xi0 = systems.unsteady_table()
+    method = SymmetricProjection("midpoint", retraction="cayley")
+    assert abs(convergence(system, method, steps=STEPS[2], g0=g0, xi0=xi0).order - 2) < 0.1
+    assert adjoint_defect(system, method, method, g0=g0, xi0=xi0, dt=0.05) < 1e-13
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [systems.moving_pivot, systems.unsteady_table])
+def test_the_balance_of_energy_in_time(make):
+    """Ḣ = −∂_tℓ + λ·c, with c = −∂_tφ or b: the work of what is moved from without."""
+    system, g0, xi0 = make()
+
+    @jax.vmap
+    def power(t, g, xi, multipliers):
+        driven = -system.constraint_residual(system.at(g, t), 0.0 * xi)
+        return multipliers @ driven - jax.grad(lambda t: system.lagrangian(system.at(g, t), xi))(t)
+
+    gaps = []
+    for n in (100, 200, 400):
+        run = gn.solve(system, g0=g0, xi0=xi0, dt=1 / n, n_steps=n)
+        work = cumulative_trapezoid(power(run.t, run.g, run.xi, run.multipliers), dx=1 / n, initial=0.0)
+        gaps.append(np.abs(run.energy - run.energy[0] - work).max())
+    np.testing.assert_allclose(np.log2(np.divide(gaps[:-1], gaps[1:])), 2, atol=0.1)
+    assert gaps[-1] < 1e-3 * np.ptp(run.energy)
 
 
 @pytest.mark.parametrize("name", ["discrete-gradient", "feedback", "rk4-energy"])

@@ -78,6 +78,9 @@ def test_dependent_rows_are_said():
     with pytest.raises(ValueError, match=r"1 row\(s\) of holonomic= and the 1 of the distribution .* redundant"):
         gn.solve(both, g0=[0.0, 0.0, 1.0], xi0=np.zeros(3), dt=0.1, n_steps=1)
     assert not both.check(at=[0.0, 0.0, 1.0]).ok
+    against = pendulum(distribution=gn.AffineDistribution(forms=lambda x: x[None], rhs=lambda x: jnp.ones(1)))
+    with pytest.raises(ValueError, match="redundant"):
+        against.project([0.0, 0.0, 1.0], np.zeros(3))
     assert PENDULUM.check(at=[0.0, 0.0, 1.0]).ok
 
 

@@ -207,6 +207,40 @@ def test_the_default_method_on_a_curved_surface():
     assert np.all(np.abs(slopes - 2) < 0.1), slopes
 
 
+@pytest.mark.slow
+def test_rubber_on_a_curved_surface():
+    """It does not spin about the normal of a bowl, and keeps its energy, to the order of the method."""
+    system = rolling(EGG, J, 1.0, on=sphere(1.0), spin=False)
+    R, normal = rotation(8), np.array([-0.6, 0.0, 0.8])
+    turning = np.array([1.0, -2.0, 0.5])
+    g0, xi0 = start(system, R, R.T @ (turning - normal * (normal @ turning)), place=[0.6, 0.0, -0.8])
+    errors = []
+    for n in (50, 100):
+        run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=0.5 / n, n_steps=n)
+        spins = [contact(system, g).normal @ g[:3, :3] @ xi[:3] for g, xi in zip(run.g, run.xi, strict=True)]
+        np.testing.assert_allclose(spins, 0.0, atol=1e-13)
+        errors.append(np.ptp(run.energy))
+    assert errors[0] / errors[1] > 2**3.8
+    assert errors[1] < 1e-3 * np.abs(run.energy).max()
+
+
+@pytest.mark.slow
+def test_a_ball_leaves_the_globe_that_it_rolls_down():
+    """Where the force of the contact vanishes: at cos θ = 10/17 from rest, from the energy and N = mg cos θ − mv²/d."""
+    r, d, turning = 0.2, 1.2, 2.0
+    system = rolling(ball(r), 0.4 * r**2 * np.ones(3), 1.0, on=sphere(d - r, "outside"))
+    g0, xi0 = start(system, omega=[0.0, turning, 0.0], place=[0.0, 0.0, d - r])
+    height = d * 10 / 17 * (1 + 0.7 * (turning * r) ** 2 / (9.81 * d))
+    off = gn.Event(lambda t, g, xi, lam: lam[0], direction=-1, stop=True, name="contact lost")
+    errors = []
+    for n in (200, 400):
+        run = gn.solve(system, "rkmk4", g0=g0, xi0=xi0, dt=2.0 / n, n_steps=n, events=off)
+        assert run.multipliers[0, 0] > 0
+        errors.append(abs(run.events["contact lost"].g[0, 2, 3] - height))
+    assert errors[1] < 1e-7
+    assert errors[0] / errors[1] > 2**3.8
+
+
 # --- surfaces that move ---------------------------------------------------------------------------------------
 A = np.array([0.7, -0.4, 1.3])
 """An acceleration, m/s²."""

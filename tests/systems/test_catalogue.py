@@ -199,3 +199,10 @@ def test_first_integrals_and_energy_along_the_exact_motion(name):
     values, residual = jax.vmap(invariants)(g, xi)
     np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), rtol=1e-10, atol=1e-10)
     assert np.abs(residual).max(initial=0) < 1e-10
+
+
+def test_the_wheels_of_the_robot_tell_its_heading():
+    entry, system, start = build("two-wheeled-robot")
+    run = gn.solve(system, "rkmk4", xi0=start.xi0, dt=0.02, n_steps=200, controls=entry.controls)
+    assert abs(run.g[0][-1, 0]) > 0.1
+    np.testing.assert_allclose(run.integrals["heading"], 0.0, atol=1e-9)
