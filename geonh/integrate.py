@@ -98,7 +98,7 @@ def integrate(
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         u(t) in jax.numpy, or its values at the nodes.
     save_every : int
-        Keep every so many nodes; static under ``jit``.
+        Keep every so many nodes, at most ``n_steps``; static under ``jit``.
     observables : bool
         Compute those of a trajectory too: "xi", "p", "energy", "multipliers", … of every saved node.
 
@@ -128,7 +128,10 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    as_count(save_every, "save_every")
+    if as_count(save_every, "save_every") > as_count(n_steps, "n_steps"):
+        raise ValueError(
+            f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
+        )
     as_flag(observables, "observables")
     with float64():
         start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)

@@ -186,6 +186,11 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(
             f"{name} calls NumPy on a traced value: write it with jax.numpy (jnp.sin for np.sin)"
         ) from error
+    except jax.errors.TracerIntegerConversionError as error:
+        raise TypeError(
+            f"{name} asks for the integer in a traced value (range, an index of a list): use jax.lax.fori_loop, or "
+            "index an array of jax.numpy"
+        ) from error
     except (jax.errors.TracerBoolConversionError, jax.errors.ConcretizationTypeError) as error:
         raise TypeError(
             f"{name} asks for the number in a traced value (if, while, float, int): use jnp.where or jax.lax.cond"

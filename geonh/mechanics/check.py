@@ -85,7 +85,7 @@ def check_system(
     Raises
     ------
     ValueError, TypeError
-        If a point in ``at`` is none of the group, or an option is not as said.
+        If a point in ``at`` is none of the group, an option is not as said, or controls are given that nothing uses.
     """
     n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
     if not as_float64(scale, "scale", ()) > 0:
@@ -156,6 +156,8 @@ def _points(system: LagrangianSystem, at: Any) -> list:
 
 def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[str, ...]]:
     """f(t, x, ξ), zero where it needs controls and none are given; then a note."""
+    if controls is not None and system.forces is None:
+        raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
     if controls is not None and not callable(controls):
         rows = as_float64(controls, "controls")
         if not rows.ndim or not len(rows):

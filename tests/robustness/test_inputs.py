@@ -147,6 +147,8 @@ FUNCTIONS = {
     "no argument": (lambda: 0.0, TypeError, r"potential takes \(x\) or .* yours takes \(\)"),
     "numpy": (lambda x: np.sin(x[0]), TypeError, "potential calls NumPy.*jnp.sin for np.sin"),
     "float": (lambda x: float(x[0]), TypeError, "potential asks for the number"),
+    "range": (lambda x: sum(range(x[0].astype(int))), TypeError, "potential asks for the integer .*fori_loop"),
+    "index of a list": (lambda x: [1.0, 2.0][x[0].astype(int)], TypeError, "potential asks for the integer"),
     "none": (lambda x: None, TypeError, "potential returned None"),
     "text": (lambda x: "a", TypeError, "potential returned text"),
     "dict": (lambda x: {"a": x[0]}, TypeError, "potential returned a dict"),
@@ -335,6 +337,12 @@ OPTIONS = {
         lambda: gn.geometry.growth_vector(gn.systems.nonholonomic_particle(), progress="junk"),
         TypeError,
         "progress must be a function, got 'junk'",
+    ),
+    "controls of nothing": (lambda: FREE.check(controls=np.ones(3)), ValueError, "system has no forces that would use"),
+    "all between": (
+        lambda: integrated(n_steps=80, save_every=81),
+        ValueError,
+        "save_every must be at most n_steps = 80, got 81",
     ),
     "times": (lambda: run().interpolate([[0.1]]), ValueError, r"times must have shape \[N\], got \[1, 1\]"),
     "single g0": (
