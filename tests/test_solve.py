@@ -117,6 +117,16 @@ def test_failure_keeps_the_trajectory_up_to_there():
     np.testing.assert_array_equal(quiet.g_vector, kept.g_vector)
 
 
+def test_a_run_stops_where_its_potential_ends():
+    """Of log(1 − x) the slope goes on beyond x = 1."""
+    wall = gn.System(Translations(1), metric=[1.0], potential=lambda x: jnp.log(1 - x[0]))
+    with pytest.raises(gn.IntegrationError, match="not finite") as stopped:
+        gn.solve(wall, g0=[0.5], xi0=[3.0], dt=0.1, n_steps=40)
+    run = stopped.value.trajectory
+    assert np.all(np.isfinite(run.energy))
+    assert run.g[-1, 0] < 1
+
+
 def test_newton_failure_is_loud():
     system = gn.System(SO3(), metric=[1.0, 2.0, 3.0], base="point")
     method = Variational(newton=Newton(tol=1e-12, max_iterations=1))

@@ -44,7 +44,7 @@ class Result(IntEnum):
     NEWTON : 1
         Newton's method did not converge.
     NOT_FINITE : 2
-        A value is not finite.
+        A value of the state, or the potential there, is not finite.
     RANK : 3
         The constraints became dependent.
     CHART : 4
@@ -78,7 +78,7 @@ class Result(IntEnum):
         return {
             Result.SUCCESS: "reached the end",
             Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
-            Result.NOT_FINITE: "a value is not finite",
+            Result.NOT_FINITE: "a value is not finite, of the state or of the potential there",
             Result.RANK: (
                 "the constraints became dependent (their rank drops here), so the constraint force is not determined"
             ),
@@ -251,6 +251,7 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     volume = _volume(rows)
     unit = jnp.concatenate([rows[:1] * (1 / volume), rows[1:]])
     total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
+    total = total + system.potential_energy(x)  # only its slope is in the step, which may be finite where it is not
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
