@@ -265,7 +265,8 @@ def choosing_table():
         for entry in shown:
             run = solved(entry, entry.system(), name, STEPS)
             energy = next(q for q in invariants(run) if q.name.startswith("energy"))
-            cells += [f"{energy.relative.max():.1e}", f"{np.abs(run.constraint_residual).max():.1e}"]
+            spoiled = "" if run.spoiled_from is None else f", spoiled from {run.spoiled_from:.0f} s on"
+            cells += [f"{energy.relative.max():.1e}{spoiled}", f"{np.abs(run.constraint_residual).max():.1e}"]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     if shown:
         steps = " and ".join(f"{e.dt:g} s ({e.name})" for e in shown)
