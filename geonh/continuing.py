@@ -318,7 +318,8 @@ def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool 
         told = "\n".join(f"  {name}: {words}" for name, words in found.items() if name in refused)
         raise ValueError(
             f"this is not what the run of {a['system']} was made with:\n{told}\n"
-            f"resume(..., allow_changes={sorted({*refused, *names})}) goes on with it, and the file will say so"
+            f"resume(..., allow_changes={sorted({*refused, *names})}) goes on with it, and the file will say so; "
+            "loaded without system=, the file is read as it is"
         )
 
 

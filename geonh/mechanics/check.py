@@ -111,7 +111,8 @@ def check_system(
             f"first {outside}; at= says where to look"
         )
     if not inside:
-        problems.append("no point was found where all is finite; pass at= a point of the problem")
+        too = "" if controls is None else ", the forces by these controls too,"
+        problems.append(f"no point was found where all{too} is finite; pass at= a point of the problem")
     return Report(system.name, tuple(problems), (*notes, *note))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
-from geonh.geometry.field import Field, TimeDependent, evaluated, takes_parameters
+from geonh.geometry.field import Field, TimeDependent, check_arguments, evaluated, takes_parameters
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
@@ -284,6 +284,7 @@ class System(LagrangianSystem):
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             if integral.momentum not in ("average", "minus"):
                 raise ValueError(f"momentum of {name} must be 'average' or 'minus', got {integral.momentum!r}")
+            check_arguments(integral.function, "g, xi, p, parameters", f"the function of {name}")
             function = partial(evaluated, name, integral.function)
             with float64():
                 g = jax.tree.map(np.asarray, self.group.identity())

@@ -162,6 +162,12 @@ def test_tolerances_and_masses_of_the_analysis():
         gn.compose(gn.Gauss(1), [1e308, -1e308, 1.0], order=4)
 
 
+@pytest.mark.parametrize("function", [lambda g: g[0], lambda g, p: p[0], lambda g, p, xi, parameters: p[0]])
+def test_a_first_integral_of_other_arguments_is_refused_in_words(function):
+    with pytest.raises(TypeError, match=r"first integral 'J' takes \(g, xi, p, parameters\)"):
+        gn.System(R2, metric=[1.0, 1.0], first_integrals={"J": gn.mechanics.FirstIntegral(function)})
+
+
 LAWS = {
     "exp log dexp dexp_inv inverse Ad ad to_vector project": 1,
     "compose left_tangent Ad_star ad_star bracket": 2,
