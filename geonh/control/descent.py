@@ -105,12 +105,12 @@ def downhill(problem: Transcription, motion: Motion) -> Motion:
         if not np.any(values):
             break
         sizes = np.maximum(np.abs(values), 1e-6 * np.abs(values).max())
-        gain = slopes @ (slopes / sizes)
+        step, gain = ways @ (slopes / sizes), slopes @ (slopes / sizes)
         if values[0] > 0 and gain < NEAR * abs(price):
             break
         for halved in range(HALVINGS):
             part = 0.5**halved
-            trial = restored(problem, problem.moved(motion, -part * ways @ (slopes / sizes)))
+            trial = restored(problem, problem.moved(motion, -part * step))
             if trial.span > 0 and problem.price(trial)[0] < price - 1e-4 * part * gain:
                 break
         else:
@@ -121,10 +121,10 @@ def downhill(problem: Transcription, motion: Motion) -> Motion:
 
 def _curvatures(problem: Transcription, motion: Motion, lam: np.ndarray | None, own: np.ndarray) -> tuple:
     """Curvatures of the cost among neighbours that satisfy the equations, rising, where to, and the slopes there."""
-    A = problem.jacobian(motion)[1][:, own]
+    rows = problem.jacobian(motion)[1][:, own].T.toarray()
     _, slope, bend = problem.price(motion)
-    lam = scipy.linalg.lstsq(A.T.toarray(), -slope[own])[0] if lam is None else lam
-    Q, R, _ = scipy.linalg.qr(A.T.toarray(), pivoting=True)
+    lam = scipy.linalg.lstsq(rows, -slope[own])[0] if lam is None else lam
+    Q, R, _ = scipy.linalg.qr(rows, pivoting=True)
     sizes = np.abs(np.diag(R))
     basis = Q[:, int(np.sum(sizes > 1e-12 * sizes.max(initial=0.0))) :]  # of the kernel of c'
     values, vectors = scipy.linalg.eigh(basis.T @ ((bend + problem.bending(motion, lam))[own][:, own] @ basis))
