@@ -68,12 +68,7 @@ class Watching:
         clock = self._tree[2]
         for i in np.flatnonzero(np.isnan(values) & ~self._warned):
             self._warned[i] = True
-            warnings.warn(
-                f"event {self._events[i].name!r} is not a number at t = {float(clock.t0 + state.k * clock.dt):g}: "
-                "where it is none, its changes of sign are not seen",
-                EventWarning,
-                stacklevel=2,
-            )
+            warn_of_none(self._events[i], f"at t = {float(clock.t0 + state.k * clock.dt):g}")
 
     def _record(self) -> bool:
         """Locate the events of the step from here; whether one of them stops the run."""
@@ -100,6 +95,15 @@ class Watching:
         found = Crossings(names, places, nodes[0].astype(np.int64), t, g, xi, lam)
         self.crossings = self.crossings.joined(found.taken(order))
         return bool(stops)
+
+
+def warn_of_none(event: Event, where: str) -> None:
+    """Warn of an event that is not a number somewhere."""
+    warnings.warn(
+        f"event {event.name!r} is not a number {where}: where it is none, its changes of sign are not seen",
+        EventWarning,
+        stacklevel=3,
+    )
 
 
 def _next(tree: tuple, watched: Watched) -> tuple[Watched, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import float64, shortly
 from geonh.observables import observe
-from geonh.watching import EventWarning, located
+from geonh.watching import located, warn_of_none
 
 NODES = ("g", "p_plus", "p_minus")
 """What a Trajectory is made of, and what is kept when nothing is said."""
@@ -226,12 +225,7 @@ class Passages:
         """Warn once of an event that is not a number at a node, shape=[members, nodes, events]."""
         for e in np.flatnonzero(unknown.any((0, 1)) & ~self._warned):
             self._warned[e] = True
-            warnings.warn(
-                f"event {self._events[e].name!r} is not a number at nodes of some members: where it is none, its "
-                "changes of sign are not seen",
-                EventWarning,
-                stacklevel=2,
-            )
+            warn_of_none(self._events[e], "at nodes of some members")
 
     def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
         place = self._count[member, event]
