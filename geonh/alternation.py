@@ -1,74 +1,126 @@
 """The part of a momentum that alternates in sign from node to node: whether it has spoiled a run, and in words.
 
-Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observables`` measures it.
+Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observables`` measures it. That costs as much
+as a step or two, so a loop leaves a ``Trail`` beside its nodes, and what is measured is what that doubts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import computed, uses
+from geonh.numerics.linear import solve_spd
 
 if TYPE_CHECKING:
     from geonh.trajectory import Trajectory
 
 ALTERNATING = 0.01
 """Above this an alternating part of the momentum, relative to the largest, is warned of."""
+DOUBTFUL = 0.1 * ALTERNATING
+"""Above this it is measured."""
+BLOCK = 256
+"""Nodes that are measured first; then twice as many, and so on."""
 
 
 class AlternationWarning(UserWarning):
     """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
 
 
+class Trail(NamedTuple):
+    """What a loop remembers of its nodes; sizes are squares in the kinetic norm.
+
+    Parameters
+    ----------
+    change : array, shape=[n]
+        Of the jump p⁻ − p⁺ from the node before the last one to the last.
+    largest : float
+        Of the momentum p̃, so far.
+    worst : float
+        Largest part that seems to alternate.
+    since, until : float
+        The first and the last node where that is more than ``DOUBTFUL``: none while since > until.
+    """
+
+    change: Any
+    largest: Any
+    worst: Any
+    since: Any
+    until: Any
+
+    @property
+    def doubts(self) -> bool:
+        return bool(self.since <= self.until)
+
+
+def new_trail(system: System, method: Integrator, state: State) -> Trail | None:
+    """From node 0 on; none where nothing can alternate, nor where a velocity is found by iterations only."""
+    if not may_alternate(method, state) or not system.is_quadratic:
+        return None
+    return Trail(np.zeros(system.group.dim), *map(np.float64, (0.0, 0.0, np.inf, -np.inf)))
+
+
+def may_alternate(method: Integrator, state: State) -> bool:
+    """Whether a method gives impulses, and the system has constraints that they keep."""
+    return method.guarantees.node == "impulse" and len(state.rows) > 0
+
+
+def followed(system: System, clock: Clock, before: State, state: State, trail: Trail) -> Trail:
+    """The trail with one more node.
+
+    Of the jump j = p⁻ − p⁺ = h(f + μᵀλ) the part a that alternates is left in (j_k − 2 j_{k−1} + j_{k−2})/4, and of
+    what is smooth h²j̈/4, far below a hundredth of the momentum. The alternation that is measured is ½‖a‖.
+    """
+    x = system.at(state.g, clock.time(state.k))
+    M = system.mass_matrix(x)
+    change = (state.p_minus - state.p_plus) - (before.p_minus - before.p_plus)
+    part = (change - trail.change) / 8
+    p = (state.p_plus + state.p_minus) / 2 - system.momentum_at_rest(x)
+    size, largest = part @ solve_spd(M, part), jnp.maximum(trail.largest, p @ solve_spd(M, p))
+    quiet = size <= DOUBTFUL**2 * largest  # not so of what is no number
+    since = jnp.where(quiet, trail.since, jnp.minimum(trail.since, state.k - 2.0))
+    until = jnp.where(quiet, trail.until, state.k + 0.0)
+    return Trail(change, largest, jnp.maximum(trail.worst, size), since, until)
+
+
+def spoiled_from(trajectory: Trajectory) -> float | None:
+    """The time from which ``alternation`` exceeds one per cent, or None."""
+    method, trail = trajectory.method, trajectory.trail
+    if not trajectory.loaded:
+        if method is None or trajectory.state is None or not may_alternate(method, trajectory.state):
+            return None
+        if trail is not None and not trail.doubts:
+            return None
+        if trail is not None and trajectory.save_every == 1:
+            return _measured(trajectory, trail)
+    large = trajectory.alternation > ALTERNATING
+    return float(trajectory.t[np.argmax(large)]) if np.any(large) else None
+
+
+def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
+    """The time from which it does, of the nodes that are doubted, up to where it does."""
+    begin, end = np.searchsorted(trajectory.k, [trail.since, trail.until + 1])
+    length = BLOCK
+    while begin < end:
+        nodes = slice(begin, min(begin + length, end))
+        large = trajectory.read(nodes)["alternation"] > ALTERNATING * np.sqrt(trail.largest)
+        if np.any(large):
+            return float(trajectory.t[begin + np.argmax(large)])
+        begin, length = nodes.stop, 2 * length
+    return None
+
+
 def what_alternates(trajectory: Trajectory, since: float) -> str:
     """What is said of a run that is spoiled from a time on."""
+    trail = trajectory.trail
+    known = trail is None or trajectory.loaded or trajectory.save_every > 1
+    most = trajectory.alternation.max() if known or trail is None else np.sqrt(trail.worst / trail.largest)
     return (
         f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches "
-        f"{100 * trajectory.alternation.max():.3g} % of it; a smaller dt does not cure that, SymmetricProjection() "
-        "(the default of solve) or Gauss(2) does"
+        f"{100 * most:.3g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
+        "Gauss(2) does"
     )
-
-
-def may_alternate(trajectory: Trajectory) -> bool:
-    """Whether the jumps of the momentum leave room for an alternating part, at little cost: no wrong no."""
-    system, method = trajectory.system, trajectory.method
-    if system is None or method is None or method.guarantees.node != "impulse":
-        return False
-    origin = system.group.identity()
-    if uses(_mass_matrix, system, origin):
-        return True
-    inverse = np.linalg.inv(computed(_mass_matrix, system, origin))
-    diagonal = np.diag(inverse)  # the kinetic norm lies between multiples of that of its diagonal
-    with np.errstate(all="ignore"):
-        sizes = np.sqrt(diagonal)
-        scaled = inverse / sizes / sizes[:, None]
-    if not np.all(np.isfinite(scaled)):  # masses at the edge of float64
-        return True
-    low, high = np.linalg.eigvalsh(scaled)[[0, -1]]
-    smooth = trajectory.save_every == 1 and len(trajectory) > 2
-    jump, whole = np.max([_sizes(*block, diagonal, smooth) for block in _blocks(trajectory)], axis=0)
-    return bool(high * jump > (0.1 * ALTERNATING) ** 2 * low * whole)
-
-
-def _blocks(trajectory: Trajectory, length: int = 2048) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """p⁻ and p⁺ in pieces small enough for the cache, which overlap by two nodes."""
-    for begin in range(0, max(len(trajectory) - 2, 1), length):
-        nodes = slice(begin, begin + length + 2)
-        yield trajectory.p_minus[nodes], trajectory.p_plus[nodes]
-
-
-def _sizes(p_minus: np.ndarray, p_plus: np.ndarray, weights: np.ndarray, smooth: bool) -> tuple[float, float]:
-    """Largest squares of the jump p⁻ − p⁺ and of p⁻ + p⁺; of a smooth run, of what is not smooth in the jump."""
-    jump = p_minus - p_plus
-    if smooth:
-        jump = (jump[2:] - 2 * jump[1:-1] + jump[:-2]) / 4  # what alternates stays, what is smooth goes
-    return (np.square(jump) @ weights).max(), (np.square(p_minus + p_plus) @ weights).max()
-
-
-def _mass_matrix(system: System, g: Any) -> Array:
-    return system.mass_matrix(system.at(g, 0.0))

@@ -17,11 +17,10 @@ from jax import Array
 
 from geonh import files
 from geonh.integrators.node import Result, State
-from geonh.numerics.compiled import Stepping, stepping
 from geonh.numerics.precision import float64
 from geonh.numerics.waiting import Interrupts
 from geonh.trajectory import Trajectory
-from geonh.watching import Watching, node_row
+from geonh.watching import Watched, Watching, node_row
 
 CHUNK = 2**20
 """Nodes of one buffer, at most."""
@@ -62,17 +61,13 @@ def advance(
     assert trajectory.state is not None
     try:
         tree = (trajectory.system, trajectory.method, trajectory.clock)
-        if trajectory.watched:
-            assert trajectory.crossings is not None
-            loop: Stepping | Watching = Watching(tree, trajectory.watched, trajectory.state, trajectory.crossings)
-        else:
-            loop = stepping(next_node, node_row, tree, trajectory.state)
+        loop = Watching(tree, trajectory.watched, trajectory.state, trajectory.trail, trajectory.crossings)
         if checkpoint is not None:
             files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
     except KeyboardInterrupt:  # while it compiles
         return replace(trajectory, status=Result.INTERRUPTED, known=None)
     begin, status = trajectory.on_grid(loop.engine), Result(int(trajectory.state.status))
-    run = _Run(begin, trajectory.state, status, loop, [begin.rows])
+    run = _Run(begin, loop.begin, status, loop, [begin.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     with Interrupts() as interrupts:
         try:
@@ -106,10 +101,14 @@ class _Run:
     """What exists of a run: a trajectory, and rows, its own and those after them up to the last good state."""
 
     trajectory: Trajectory
-    state: State
+    watched: Watched
     status: Result
-    loop: Stepping | Watching
+    loop: Watching
     rows: list[np.ndarray]
+
+    @property
+    def state(self) -> State:
+        return self.watched.state
 
     def steps(self, end: int) -> Iterator[None]:
         """Go on to step ``end``, to a failure or to an event that stops, pausing after each piece."""
@@ -121,10 +120,10 @@ class _Run:
                 before, last = self.rows, last[:0]
             buffer = np.empty((len(last) + n_nodes, self.loop.width))
             buffer[: len(last)] = last
-            for state, status, n in loop.pieces(self.state, n_nodes, leap, buffer[len(last) :]):
+            for watched, status, n in loop.pieces(self.watched, n_nodes, leap, buffer[len(last) :]):
                 if len(last) + n:
                     self.rows = [*before, buffer[: len(last) + n]]
-                self.state, self.status = state, Result(status)
+                self.watched, self.status = watched, Result(status)
                 yield
 
     def so_far(self) -> Trajectory:
@@ -137,7 +136,7 @@ class _Run:
             with float64():
                 rows = [*rows, np.asarray(node_row((self.trajectory.system,), self.state))[None]]
         made = self.trajectory.with_rows(rows, self.state, self.status)
-        return replace(made, crossings=self.loop.crossings) if isinstance(self.loop, Watching) else made
+        return replace(made, trail=self.watched.trail, crossings=self.loop.crossings)
 
 
 class _Checkpoints:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh import files, tables
-from geonh.alternation import ALTERNATING, AlternationWarning, may_alternate, what_alternates
+from geonh.alternation import AlternationWarning, Trail, new_trail, spoiled_from, what_alternates
 from geonh.continuing import (
     Known,
     as_data,
@@ -100,8 +100,9 @@ class Trajectory(Observed):
         What files tell of the run: names, group, method, parameters, units, version, and ``"changes"``.
     clock, state : Clock or None, State or None
         Time step with controls, and the last node: what ``resume`` goes on from.
-    loaded, known, watched, crossings : dict, Known, tuple, Crossings
-        What is known of nodes from a file, of the file's system, and of events: for ``resume`` and ``save``.
+    loaded, known, watched, crossings, trail : dict, Known, tuple, Crossings, Trail
+        What is known of nodes from a file, of the file's system, of events and of what alternates: for ``resume`` and
+        ``save``.
     """
 
     k: np.ndarray
@@ -125,6 +126,8 @@ class Trajectory(Observed):
     """The events that are looked for when it is gone on with."""
     crossings: Crossings | None = None
     """All events so far."""
+    trail: Trail | None = None
+    """What the loop saw that may alternate, of all nodes."""
 
     # --- making --------------------------------------------------------------------------------------------
     @classmethod
@@ -158,6 +161,7 @@ class Trajectory(Observed):
             clock=clock,
             state=state,
             attributes=attributes,
+            trail=new_trail(system, method, state),
         )
 
     @property
@@ -209,13 +213,15 @@ class Trajectory(Observed):
     def on_grid(self, engine: str) -> Trajectory:
         """For loops: to go on from by an engine, without a last node that a longer run would not save."""
         made = replace(self, attributes={**self.attributes, "engine": engine})
-        return made if len(self) < 2 or self.k[-1] % self.save_every == 0 else made.first(len(self) - 1)
+        if len(self) < 2 or self.k[-1] % self.save_every == 0:
+            return made
+        return replace(made.first(len(self) - 1), trail=self.trail)
 
     def first(self, n: int) -> Trajectory:
         """The first ``n`` nodes only: a trajectory to look at, of the same run."""
         cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
         loaded = {name: values[:n] for name, values in self.loaded.items()}
-        return replace(self, loaded=loaded, known=None, **cut)
+        return replace(self, loaded=loaded, known=None, trail=None, **cut)
 
     def settled(self) -> Trajectory:
         """For loops: with what is read from its nodes kept, so that a longer one reads only what comes after."""
@@ -342,10 +348,7 @@ class Trajectory(Observed):
     @cached_property
     def spoiled_from(self) -> float | None:
         """The time from which ``alternation`` exceeds one per cent, or None."""
-        if not self.loaded and not may_alternate(self):
-            return None
-        large = self.alternation > ALTERNATING
-        return float(self.t[np.argmax(large)]) if np.any(large) else None
+        return spoiled_from(self)
 
     def warn_if_spoiled(self) -> None:
         """For loops: warn, once, if a part of the momentum alternates.
@@ -384,11 +387,11 @@ class Trajectory(Observed):
         say.
         """
         n = len(self.loaded["xi"]) if self.loaded else 0
-        return self.loaded if n == len(self) else self._joined(self._read_from(n))
+        return self.loaded if n == len(self) else self._joined(self.read(slice(n, None)))
 
-    def _read_from(self, n: int) -> dict[str, np.ndarray]:
-        """``observe`` at the nodes from the n-th on."""
-        nodes = jax.tree.map(lambda a: a[n:], (self.k, self.g, self.p_plus, self.p_minus))
+    def read(self, these: slice) -> dict[str, np.ndarray]:
+        """``observe`` at some of the nodes, nothing of it kept."""
+        nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
         return mapped(_observe, (self._bound, self.method, self.clock), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -398,7 +401,7 @@ class Trajectory(Observed):
             return after
         alike = before.keys() == after.keys() and all(before[n].shape[1:] == after[n].shape[1:] for n in before)
         if not alike and not self.attributes["changes"]:
-            return self._read_from(0)
+            return self.read(slice(None))
         unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
         fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
         found = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}

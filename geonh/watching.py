@@ -1,9 +1,10 @@
-r"""A stepping loop that looks for events, and locates them by partial steps of its own method.
+r"""The stepping loop of a run, which leaves a trail of what alternates, looks for events, and locates them.
 
-From the node (t_k, g_k, ξ̃_k) the method begins anew with the step sh, s ∈ [0, 1]: its node at t_k + sh is of the
-method's order, and keeps at the event what the method keeps at its nodes. For methods whose node is a velocity that is
-the step itself, cut short; those that hold an impulse or the next increment begin with their own start, which is of
-their order. The root in s is found in machine code, one call for each event.
+An event is located by partial steps of the method itself: from the node (t_k, g_k, ξ̃_k) it begins anew with the step
+sh, s ∈ [0, 1]: its node at t_k + sh is of the method's order, and keeps at the event what the method keeps at its
+nodes. For methods whose node is a velocity that is the step itself, cut short; those that hold an impulse or the next
+increment begin with their own start, which is of their order. The root in s is found in machine code, one call for
+each event.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.alternation import Trail, followed
 from geonh.events import Crossings, Event, crossed, root
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.equations import multipliers
@@ -28,39 +30,45 @@ class EventWarning(UserWarning):
 
 
 class Watched(NamedTuple):
-    """A node and the events' values there; ``armed`` is 0 for one step after which no event is told."""
+    """A node, the trail up to it, and the events' values there; ``armed`` is 0 for one step after which no event is
+    told.
+    """
 
     state: State
+    trail: Trail | None
     values: Any
     armed: Any
 
 
 class Watching:
-    """A ``Stepping`` that records events, and stops at those that stop a run."""
+    """A ``Stepping`` that leaves a trail, records events, and stops at those that stop a run."""
 
-    def __init__(self, tree: tuple, events: tuple[Event, ...], state: State, crossings: Crossings) -> None:
+    def __init__(
+        self, tree: tuple, events: tuple[Event, ...], state: State, trail: Trail | None, crossings: Crossings | None
+    ) -> None:
         self._tree, self._events = (*tree, events), events
-        self._watched = Watched(state, self._values(state), np.float64(1.0))
-        unknown = [event.name for event, value in zip(events, self._watched.values, strict=True) if np.isnan(value)]
+        self.begin = Watched(state, trail, self._values(state), np.float64(1.0))
+        unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
         self._warned = np.zeros(len(events), bool)
-        self._loop = stepping(_next, _row, self._tree, self._watched)
+        self._loop = stepping(next_watched, _row, self._tree, self.begin)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.crossings = crossings
 
-    def pieces(self, state: State, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[State, int, int]]:
+    def pieces(
+        self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
+    ) -> Iterator[tuple[Watched, int, int]]:
         """As of ``Stepping``; ends early after a step with events, with status 0 unless one stops the run."""
-        if int(state.k) != int(self._watched.state.k):
-            self._watched = Watched(state, self._values(state), np.float64(1.0))
-        for watched, status, saved in self._loop.pieces(self._watched, n_nodes, stride, buffer):
-            self._watched = watched
+        for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
             if status == Result.EVENT:
-                status = int(Result.EVENT) if self._record() else 0
-                self._watched = watched._replace(armed=np.float64(0.0))
-            yield watched.state, status, saved
+                status = int(Result.EVENT) if self._record(after) else 0
+                after = after._replace(armed=np.float64(0.0))
+            yield after, status, saved
 
     def _values(self, state: State) -> np.ndarray:
+        if not self._events:
+            return np.zeros(0)
         return computed(_at_node, self._tree, (state.k, state.g, state.p_plus, state.p_minus))
 
     def _warn(self, state: State, values: np.ndarray) -> None:
@@ -70,9 +78,8 @@ class Watching:
             self._warned[i] = True
             warn_of_none(self._events[i], f"at t = {float(clock.t0 + state.k * clock.dt):g}")
 
-    def _record(self) -> bool:
+    def _record(self, here: Watched) -> bool:
         """Locate the events of the step from here; whether one of them stops the run."""
-        here = self._watched
         row = np.empty((1, self.width))
         pieces = self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)
         after = next(iter(pieces))[0]
@@ -106,16 +113,19 @@ def warn_of_none(event: Event, where: str) -> None:
     )
 
 
-def _next(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
+def next_watched(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
     """The node after, and its status: EVENT if a sign changes on the way, or is none any more."""
     system, method, clock, events = tree
     new = method.next_node(system, clock, watched.state)
+    trail = watched.trail and followed(system, clock, watched.state, new, watched.trail)
+    if not events:
+        return watched._replace(state=new, trail=trail), new.status
     values = _at_node(tree, (new.k, new.g, new.p_plus, new.p_minus))
     directions = jnp.array([event.direction for event in events])
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
     seen = jnp.any(crossed(watched.values, values, directions) | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
-    return Watched(new, values, jnp.ones_like(watched.armed)), status
+    return Watched(new, trail, values, jnp.ones_like(watched.armed)), status
 
 
 def _row(tree: tuple, watched: Watched) -> Array:
