@@ -43,7 +43,7 @@ class Trail(NamedTuple):
     worst : float
         Largest part that seems to alternate.
     since, until : float
-        The first and the last node where that is more than ``DOUBTFUL``: none while since > until.
+        The first and the last node where that is more than ``DOUBTFUL`` of what was the largest so far.
     """
 
     change: Any
@@ -54,7 +54,8 @@ class Trail(NamedTuple):
 
     @property
     def doubts(self) -> bool:
-        return bool(self.since <= self.until)
+        """Whether anything has to be measured."""
+        return bool(self.since <= self.until and not self.worst <= DOUBTFUL**2 * self.largest)
 
 
 def new_trail(system: System, method: Integrator, state: State) -> Trail | None:
@@ -120,7 +121,7 @@ def what_alternates(trajectory: Trajectory, since: float) -> str:
     known = trail is None or trajectory.loaded or trajectory.save_every > 1
     most = trajectory.alternation.max() if known or trail is None else np.sqrt(trail.worst / trail.largest)
     return (
-        f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches "
-        f"{100 * most:.3g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
+        f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches about "
+        f"{100 * most:.2g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
         "Gauss(2) does"
     )

@@ -88,6 +88,7 @@ class Watching:
         which = np.flatnonzero(crossed(here.values, after.values, directions))
         if not len(which):
             return False
+        assert self.crossings is not None
         state = here.state
         nodes = jax.tree.map(
             lambda a: np.repeat(np.asarray(a)[None], len(which), axis=0),

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import geonh as gn
 from geonh.groups import SO3
@@ -94,6 +96,57 @@ def test_a_spoiled_run_is_warned_of_with_the_time_and_a_cure():
         sound = gn.solve(suslov, n_steps=800, **options)
     assert sound.spoiled_from is None
     assert np.abs(sound.energy / sound.energy[0] - 1).max() < 0.01
+
+
+def measured(run):
+    """Since when, by the alternation at every node."""
+    large = run.alternation > 0.01
+    return float(run.t[np.argmax(large)]) if large.any() else None
+
+
+@pytest.mark.filterwarnings("ignore::geonh.trajectory.AlternationWarning")
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.floats(-2.5, -0.5),
+    st.sampled_from(["multiplier", "average"]),
+    st.booleans(),
+    st.sampled_from([1, 1, 3]),
+)
+def test_what_the_loop_doubts_is_all_that_alternates(seed, log_dt, start, uneven, stride):
+    """Bodies of any inertia, alike everywhere or not, at short and at much too long steps."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(3, 3))
+    J, a = root @ root.T + 0.1 * np.eye(3), rng.normal(size=(1, 3))
+    metric = (lambda R, parameters: parameters["J"] + jnp.diag(R[2] ** 2)) if uneven else J
+    system = gn.System(SO3(), metric=metric, distribution=gn.Distribution(a), parameters={"J": J})
+    options = {"dt": 10**log_dt, "n_steps": 300, "save_every": stride, "throw": False}
+    run = gn.solve(system, gn.GNI(start=start), xi0=system.project(None, 3 * rng.normal(size=3)), **options)
+    since = run.spoiled_from
+    assert "observables" not in vars(run) or stride > 1
+    assert since == measured(run)
+    if since is None and len(run) > 1:
+        assert np.sqrt(run.trail.worst / run.trail.largest) < 0.02
+
+
+@pytest.mark.filterwarnings("ignore::geonh.trajectory.AlternationWarning")
+def test_the_trail_goes_on_with_a_run(tmp_path):
+    """In pieces as in one; a run from a file, or cut short, knows as much by what is measured."""
+    suslov, options = gn.systems.suslov(), {"xi0": [0.0, 1.0, 0.0], "dt": 0.05}
+    whole = gn.solve(suslov, gn.GNI(), n_steps=800, **options)
+    half = gn.solve(suslov, gn.GNI(), n_steps=401, **options)
+    joined = gn.resume(half, 399)
+    for a, b in zip(whole.trail, joined.trail, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert whole.spoiled_from == joined.spoiled_from == measured(whole) > half.t[-1] * 0.5
+    loaded = gn.resume(half.save(tmp_path / "half.nc"), 399, system=suslov, method="gni")
+    assert loaded.trail is None
+    assert loaded.spoiled_from == whole.spoiled_from
+    short = whole.first(int(np.argmax(whole.t > whole.spoiled_from)))
+    assert short.spoiled_from == measured(short)
+    slow = gn.Event(lambda t, g, xi, lam: xi[1] - 0.5, name="slow")
+    events = gn.solve(suslov, gn.GNI(), n_steps=800, events=slow, **options)
+    np.testing.assert_array_equal(events.trail.worst, whole.trail.worst)
 
 
 def test_a_run_that_fails_after_it_was_spoiled_says_so():

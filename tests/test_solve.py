@@ -340,7 +340,7 @@ def test_the_log_tells_what_is_compiled_and_once(caplog):
         for dt in (0.1, 0.2):
             gn.solve(system, "gni", xi0=[0.1, dt], dt=dt, n_steps=2)
     told = [record.getMessage() for record in caplog.records if record.name == "geonh"]
-    assert any(re.match(r"program of next_node written and compiled in \d", line) for line in told)
+    assert any(re.match(r"program of next_watched written and compiled in \d", line) for line in told)
     assert len({line.split(" in ")[0] for line in told}) == len(told)
 
 
