@@ -122,6 +122,6 @@ def what_alternates(trajectory: Trajectory, since: float) -> str:
     most = trajectory.alternation.max() if known or trail is None else np.sqrt(trail.worst / trail.largest)
     return (
         f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches about "
-        f"{100 * most:.2g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
+        f"{100 * most:.3g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
         "Gauss(2) does"
     )

@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 from jax import Array
 
 from geonh.groups.base import LieGroup, exp_and_phi1
