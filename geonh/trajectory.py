@@ -149,7 +149,7 @@ class Trajectory(Observed):
         }
         return cls(
             k=np.zeros(1, dtype=np.int64),
-            g_vector=np.asarray(group.to_vector(state.g))[None],
+            g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
             p_plus=np.asarray(state.p_plus)[None],
             p_minus=np.asarray(state.p_minus)[None],
             dt=float(clock.dt),
