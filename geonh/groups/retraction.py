@@ -13,6 +13,7 @@ from jax import Array
 
 from geonh.groups.base import LieGroup, Point
 from geonh.numerics.precision import Precise
+from geonh.numerics.tracing import traced_once
 
 
 class Retraction(Precise):
@@ -49,18 +50,23 @@ class Retraction(Precise):
 class Exponential(Retraction):
     """τ = exp, the ``exp`` of the group."""
 
+    @traced_once
     def __call__(self, group: LieGroup, zeta: Array) -> Point:
         return group.exp(zeta)
 
+    @traced_once
     def inverse(self, group: LieGroup, W: Point) -> Array:
         return group.log(W)
 
+    @traced_once
     def dtau(self, group: LieGroup, zeta: Array) -> Array:
         return group.dexp(zeta)
 
+    @traced_once
     def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
         return group.dexp_inv(zeta)
 
+    @traced_once
     def turn(self, group: LieGroup, zeta: Array) -> Array:
         return group.turn(zeta)
 
@@ -72,21 +78,27 @@ class Cayley(Retraction):
     ``turn`` gives. It is past a half turn where |ζ| > 1.78; τ itself never reaches a half turn.
     """
 
+    @traced_once
     def __call__(self, group: LieGroup, zeta: Array) -> Point:
         return group.cay(zeta)
 
+    @traced_once
     def inverse(self, group: LieGroup, W: Point) -> Array:
         return group.cay_inv(W)
 
+    @traced_once
     def dtau(self, group: LieGroup, zeta: Array) -> Array:
         return group.dcay(zeta)
 
+    @traced_once
     def dtau_inv(self, group: LieGroup, zeta: Array) -> Array:
         return group.dcay_inv(zeta)
 
+    @traced_once
     def pull(self, group: LieGroup, zeta: Array, covector: Array) -> Array:
         return group.dcay_inv_star(zeta, covector)
 
+    @traced_once
     def turn(self, group: LieGroup, zeta: Array) -> Array:
         angle = group.turn(zeta)
         return angle * (1 + angle**2 / 4)
