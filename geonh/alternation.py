@@ -58,16 +58,18 @@ class Trail(NamedTuple):
         return bool(self.since <= self.until and not self.worst <= DOUBTFUL**2 * self.largest)
 
 
-def new_trail(system: System, method: Integrator, state: State) -> Trail | None:
+def new_trail(system: System, method: Integrator) -> Trail | None:
     """From node 0 on; none where nothing can alternate, nor where a velocity is found by iterations only."""
-    if not may_alternate(method, state) or not system.is_quadratic:
+    if not may_alternate(system, method) or not system.is_quadratic:
         return None
     return Trail(np.zeros(system.group.dim), *map(np.float64, (0.0, 0.0, np.inf, -np.inf)))
 
 
-def may_alternate(method: Integrator, state: State) -> bool:
+def may_alternate(system: System | None, method: Integrator | None) -> bool:
     """Whether a method gives impulses, and the system has constraints that they keep."""
-    return method.guarantees.node == "impulse" and len(state.rows) > 0
+    if system is None or method is None or method.guarantees.node != "impulse":
+        return False
+    return system.distribution is not None or system.holonomic is not None
 
 
 def followed(system: System, clock: Clock, before: State, state: State, trail: Trail) -> Trail:
@@ -90,13 +92,11 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
 
 def spoiled_from(trajectory: Trajectory) -> float | None:
     """The time from which ``alternation`` exceeds one per cent, or None."""
-    method, trail = trajectory.method, trajectory.trail
+    trail = trajectory.trail
     if not trajectory.loaded:
-        if method is None or trajectory.state is None or not may_alternate(method, trajectory.state):
+        if not may_alternate(trajectory.system, trajectory.method) or (trail and not trail.doubts):
             return None
-        if trail is not None and not trail.doubts:
-            return None
-        if trail is not None and trajectory.save_every == 1:
+        if trail and trajectory.save_every == 1:
             return _measured(trajectory, trail)
     large = trajectory.alternation > ALTERNATING
     return float(trajectory.t[np.argmax(large)]) if np.any(large) else None
@@ -118,8 +118,7 @@ def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
 def what_alternates(trajectory: Trajectory, since: float) -> str:
     """What is said of a run that is spoiled from a time on."""
     trail = trajectory.trail
-    known = trail is None or trajectory.loaded or trajectory.save_every > 1
-    most = trajectory.alternation.max() if known or trail is None else np.sqrt(trail.worst / trail.largest)
+    most = trajectory.alternation.max() if trail is None else np.sqrt(trail.worst / trail.largest)
     return (
         f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches about "
         f"{100 * most:.3g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "

@@ -135,8 +135,8 @@ class _Run:
         if int(self.state.k) > rows[-1][-1, 0]:
             with float64():
                 rows = [*rows, np.asarray(node_row((self.trajectory.system,), self.state))[None]]
-        made = self.trajectory.with_rows(rows, self.state, self.status)
-        return replace(made, trail=self.watched.trail, crossings=self.loop.crossings)
+        made = self.trajectory.with_rows(rows, self.state, self.status, self.watched.trail)
+        return replace(made, crossings=self.loop.crossings)
 
 
 class _Checkpoints:

@@ -145,7 +145,7 @@ def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts
     if fault:
         raise ValueError(fault)
     with float64(), jax.ensure_compile_time_eval():
-        method.refuse_start(system, float(start.clock.dt), start.g, np.asarray(start.xi))
+        method.refuse_start(system, float(start.clock.dt), start.g, start.xi)
 
 
 def _computed(function: Any, tree: Any, node: Any) -> Any:

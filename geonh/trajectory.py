@@ -161,7 +161,7 @@ class Trajectory(Observed):
             clock=clock,
             state=state,
             attributes=attributes,
-            trail=new_trail(system, method, state),
+            trail=new_trail(system, method),
         )
 
     @property
@@ -170,8 +170,10 @@ class Trajectory(Observed):
         parts = (self.k[:, None], self.g_vector, self.p_plus, self.p_minus)
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
-    def with_rows(self, rows: list[np.ndarray], state: State, status: Result) -> Trajectory:
-        """For loops: with all nodes, as ``rows`` of shape=[j, columns] one after another, and the state after them."""
+    def with_rows(self, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None) -> Trajectory:
+        """For loops: with all nodes, as ``rows`` of shape=[j, columns] one after another, the state after them, and the
+        trail where there is one.
+        """
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
         whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
         k, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
@@ -184,6 +186,7 @@ class Trajectory(Observed):
             state=state,
             status=status,
             known=None,
+            trail=trail,
         )
 
     def looking_for(
