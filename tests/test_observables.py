@@ -147,7 +147,8 @@ def test_the_trail_goes_on_with_a_run(tmp_path):
     slow = gn.Event(lambda t, g, xi, lam: xi[1] - 0.5, name="slow")
     events = gn.solve(suslov, gn.GNI(), n_steps=800, events=slow, **options)
     np.testing.assert_array_equal(events.trail.worst, whole.trail.worst)
-    several = gn.solve_ensemble(suslov, "gni", xi0=[options["xi0"], [0.1, 1.0, 0.0]], dt=0.05, n_steps=800)
+    two = [options["xi0"], [0.1, 1.0, 0.0]]
+    several = gn.solve_ensemble(suslov, "gni", xi0=two, dt=0.05, n_steps=800, save_every=1)
     assert several[0].spoiled_from == whole.spoiled_from
 
 
