@@ -36,6 +36,12 @@ AXES = {
     "holonomic_residual": "holonomic constraint",
 }
 """Name of the last axis."""
+STATUS = {
+    "long_name": "0, or why the member stopped",
+    "flag_values": [int(result) for result in Result],
+    "flag_meanings": " ".join(result.name.lower() for result in Result),
+}
+"""What the numbers of a status mean, as the CF conventions tell it."""
 
 
 class Passed(NamedTuple):
@@ -266,7 +272,7 @@ class Ensemble(Observed):
         found: dict[str, tuple] = {
             name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()
         }
-        found["status"] = (("member",), self.status, {"long_name": "0, or why the member stopped"})
+        found["status"] = (("member",), self.status, STATUS)
         found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
         for name, passed in self.events.items():
             for what, value in passed._asdict().items():

@@ -60,7 +60,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
             StoreWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     data, about = store.opened(), store.about
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])

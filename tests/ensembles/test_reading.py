@@ -121,6 +121,27 @@ def test_statistics_of_parts_are_those_of_the_whole(n, m, seed):
     np.testing.assert_allclose(Mean("x").told(whole)["mean"][0], exact, rtol=1e-14)
 
 
+def test_what_is_infinite_is_left_out_of_means_and_counted_at_the_ends():
+    values = np.array([[-np.inf, 1.0, np.nan, 3.0, np.inf]])
+    mean, counts = Mean("x", over="time"), Histogram("x", [0.0, 2.0], over="time")
+    for statistic in (mean, counts):
+        known = statistic.nothing(0, 1, 5, ())
+        for node in range(5):
+            statistic.seen(known, values[:, node : node + 1], 0, 0, node)
+        found = statistic.told(known)
+        for name, value in (
+            {"mean": 2, "std": 1, "count": 2} if statistic is mean else {"below": 1, "above": 2}
+        ).items():
+            np.testing.assert_array_equal(found[name], [value])
+
+
+def test_rooms_are_those_of_what_is_known():
+    for statistic in (Mean("x"), Extrema("x", over="time"), Quantiles("x", sample=9), Histogram("x", [0, 1, 2])):
+        for n, shape in ((5, ()), (40, () if isinstance(statistic, Histogram) else (3, 2))):
+            known = statistic.nothing(7, n, 11, shape)
+            assert statistic.room(n, 11, shape) == sum(a.size for a in known.values())
+
+
 def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
     values = np.random.default_rng(0).normal(size=(40_000, 1))
     statistic = Quantiles("x", (0.05, 0.5, 0.95), sample=4000)
@@ -236,6 +257,7 @@ JUNK = {
     "members": ({"members": 4}, "give a distribution"),
     "how many": ({"parameters": {"k": scipy.stats.norm(1, 0.1)}}, "say how many members="),
     "shape": ({"xi0": scipy.stats.norm([1, 2, 3], 1), "members": 4}, "numbers of shape"),
+    "together": ({"xi0": scipy.stats.multivariate_normal([0, 0]), "members": 4}, "with a ppf or icdf for each number"),
     "histogram": ({"statistics": [Histogram("xi", [0, 1])]}, "a histogram is of one"),
 }
 
