@@ -79,7 +79,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     differ = about["configuration"]["what differs"]
     labels = [f"parameter {name}" if f"parameter {name}" in data else name for name in differ]
     data = data.set_coords([label for label in labels if label in data])
-    for label, (dims, values, attributes) in labelled(statistics_of(store), about["nodes"]).items():
+    statistics = [made_statistic(one) for one in about["statistics"]]
+    for label, (dims, values, attributes) in labelled(statistics, statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
     return data.assign_attrs({**facts, "missing": len(missing)})

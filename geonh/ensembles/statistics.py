@@ -57,11 +57,17 @@ class Statistic:
         return made_wanted({name: self.of}, "statistics")[0]
 
     def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What it tells of what is known, arrays of shape=[nodes or members, …], by "energy:mean", "energy:mean
-        over time".
-        """
-        end = " over time" if self.over == "time" else ""
-        return {f"{self.wanted.name}:{what}{end}": values for what, values in self.told(known).items()}
+        """What it tells of what is known, arrays of shape=[nodes or members, …], by their labels."""
+        return {self.label(what): values for what, values in self.told(known).items()}
+
+    def label(self, what: str) -> str:
+        """The name of a result: "energy:mean", "energy:mean over time"."""
+        return f"{self.wanted.name}:{what}{' over time' if self.over == 'time' else ''}"
+
+    @property
+    def axis(self) -> tuple[str, np.ndarray, dict[str, Any]] | None:
+        """Which result has an axis of its own, the coordinates there, and what else is known of them."""
+        return None
 
     def as_data(self) -> dict[str, Any]:
         """What ``made_statistic`` makes it of again, as JSON can hold it."""
@@ -225,6 +231,10 @@ class Quantiles(Statistic):
         if self.over != "members":
             raise ValueError("quantiles are taken over the members; over time take a Histogram")
 
+    @property
+    def axis(self) -> tuple[str, np.ndarray, dict[str, Any]]:
+        return "quantile", np.array(self.q), {}
+
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         numbers = np.arange(start, start + members)
         numbers = np.sort(numbers[np.argsort(_hash(numbers), kind="stable")[: self.sample]])
@@ -279,6 +289,11 @@ class Histogram(Statistic):
         if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
             raise ValueError(f"edges must be two or more increasing numbers, got {self.edges!r}")
         object.__setattr__(self, "edges", tuple(edges.tolist()))
+
+    @property
+    def axis(self) -> tuple[str, np.ndarray, dict[str, Any]]:
+        edges = np.array(self.edges)
+        return "counts", (edges[:-1] + edges[1:]) / 2, {"long_name": "middles of bins", "edges": edges}
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         if shape:

@@ -78,7 +78,8 @@ def test_statistics_are_those_of_all_values_whatever_the_pieces(monkeypatch):
     ]
     found = gn.solve_ensemble(system, "rk4", **STARTS, **run, observables=(), statistics=wanted).statistics
     small_pieces(monkeypatch)
-    again = gn.solve_ensemble(system, "rk4", **STARTS, **run, observables=(), statistics=wanted).statistics
+    runs = gn.solve_ensemble(system, "rk4", **STARTS, **run, observables=(), statistics=wanted)
+    again, table = runs.statistics, runs.to_xarray()
     for name in found:
         np.testing.assert_array_equal(found[name], again[name], err_msg=name)
     for name, values in (("energy", nodes.energy), ("xi", nodes.xi)):
@@ -90,6 +91,10 @@ def test_statistics_are_those_of_all_values_whatever_the_pieces(monkeypatch):
     np.testing.assert_array_equal(found["energy:quantile"], np.quantile(nodes.energy, (0.1, 0.5), axis=0).T)
     counts = np.stack([np.histogram(values[values < edges[-1]], edges)[0] for values in nodes.energy.T])
     np.testing.assert_array_equal(found["energy:counts"], counts)
+    np.testing.assert_array_equal(
+        table["energy:quantile"].sel({"quantile of energy": 0.5}), np.median(nodes.energy, axis=0)
+    )
+    np.testing.assert_allclose(table["counts over time of height"], (edges[1:] + edges[:-1]) / 2)
     total = found["height:counts over time"].sum(axis=1) + found["height:below over time"]
     np.testing.assert_array_equal(total + found["height:above over time"], 13)
 
