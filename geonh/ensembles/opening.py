@@ -37,7 +37,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Labelled as by ``Ensemble.to_xarray``; ``attrs["missing"]`` counts missing shards.
+        Labelled as by ``Ensemble.to_xarray``, but for the reasons of failures in words, which ``Sweep.load`` has;
+        ``attrs["missing"]`` counts missing shards.
 
     Raises
     ------
