@@ -176,6 +176,8 @@ def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) ->
     axes.set_aspect("equal") if three else axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 4)
     if three:
+        for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+            axis.labelpad = 11
         fill_place(axes)
 
 
