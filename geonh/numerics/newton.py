@@ -41,6 +41,8 @@ SLOW = 0.1
 TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
 the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
+DIFFERENCE = 1e-6
+"""Relative size of the differences by which a Jacobian that is kept is computed, and what it may be wrong by."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
@@ -195,7 +197,7 @@ class Newton(eqx.Module):
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             start, inverse, renew, _, k = carry
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (inverted(jacobian(function, start, in_a_loop=True).T), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(_by_differences(function, start, floor)), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -206,9 +208,10 @@ class Newton(eqx.Module):
                 if few:
                     trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
                     inverse = with_secant(inverse, new_value - value, trusted)
-                first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
+                # a correction with a new Jacobian is always taken
+                first, fresh = before == 0.0, jnp.clip(now, DIFFERENCE, 0.5)
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
-                error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
+                error = now * jnp.maximum(ratio, last)
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
                 z = jnp.where((ratio >= 1) & (error > 0), z, new)
@@ -249,7 +252,7 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
             consts, (z, more) = primals[0], root(*primals)
             moved = jax.jvp(lambda consts: at(consts, z), (consts,), (tangents[0],))[1]
             with forward_only():
-                slope = jacobian(functools.partial(at, consts), z)
+                slope = jacobian(functools.partial(at, consts), z, together=z.size > KEEP)
             return (z, more), (-solve(slope, moved), jax.tree.map(jnp.zeros_like, more))
 
         return root(closed.consts, *begin)
@@ -260,6 +263,16 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
 def make_newton(newton: Newton | None) -> Newton:
     """A user's choice, or the default for None; what is neither is refused where a method is made."""
     return Newton() if newton is None else newton
+
+
+def _by_differences(function: Callable[[Array], Array], z: Array, floor: Array) -> Array:
+    """The transposed Jacobian, shape=[n, n], to some six digits: enough where corrections by it shrink anyway.
+
+    It takes no more of a program than the function does, where a derivative takes several times as much.
+    """
+    step = DIFFERENCE * (jnp.max(jnp.abs(z)) + floor)
+    values = lax.map(lambda e: function(z + step * e), jnp.eye(z.size + 1, z.size, -1))
+    return (values[1:] - values[0]) / step
 
 
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:

@@ -36,32 +36,26 @@ def test_root_to_rounding(n, seed):
 
 
 def counted(residual, guess):
-    """The root, whether it was found, and the numbers of residuals and of Jacobians that were computed."""
-    calls = {"residual": 0, "jacobian": 0}
+    """The root, whether it was found, and how many residuals were computed; a Jacobian that is kept takes n + 1."""
+    calls = []
 
-    @jax.custom_jvp
     def counting(z):
-        jax.debug.callback(lambda: calls.__setitem__("residual", calls["residual"] + 1))
+        jax.debug.callback(lambda: calls.append(None))
         return residual(z)
-
-    @counting.defjvp
-    def _(primals, tangents):
-        jax.debug.callback(lambda: calls.__setitem__("jacobian", calls["jacobian"] + 1))
-        return jax.jvp(residual, primals, tangents)
 
     found, converged = jax.jit(lambda z: Newton().solve(counting, z))(guess)
     jax.block_until_ready(found)
     jax.effects_barrier()
-    return found, bool(converged), calls
+    return found, bool(converged), len(calls)
 
 
 def test_a_jacobian_is_kept_while_it_serves():
-    residual, root = problem(KEEP + 4, 0)
+    n = KEEP + 4
+    residual, root = problem(n, 0)
     found, converged, calls = counted(residual, root + 1e-3)
     assert converged
     np.testing.assert_allclose(found, root, atol=1e-13)
-    assert calls["jacobian"] == 1
-    assert calls["residual"] >= 3
+    assert n + 4 <= calls < 2 * n
 
 
 def test_a_jacobian_that_serves_badly_is_renewed():
@@ -70,7 +64,7 @@ def test_a_jacobian_that_serves_badly_is_renewed():
     found, converged, calls = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
     assert converged
     np.testing.assert_allclose(found**5 + 0.1 * np.roll(found, 1), target, rtol=1e-14)
-    assert calls["jacobian"] >= 4
+    assert calls > 4 * (n + 1)
 
 
 @pytest.mark.parametrize("n", [5, KEEP + 3])

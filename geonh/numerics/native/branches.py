@@ -98,11 +98,10 @@ def _masked_branches(
 ) -> list[Value]:
     """Every branch that some lane takes runs, for those lanes."""
     function, outer = em.function, em.function.mask
-    every = em.operand(True if outer is None else outer, "b", True)
     results = [em.place(aval) for aval in avals]
     for which, branch in enumerate(branches):
         taken = em.operand(_taken(em, index, kind, which, len(branches)), "b", True)
-        mask = str(em.both(taken, every))
+        mask = taken if outer is None else str(em.both(taken, outer))
         here, following = function.label(), function.label()
         em.branch(em.any_lane(mask), here, following)
         em.begin(here)

@@ -159,7 +159,7 @@ class Emitter(Arithmetic):
                 else:
                     pattern.append((kind, literal(x, kind)))
         masked = self.function.mask is not None
-        key = (id(jaxpr), tuple(pattern), masked)
+        key = (id(jaxpr), tuple(pattern), masked, self.lanes)
         if key not in self._shared:
             self._shared[key] = self._define(inner, jaxpr, inputs, index, kinds, masked)
         name, known = self._shared[key]

@@ -170,7 +170,7 @@ def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int, ...], write: Callable) -> Memory:
-    full, out = f"@{name}.{n}", em.buffer(shape, "d")
+    full, out = f"@{name}.{n}.{em.lanes}", em.buffer(shape, "d")
     wide = em.lanes > 1
     if any(memory.wide != wide for memory in args):
         for i, memory in enumerate(args):

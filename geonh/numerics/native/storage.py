@@ -109,7 +109,7 @@ class Storage(Builder):
         flat = value.ravel().tolist()
         if known(*flat):
             return self.table(np.array(flat, DTYPES[kind]).reshape(value.shape), kind)
-        key = f"memory {kind} {flat!r}"
+        key = f"memory {kind} {self.lanes} {flat!r}"
         pointer = self.function.known.get(key)
         if pointer is None:
             new = self.buffer(value.shape, kind)

@@ -26,9 +26,9 @@ def reals(tree):
 def check(function, x, *others, rtol=1e-13):
     others = tuple(jnp.asarray(other) for other in others)
     expected = jax.jacfwd(lambda x: reals(function(x, *others)))(x)
-    for in_a_loop in (False, True):
+    for together in (False, True):
         found = evaluate(
-            lambda x, *others, way=in_a_loop: jacobian(lambda x: reals(function(x, *others)), x, in_a_loop=way),
+            lambda x, *others, way=together: jacobian(lambda x: reals(function(x, *others)), x, together=way),
             x,
             *others,
         )
