@@ -41,8 +41,8 @@ SLOW = 0.1
 TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
 the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
-DIFFERENCE = 1e-6
-"""Relative size of the differences by which a Jacobian that is kept is computed, and what it may be wrong by."""
+DIFFERENCE = 1e-5
+"""Relative size of the central differences by which a Jacobian that is kept is computed."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
@@ -208,8 +208,7 @@ class Newton(eqx.Module):
                 if few:
                     trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
                     inverse = with_secant(inverse, new_value - value, trusted)
-                # a correction with a new Jacobian is always taken
-                first, fresh = before == 0.0, jnp.clip(now, DIFFERENCE, 0.5)
+                first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
                 error = now * jnp.maximum(ratio, last)
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
@@ -266,13 +265,17 @@ def make_newton(newton: Newton | None) -> Newton:
 
 
 def _by_differences(function: Callable[[Array], Array], z: Array, floor: Array) -> Array:
-    """The transposed Jacobian, shape=[n, n], to some six digits: enough where corrections by it shrink anyway.
+    """The transposed Jacobian, shape=[n, n], to some ten digits: what is wrong with it corrections by it mend.
 
     It takes no more of a program than the function does, where a derivative takes several times as much.
     """
     step = DIFFERENCE * (jnp.max(jnp.abs(z)) + floor)
-    values = lax.map(lambda e: function(z + step * e), jnp.eye(z.size + 1, z.size, -1))
-    return (values[1:] - values[0]) / step
+
+    def column(e: Array) -> Array:
+        back, there = lax.map(lambda s: function(z + s * e), jnp.stack([-step, step]))
+        return (there - back) * (0.5 / step)
+
+    return lax.map(column, jnp.eye(z.size))
 
 
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
