@@ -188,20 +188,24 @@ class Newton(eqx.Module):
     def _linear(
         self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
-        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly."""
+        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
+
+        Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
+        """
         size = jnp.max(jnp.abs(start)) + floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            start, inverse, renew, _, k = carry
+            start, z, better, inverse, renew, _, k = carry
+            start = jnp.where(better, z, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
             new = lambda _: (inverted(_by_differences(function, start, floor)), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                z, _, before, last, k, inverse, value = carry
+                _, z, _, before, last, k, inverse, value = carry
                 new_value = function(z)
                 delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
@@ -213,19 +217,19 @@ class Newton(eqx.Module):
                 error = now * jnp.maximum(ratio, last)
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
-                z = jnp.where((ratio >= 1) & (error > 0), z, new)
-                return z, error, now, ratio, k + 1, inverse, new_value if few else value
+                return z, new, error, now, ratio, k + 1, inverse, new_value if few else value
 
-            fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < slow)  # noqa: E731
-            begin: tuple[Array, ...] = (start, infinite, zero, zero, k, inverse, start[: start.size * few])
-            z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
+            fast = lambda carry: self._unfinished(carry[2], carry[5]) & (carry[4] < slow)  # noqa: E731
+            begin: tuple[Array, ...] = (start, start, infinite, zero, zero, k, inverse, start[: start.size * few])
+            before, z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
+            z = jnp.where((ratio >= 1) & (error > 0), before, z)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
-            return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
+            return start, z, better, inverse, jnp.asarray(True), error, k
 
-        unknown = jnp.max(jnp.abs(kept[0])) == 0.0
-        first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
-        z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
+        unknown, no = jnp.max(jnp.abs(kept[0])) == 0.0, jnp.asarray(False)
+        first: tuple[Array, ...] = (start, start, no, kept, unknown, infinite, jnp.asarray(0))
+        _, z, _, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[5:]), attempt, first)
         return z, error <= self._allowed, found
 
 

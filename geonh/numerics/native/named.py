@@ -140,13 +140,21 @@ def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    n = xs[1].shape[0]
-    if isinstance(xs[0], Memory):
-        found = _called(em, "times", n, [xs[0], em.memory(xs[1], "d")], (n,), _product_in_memory)
-        return [em.entries(found)]
-    out, (A, b) = [], (xs[0], em.entries(xs[1]).tolist())
-    for column in A.T.tolist():
-        out.append(_sum(em, [em.mul(x, y) for x, y in zip(column, b, strict=True)]))
+    out: list[Entry] = []
+    inverse, b = xs[0], em.entries(xs[1]).tolist()
+    n = len(b)
+
+    def total(rows: list[Entry]) -> Entry:
+        return _sum(em, [em.mul(x, y) for x, y in zip(rows, b, strict=True)])
+
+    if not isinstance(inverse, Memory) or em.lanes > 1:
+        out = [total(column) for column in em.entries(inverse).T.tolist()]
+        return [pack(out, (n,))]
+    for at, width in _pieces(n):
+        with em.side_by_side(width):
+            places = [em.address(inverse, i * n + at) for i in range(n)]
+            sums = total([em.emit(f"load {em.type('d', width > 1)}, ptr {p}, align 8", width > 1) for p in places])
+            out += [em.lane(sums, "d", k) for k in range(width)]
     return [pack(out, (n,))]
 
 
@@ -164,6 +172,16 @@ def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
             inverse.shape,
         )
     ]
+
+
+def _pieces(n: int) -> list[tuple[int, int]]:
+    """Where the vectors begin of which a row of n numbers is made, and how long they are."""
+    found, at = [], 0
+    for width in (8, 4, 2, 1):
+        while n - at >= width:
+            found.append((at, width))
+            at += width
+    return found
 
 
 # in memory: one function for each dimension, written once
@@ -196,12 +214,7 @@ class _Rows:
     def __init__(self, em: Emitter, n: int) -> None:
         self.em, self.n = em, n
         self.one = em.type("d", em.lanes > 1)
-        self.pieces: list[tuple[int, int]] = []
-        at = 0
-        for width in (8, 4, 2, 1) if em.lanes == 1 else (1,):
-            while n - at >= width:
-                self.pieces.append((at, width))
-                at += width
+        self.pieces = _pieces(n) if em.lanes == 1 else [(i, 1) for i in range(n)]
 
     def new(self, text: str) -> str:
         name = self.em.function.name()
@@ -279,16 +292,6 @@ def _inverse_in_memory(rows: _Rows) -> None:
 
     em.for_each(n, copied)
     em.for_each(n, eliminated_by)
-
-
-def _product_in_memory(rows: _Rows) -> None:
-    factors = [rows.load(rows.address("%a1", 0, i)) for i in range(rows.n)]
-    for at, width in rows.pieces:
-        total = ""
-        for i, factor in enumerate(factors):
-            x, y = rows.load(rows.address("%a0", i, at), width), rows.all(factor, width)
-            total = rows.multiply_add(width, x, y, total) if total else rows.apply("fmul", width, x, y)
-        rows.store(total, rows.address("%r", 0, at), width)
 
 
 NAMED: dict[Any, Callable] = {
