@@ -16,12 +16,17 @@ from geonh.numerics.native.values import STRAIGHT, Entry, Memory, Value, kind_of
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
-CARRIED = 48
-"""A larger array is carried round a loop in memory."""
+CARRIED = 50
+"""A larger array is carried round a loop in memory; with lanes, whose entries are vectors anyway, one of twice that."""
 SIDE_BY_SIDE = 8
 """Up to so many passes that know nothing of each other are lanes of vectors, in a program of one member."""
 UNROLLED = 100
 """A loop of known length is unrolled up to so many operations."""
+
+
+def in_memory(em: Emitter, size: int) -> bool:
+    """Whether an array of this size is carried round a loop in memory."""
+    return size > (CARRIED if em.lanes == 1 else 2 * CARRIED)
 
 
 class Carried:
@@ -48,7 +53,7 @@ class Carried:
             kind = kind_of(aval)
             if same:
                 self.first.append(value)
-            elif aval.size > CARRIED:
+            elif in_memory(em, aval.size):
                 buffer = em.buffer(aval.shape, kind)
                 em.copy(buffer, value)
                 self.first.append(buffer)

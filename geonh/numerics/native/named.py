@@ -14,7 +14,7 @@ import numpy as np
 from geonh.numerics import newton
 from geonh.numerics.elimination import eliminated
 from geonh.numerics.native.builder import Function
-from geonh.numerics.native.loops import CARRIED
+from geonh.numerics.native.loops import in_memory
 from geonh.numerics.native.values import Entry, Memory, NotLowered, Value, pack
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _sum(em: Emitter, terms: list[Entry]) -> Entry:
 
 def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     n = xs[0].shape[0]
-    if n * n > CARRIED:
+    if in_memory(em, n * n):
         return [_called(em, "inverse", n, [em.memory(xs[0], "d")], (n, n), _inverse_in_memory)]
     A = em.entries(xs[0]).tolist()
     for k in range(n):

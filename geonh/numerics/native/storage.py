@@ -24,7 +24,7 @@ from geonh.numerics.native.values import (
 APART = 4096
 """Largest array in memory that is read entry by entry."""
 
-INLINE = 4096
+INLINE = 2**15
 """Bytes that are copied without a call."""
 
 
