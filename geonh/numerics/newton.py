@@ -1,14 +1,16 @@
 r"""The one Newton iteration of the library.
 
-Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
-at rounding level. A correction of relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those
-after it by the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one
-Jacobian are enough; where they shrink slowly it is computed anew. That is best for few unknowns of a short residual.
-Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one
-to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
-Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
-gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
-(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
+Solves r(z) = 0 for z of shape=[n], n small, in a loop that stops when the error is at rounding level. A correction of
+relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those after it by the same Jacobian one of
+δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one Jacobian are enough; where they shrink
+slowly it is computed anew. That is best for few unknowns of a short residual, whose Jacobian is its derivative in
+forward mode. Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink
+fast: from one to the next, and with ``follow`` from step to step; then central differences are good enough for it (as
+in codes for stiff equations: Hairer and Wanner, *Solving Ordinary Differential Equations II*, 1996, §IV.8). For few
+unknowns each correction after the first improves it by Broyden's secant update, so that it follows the Jacobian where
+the solution moves; for many that costs more than it gains. The error after the k-th correction is then estimated as δ_k
+times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2} (where one unknown drives another the two alternate). There is no
+pivoting: a vanishing pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated

@@ -145,6 +145,18 @@ def test_a_useless_inverse_is_replaced(n):
         np.testing.assert_allclose(inverse.reshape(n, n).T @ slope, np.eye(n), atol=0.2)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+def test_a_kept_inverse_is_that_of_the_jacobian(scale):
+    residual, root = problem(KEEP + 3, 6)
+    guess = scale * (root + 1e-3)
+    equations, none = lambda z: scale * residual(z / scale), no_inverse(root.size)
+    found, converged, inverse = Newton().follow(equations, guess, none, 1e-14 * scale)
+    assert converged
+    np.testing.assert_allclose(found, scale * root, rtol=1e-13)
+    slope = jax.jacfwd(residual)(guess / scale)
+    np.testing.assert_allclose(inverse.T @ slope, np.eye(root.size), atol=1e-9)
+
+
 def test_a_new_jacobian_s_correction_is_not_undone_by_the_next():
     """One unknown starts where its Jacobian is tiny: the first correction overshoots, those after it creep back."""
     n = KEEP + 2
