@@ -15,6 +15,7 @@ from jax import Array, lax
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Near, State, Warm
+from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
 from geonh.numerics.evaluation import Evaluation, Layout, Parts
@@ -57,7 +58,7 @@ class Nodes(NamedTuple):
 
 def integrate(
     system: System,
-    method: Integrator,
+    method: Integrator | str | None = None,
     *,
     xi0: Any,
     g0: Any = None,
@@ -83,8 +84,8 @@ def integrate(
     ----------
     system : System
         What moves.
-    method : Integrator
-        One-step method.
+    method : Integrator or str, optional
+        As for ``solve``.
     xi0 : array_like, shape=[n]
         Initial velocity ξ = g⁻¹ġ, on the constraints at g0.
     g0 : point of the group, optional
@@ -128,6 +129,7 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
+    method = made_method(method)
     if as_count(save_every, "save_every") > as_count(n_steps, "n_steps"):
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"

@@ -1,9 +1,12 @@
+import atexit
 import contextlib
 import ctypes
 import gc
 import os
 import resource
+import shutil
 import signal
+import tempfile
 import threading
 from importlib.metadata import version
 from pathlib import Path
@@ -16,11 +19,20 @@ os.environ.setdefault(
     * version("jaxlib").startswith("0.10."),  # a flag that a version does not know ends the process
 )
 
-import jax
-import pytest
+COMPILED = "JAX_COMPILATION_CACHE_DIR"
+if COMPILED not in os.environ:  # what one worker compiles serves the others, and itself when it has forgotten
+    os.environ[COMPILED] = tempfile.mkdtemp(prefix="geonh-tests-")
+    atexit.register(shutil.rmtree, os.environ[COMPILED], ignore_errors=True)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 
 def pytest_configure(config):
+    gc.freeze()  # half a million objects of the libraries, to look at which is a twentieth of the time
+    gc.set_threshold(50_000, 20, 50)
     # A shell that starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -35,3 +35,15 @@ def test_constraints_are_told_in_a_line():
     assert repr(gn.AffineDistribution(forms=[[0, 0, 1.0]], rhs=lambda x: x[:1])) == (
         "AffineDistribution(forms=of shape [1, 3], rhs=a function)"
     )
+
+
+def test_what_describes_a_run_is_told_in_a_line():
+    system = gn.systems.chaplygin_sleigh()
+    sweep = gn.Sweep.of(system, "gauss4", xi0=[[0.8, -0.5, 0.0], [0.5, 0.1, 0.0]], dt=0.01, n_steps=40, save_every=20)
+    assert repr(sweep) == (
+        "Sweep of 2 runs of chaplygin-sleigh by Gauss(retraction=None, newton=Newton(), stages=2): 40 steps each, "
+        "every 20 kept; differing in xi0"
+    )
+    assert repr(system.action) == "PointBase of SE(2)"
+    entry = gn.systems.catalogue["chaplygin-sleigh"]
+    assert repr(entry) == f"Entry 'chaplygin-sleigh': {entry.title}"

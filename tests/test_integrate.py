@@ -45,9 +45,8 @@ def of_catalogue(name, method, n_steps, **options):
 
     def nodes(parameters, xi0, dt, t0):
         own = eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **parameters})
-        made = gn.methods[method].make() if isinstance(method, str) else method
         return gn.integrate(
-            own, made, g0=start.g0, xi0=xi0, dt=dt, t0=t0, n_steps=n_steps, controls=entry.controls, **options
+            own, method, g0=start.g0, xi0=xi0, dt=dt, t0=t0, n_steps=n_steps, controls=entry.controls, **options
         )
 
     return nodes, (real, jnp.asarray(start.xi0), jnp.asarray(entry.dt), jnp.asarray(0.0))

@@ -30,6 +30,7 @@ from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import check_progress, reporting
 from geonh.solve import events_of
 from geonh.start import made_start
+from geonh.trajectory import describe
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from geonh.ensembles.storing import Executor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
     """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``.
 
@@ -139,6 +140,13 @@ class Sweep:
             statistics,
             events_of(events, system, clock),
             as_count(most_events, "most_events"),
+        )
+
+    def __repr__(self) -> str:
+        varied = ", ".join(self.members.varied)
+        return (
+            f"Sweep of {self.members.size} runs of {self.system.name} by {describe(self.method)}: {self.n_steps} steps "
+            f"each, every {self.save_every} kept; differing in {varied}"
         )
 
     @property

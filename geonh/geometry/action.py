@@ -59,6 +59,9 @@ class Action(Precise):
         if not isinstance(self.group, LieGroup):
             raise TypeError(f"group must be a geonh LieGroup, got {shortly(self.group)}")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.group}"
+
     def anchor(self, x: BasePoint, xi: Array) -> BasePoint:
         """Ambient tangent vector ρ_x(ξ) = d/dt x·exp(tξ) at t = 0, in the shapes of x; ``xi`` of shape=[n]."""
         e = jax.tree.map(jnp.asarray, self.group.identity())

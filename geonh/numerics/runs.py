@@ -26,6 +26,7 @@ from geonh.numerics.steps import Advance, AdvanceTangent, Begun, Retreat, Step, 
 
 BLOCK, OF_MANY = 1024, 512
 """Steps whose cotangents are computed in one call, of one member and of each of many."""
+CPUS = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class _Program:
 
     def run(self, given: Any, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
         every = np.arange(len(jax.tree.leaves(states)[0]))
-        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, os.cpu_count() or 1)
+        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, CPUS)
 
 
 class _Run:
@@ -259,8 +260,11 @@ class _Run:
 
     def _padded(self, values: np.ndarray) -> np.ndarray:
         """With as many rows as a block has nodes."""
-        missing = self.block + 1 - values.shape[1]
-        return np.pad(values, ((0, 0), (0, missing), (0, 0))) if missing else values
+        if values.shape[1] == self.block + 1:
+            return values
+        padded = np.zeros((len(values), self.block + 1, values.shape[2]))
+        padded[:, : values.shape[1]] = values
+        return padded
 
 
 def _numbers(*shape: int) -> Any:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-THIN = 0.15
+THIN = 0.25
 """Of the longest axis: one that is shorter has no ticks, which would overlap."""
+LABEL_AWAY, TICK_AWAY = 30.0, 9.0
+"""Of labels and ticks from their axis in a cube; matplotlib takes them as 21 + a label's pad and 8 + a tick's."""
 LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
 
 
@@ -61,9 +63,12 @@ def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
 
         axes.set_zlim(low[2] - pad, high[2] + pad)
         shares = (high - low + 2 * pad) / np.max(high - low + 2 * pad)
-        axes.set_box_aspect(shares, zoom=1.2)
+        axes.set_box_aspect(tuple(shares), zoom=1.2)  # which would change an array
         for axis, share in zip((axes.xaxis, axes.yaxis, axes.zaxis), shares, strict=True):
-            axis.set_major_locator(MaxNLocator(max(1, round(4 * share))) if share > THIN else NullLocator())
+            axis.set_major_locator(MaxNLocator(round(5 * share)) if share > THIN else NullLocator())
+            beside = np.sqrt((1 - share**2 / (shares @ shares)) * 1.5)  # matplotlib's distances are multiples of it
+            axis.labelpad = LABEL_AWAY / beside - 21
+            axis.set_tick_params(pad=TICK_AWAY / beside - 8)
     else:
         axes.set_aspect("equal", adjustable="box")
 

@@ -132,13 +132,12 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
 
 def label_space(axes: Axes, flat: bool) -> None:
     """Names of the axes of space, metres; a grid on the plane."""
-    away = {} if flat else {"labelpad": 11}
-    axes.set_xlabel("x (m)", **away)
-    axes.set_ylabel("y (m)", **away)
+    axes.set_xlabel("x (m)")
+    axes.set_ylabel("y (m)")
     if flat:
         axes.grid(alpha=0.25)
     else:
-        axes.set_zlabel("z (m)", **away)
+        axes.set_zlabel("z (m)")
         for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
             axis.set_pane_color((1, 1, 1, 0))
             axis._axinfo["grid"].update({"color": (0, 0, 0, 0.08)})
@@ -177,6 +176,8 @@ def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) ->
     axes.set_aspect("equal") if three else axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 4)
     if three:
+        for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+            axis.labelpad = 11
         fill_place(axes)
 
 

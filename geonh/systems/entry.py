@@ -30,7 +30,7 @@ class Start(NamedTuple):
     xi0: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Entry:
     """A system of the catalogue.
 
@@ -120,6 +120,9 @@ class Entry:
         if unknown:
             raise ValueError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(self.parameters)}")
         return self.build(**parameters)
+
+    def __repr__(self) -> str:
+        return f"Entry {self.name!r}: {self.title}"
 
 
 class Catalogue(dict[str, Entry]):

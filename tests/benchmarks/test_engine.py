@@ -21,6 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -421,11 +422,16 @@ def ensembles() -> Iterator[Row]:
         ensemble.run(MEMBER_STEPS)
 
         def c(lanes: int, name: str = name, of: Case = of, starts: np.ndarray = ensemble.starts) -> float:
-            return in_c(program(name, lanes), of.dt, of.parameters, starts, MEMBER_STEPS, 5)[0]
+            return in_c(program(name, lanes), of.dt, of.parameters, starts, MEMBER_STEPS, 20)[0]
+
+        def at_once(c: Any = c) -> float:
+            with ThreadPoolExecutor(2) as pool:
+                return max(pool.map(c, (8, 8)))
 
         times = in_turns(
             four=functools.partial(c, 4),
             eight=functools.partial(c, 8),
+            both=at_once,
             one=ensemble.time,
             two=functools.partial(ensemble.time, 2),
         )
@@ -435,6 +441,7 @@ def ensembles() -> Iterator[Row]:
         yield Row(f"ensemble of {MEMBERS}, a member's step: {name}", measured, ratio, 1.5)
         gain = times["one"] / times["two"]
         yield Row(f"  on two threads: {name}", f"{times['two']:.1f} ns: {gain:.2f} ×", gain, 1.8, True)
+        yield Row(f"  two such programs of C at once: {name}", f"{2 * times['eight'] / times['both']:.2f} ×")
 
 
 def vectorised_c() -> Iterator[Row]:
