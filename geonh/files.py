@@ -99,7 +99,9 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
     """
     with opened(path) as data:
         if "geonh_version" not in data.ncattrs():
-            raise FileError(f"{path} is not a trajectory saved by geonh: it is another program's NetCDF file")
+            whole = {"system", "method", "missing"} <= {*data.ncattrs()}
+            what = "all of a store, by geonh export: open it with xarray" if whole else "another program's NetCDF file"
+            raise FileError(f"{path} is not a trajectory saved by geonh: it is {what}")
         version = attribute(data, "geonh_version", str)
         form = attribute(data, "format", int)
         if form > FORMAT:

@@ -255,9 +255,14 @@ class Trajectory(Observed):
         if method is not None and not isinstance(method, Integrator):
             raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {method!r}")
         system, method = system or self.system, method or self.method
-        if system is None or method is None or self.state is None:
-            missing = "system=" if system is None else "method=" if method is None else "a saved state"
+        if system is None or method is None:
+            missing = "system=" if system is None else "method="
             raise ValueError(f"to go on from a file, {missing} is needed too: a file holds data only")
+        if self.state is None:
+            raise ValueError(
+                "this trajectory has no state to go on from, as a member of an ensemble has none: begin another with "
+                "solve, at the g, xi and t of its last node"
+            )
         refuse_another_space(self, system)
         if describe(method) != self.attributes["method"]:
             raise ValueError(f"the trajectory was made by {self.attributes['method']}, not by {describe(method)}")

@@ -87,8 +87,15 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
     for option, given in (("--spread", words["spread"] != 0.0), ("--seed", words["seed"] is not None)):
         if random is None and given:
             wrong(f"{option} goes with --random MEMBERS")
-    if not varied and random is None:
-        wrong("nothing differs between members: give --vary NAME=A:B:N, or --random MEMBERS with --vary NAME=A:B")
+    if not varied and (random is None or not words["spread"]):
+        wrong(
+            "nothing differs between members: give --vary NAME=A:B:N, or --random MEMBERS with --vary NAME=A:B or "
+            "--spread"
+        )
+    if random is not None and random < 1:
+        wrong(f"--random must be a positive number of members, got {random}")
+    if not 0 <= words["spread"] < np.inf:
+        wrong(f"--spread must be a standard deviation, 0 or greater, got {words['spread']}")
     import scipy.stats
 
     values: dict[str, Any] = {}

@@ -38,7 +38,7 @@ class Near(NamedTuple):
 
 def is_drawn(value: Any) -> bool:
     """Whether a value is a distribution, or points near one."""
-    return isinstance(value, Near) or hasattr(value, "ppf")
+    return isinstance(value, Near) or any(hasattr(value, name) for name in ("ppf", "icdf", "rvs"))
 
 
 def uniforms(seed: int, name: str, start: int, stop: int, width: int) -> np.ndarray:
@@ -73,13 +73,16 @@ def drawn(value: Any, system: System, one: Any, seed: int, name: str, start: int
 
 
 def _numbers(distribution: Any, shape: tuple[int, ...], seed: int, name: str, start: int, stop: int) -> np.ndarray:
-    if not hasattr(distribution, "ppf"):
-        got = shortly(distribution)
-        raise TypeError(f"the spread of {name} must be a distribution, such as scipy.stats.norm(0, 0.1), got {got}")
+    inverse = getattr(distribution, "ppf", None) or getattr(distribution, "icdf", None)
+    if inverse is None:
+        raise TypeError(
+            f"{name}: what draws it, or the spread of Near, must be a distribution with a ppf or icdf for each number, "
+            f"such as scipy.stats.norm(0, 0.1), got {shortly(distribution)}"
+        )
     width = int(np.prod(shape, dtype=int))
     u = uniforms(seed, name, start, stop, width).reshape(-1, *shape)
     try:
-        values = np.asarray(distribution.ppf(u), float)
+        values = np.asarray(inverse(u), float)
     except ValueError as error:
         raise ValueError(f"{name}: the distribution does not give numbers of shape {list(shape)}: {error}") from error
     if values.shape != u.shape or not np.all(np.isfinite(values)):

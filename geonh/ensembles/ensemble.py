@@ -36,6 +36,12 @@ AXES = {
     "holonomic_residual": "holonomic constraint",
 }
 """Name of the last axis."""
+STATUS = {
+    "long_name": "0, or why the member stopped",
+    "flag_values": [int(result) for result in Result],
+    "flag_meanings": " ".join(result.name.lower() for result in Result),
+}
+"""What the numbers of a status mean, as the CF conventions tell it."""
 
 
 class Passed(NamedTuple):
@@ -95,6 +101,8 @@ class Ensemble(Observed):
         Of each event, the first ones of each member.
     statistics : dict of str to ndarray, shape=[N, …] or [members, …]
         What the statistics tell: "energy:mean" at each saved node, "energy:mean over time" of each member.
+    gathered : tuple of Statistic
+        The statistics themselves.
     status : ndarray of int, shape=[members]
         ``Result`` of each member; from a failure on all its entries are nan.
     n_steps : ndarray of int, shape=[members]
@@ -121,6 +129,7 @@ class Ensemble(Observed):
     kept: dict[str, np.ndarray]
     events: dict[str, Passed]
     statistics: dict[str, np.ndarray]
+    gathered: tuple[Statistic, ...]
     status: np.ndarray
     n_steps: np.ndarray
     faults: dict[int, str]
@@ -138,6 +147,7 @@ class Ensemble(Observed):
             found.kept,
             {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events},
             told(sweep.statistics, found.statistics) if found.statistics else {},
+            sweep.statistics,
             found.status,
             found.n_steps,
             found.faults,
@@ -266,7 +276,7 @@ class Ensemble(Observed):
         found: dict[str, tuple] = {
             name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()
         }
-        found["status"] = (("member",), self.status, {"long_name": "0, or why the member stopped"})
+        found["status"] = (("member",), self.status, STATUS)
         found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
         for name, passed in self.events.items():
             for what, value in passed._asdict().items():
@@ -297,7 +307,7 @@ class Ensemble(Observed):
         for key, value in self.observables.items():
             unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
             data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
-        data |= labelled(self.statistics, nodes)
+        data |= labelled(self.gathered, self.statistics, nodes)
         coordinates: dict[str, Any] = {
             "member": np.arange(len(self)),
             "reason": ("member", [self.message(i) if self.status[i] else "" for i in range(len(self))]),
@@ -357,16 +367,19 @@ def told(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]
     return found
 
 
-def labelled(statistics: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
-    """What statistics tell, with names of the axes."""
-    found = {}
-    for label, values in statistics.items():
+def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
+    """What statistics tell, with names of the axes, and the coordinates of axes that are their own."""
+    axes = {s.label(s.axis[0]): s.axis[1:] for s in statistics if s.axis is not None}
+    found: dict[str, tuple] = {}
+    for label, values in results.items():
         name, _, what = label.partition(":")
-        first = "member" if what.endswith("over time") else nodes
-        own = [f"{what.split()[0]} of {name}"] if what.split()[0] in ("quantile", "counts") else []
-        rest = values.ndim - 1 - len(own)
-        last = [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
-        found[label] = ((first, *own, *last), values, told_of(label))
+        dims = ["member" if what.endswith("over time") else nodes]
+        if label in axes:
+            dims.append(f"{what} of {name}")
+            found[dims[1]] = (dims[1:], *axes[label])
+        rest = values.ndim - len(dims)
+        dims += [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
+        found[label] = (tuple(dims), values, told_of(label))
     return found
 
 

@@ -37,7 +37,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Labelled as by ``Ensemble.to_xarray``; ``attrs["missing"]`` counts missing shards.
+        Labelled as by ``Ensemble.to_xarray``, but for the reasons of failures in words, which ``Sweep.load`` has;
+        ``attrs["missing"]`` counts missing shards.
 
     Raises
     ------
@@ -60,7 +61,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
             StoreWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     data, about = store.opened(), store.about
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
@@ -79,7 +80,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     differ = about["configuration"]["what differs"]
     labels = [f"parameter {name}" if f"parameter {name}" in data else name for name in differ]
     data = data.set_coords([label for label in labels if label in data])
-    for label, (dims, values, attributes) in labelled(statistics_of(store), about["nodes"]).items():
+    statistics = [made_statistic(one) for one in about["statistics"]]
+    for label, (dims, values, attributes) in labelled(statistics, statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
     return data.assign_attrs({**facts, "missing": len(missing)})

@@ -81,19 +81,15 @@ def solved(
     """
     batch, tree = sweep.members.part(start, stop), (sweep.system, sweep.method, sweep.controls)
     _refuse_times(batch, sweep.n_steps, start)
-    with float64():
-        states, faults = first_nodes(*tree, batch)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
-    status[list(faults)] = Result.START
-    runner = None if empty else _runner(sweep, batch, states)
-    found = Solved(batch, runner.engine if runner else "", status, counts, faults)
-    rows = mapped(node_row, tree[:1], states)[:, None]
-    rows[list(faults)] = np.nan
-    first = Nodes.of_rows(rows, sweep.system.group.dim)
+    found = Solved(batch, "", status, counts, {})
+    state, _, first = _begun(tree, jax.tree.map(lambda a: a[:1], batch.members))
     keeping = _Keeping(sweep, start, found, first)
     with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
-        if runner is not None:
-            _Work(sweep, runner, states, threads, keeping, found).all_members(first, report)
+        if not empty:
+            runner = _runner(sweep, batch, state)
+            found.engine = runner.engine
+            _Work(sweep, runner, threads, keeping, found).all_members(report)
         elif sweep.events:
             nothing = Passages(tree, sweep.events, batch.members, sweep.most_events)
             keeping.events.append((np.arange(batch.size), nothing.told()))
@@ -122,17 +118,16 @@ class _Work:
 
     sweep: Sweep
     runner: Crowd
-    states: State
     threads: int
     keeping: _Keeping
     found: Solved
 
-    def all_members(self, first: Nodes, report: Callable[[int, int], None]) -> None:
+    def all_members(self, report: Callable[[int, int], None]) -> None:
         done, size, total = 0, FIRST, self.found.batch.size
         while done < total:
             these = np.arange(done, min(done + size, total))
             begun = time.perf_counter()
-            for part in self._some(these, Nodes(*(a[these] for a in first))):
+            for part in self._some(these):
                 if part < 1:
                     report(done + int(part * len(these)), total)
             done += len(these)
@@ -140,11 +135,13 @@ class _Work:
             size = FIRST * int(np.clip(size * SECONDS / max(elapsed, 1e-3), FIRST, 4 * size) // FIRST)
             report(done, total)
 
-    def _some(self, these: np.ndarray, nodes: Nodes) -> Any:
+    def _some(self, these: np.ndarray) -> Any:
         """All steps of some members; gives the part that is done after each piece."""
         sweep, found, keeping = self.sweep, self.found, self.keeping
-        states = jax.tree.map(lambda a: np.asarray(a)[these], self.states)
-        going = np.array([i not in found.faults for i in these.tolist()])
+        states, faults, nodes = _begun(keeping.tree, keeping.of(these))
+        found.faults |= {int(these[i]): fault for i, fault in faults.items()}
+        found.status[these[list(faults)]] = Result.START
+        going = np.array([i not in faults for i in range(len(these))])
         status, counts = np.zeros(len(these), int), np.zeros(len(these), np.int64)
         passages = Passages(keeping.tree, sweep.events, keeping.of(these), sweep.most_events) if sweep.events else None
         leap = 1 if passages else sweep.save_every
@@ -205,7 +202,18 @@ class _Keeping:
         size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
         sample = self._read(Nodes(*(a[:1] for a in first)), np.arange(1))
         shapes = {name: value.shape[2:] for name, value in sample.items()}
-        _refuse_too_much(size, nodes, sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables))
+        kept = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
+        _refuse_too_much(
+            f"{size} members with {nodes} nodes",
+            {
+                "nodes": kept,
+                "statistics": sum(s.room(size, nodes, shapes[s.wanted.name]) for s in sweep.statistics),
+                "events": size
+                * len(sweep.events)
+                * sweep.most_events
+                * (1 + first.g.shape[2] + 2 * first.p_plus.shape[2]),
+            },
+        )
         for one in sweep.observables:
             found.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
         found.statistics = [s.nothing(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
@@ -236,12 +244,21 @@ def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) ->
     return found
 
 
-def first_nodes(system: System, method: Integrator, controls: Any, batch: Batch) -> tuple[State, dict[int, str]]:
-    """Node 0 of every member, and what is wrong with those starts that are none, by member."""
-    states, found = mapped(first_node, (system, method, controls), batch.members)
-    faults, sound = {}, clearly_sound(batch.members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
+def _begun(tree: tuple, members: Member) -> tuple[State, dict[int, str], Nodes]:
+    """``first_nodes``, and the nodes as what is read from: nan where a start is none."""
+    with float64():
+        states, faults = first_nodes(*tree, members)
+    rows = mapped(node_row, tree[:1], states)[:, None]
+    rows[list(faults)] = np.nan
+    return states, faults, Nodes.of_rows(rows, tree[0].group.dim)
+
+
+def first_nodes(system: System, method: Integrator, controls: Any, members: Member) -> tuple[State, dict[int, str]]:
+    """Node 0 of every member, and what is wrong with those starts that are none, by their place."""
+    states, found = mapped(first_node, (system, method, controls), members)
+    faults, sound = {}, clearly_sound(members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
-        member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (batch.members, Facts(*found)))
+        member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, Facts(*found)))
         fault = start_fault(system, float(member.t0), member.g, member.xi, float(member.dt), one)
         if not fault and states.status[i]:
             fault = Result(int(states.status[i])).message
@@ -267,16 +284,17 @@ def _refuse_times(batch: Batch, n_steps: int, start: int) -> None:
         raise ValueError(f"member {start + i}: time stands still or overflows with t0 = {t0[i]:g}, dt = {dt[i]:g}")
 
 
-def _refuse_too_much(members: int, nodes: int, width: int) -> None:
-    """Raise MemoryError if there is no room for what is kept."""
-    needed = 8 * members * nodes * width
+def _refuse_too_much(what: str, numbers: dict[str, int]) -> None:
+    """Raise MemoryError if there is no room for so many numbers."""
+    needed = 8 * sum(numbers.values())
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not known on every platform
         return
     if needed > MEMORY * there:
+        parts = ", ".join(f"{name} {8 * n / 2**30:.1f}" for name, n in numbers.items() if n)
         raise MemoryError(
-            f"{members} members with {nodes} nodes of {width} numbers take {needed / 2**30:.1f} GiB of this machine's "
-            f"{there / 2**30:.1f}: raise save_every (left out, it keeps the first and the last node only), keep less "
-            "with observables=, or take statistics="
+            f"{what} take {needed / 2**30:.1f} GiB of this machine's {there / 2**30:.1f} ({parts}): raise save_every "
+            "(left out, it keeps the first and the last node only), keep less with observables= or most_events=, or "
+            "take statistics= of less memory"
         )

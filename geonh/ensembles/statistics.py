@@ -57,11 +57,17 @@ class Statistic:
         return made_wanted({name: self.of}, "statistics")[0]
 
     def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What it tells of what is known, arrays of shape=[nodes or members, …], by "energy:mean", "energy:mean
-        over time".
-        """
-        end = " over time" if self.over == "time" else ""
-        return {f"{self.wanted.name}:{what}{end}": values for what, values in self.told(known).items()}
+        """What it tells of what is known, arrays of shape=[nodes or members, …], by their labels."""
+        return {self.label(what): values for what, values in self.told(known).items()}
+
+    def label(self, what: str) -> str:
+        """The name of a result: "energy:mean", "energy:mean over time"."""
+        return f"{self.wanted.name}:{what}{' over time' if self.over == 'time' else ''}"
+
+    @property
+    def axis(self) -> tuple[str, np.ndarray, dict[str, Any]] | None:
+        """Which result has an axis of its own, the coordinates there, and what else is known of them."""
+        return None
 
     def as_data(self) -> dict[str, Any]:
         """What ``made_statistic`` makes it of again, as JSON can hold it."""
@@ -70,6 +76,11 @@ class Statistic:
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         """What is known before any value of ``shape``: of so many members, the first of number ``start``."""
         raise NotImplementedError
+
+    def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
+        """How many numbers are known after all values of ``shape``."""
+        entries = nodes if self.over == "members" else members
+        return entries * sum(a.size for a in self.nothing(0, 1, 1, shape).values())
 
     def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         """Take in values, shape=[members, nodes, …], that begin at a member's number and a node; ``known`` changes."""
@@ -100,7 +111,8 @@ class Statistic:
 class Mean(Statistic):
     """Mean, and standard deviation: "mean", "std" and "count", of the shape of the observable for each node or member.
 
-    Sums of x − c and of its square, c the first value, are made one value after another, whatever the pieces. Parts are
+    Sums of x − c and of its square, c the first value, are made one value after another, whatever the pieces; infinite
+    values are left out, and "count" tells how many were taken. Parts are
     joined by the formula of Chan, Golub and LeVeque (*The American Statistician* 37 (1983) 242).
 
     Parameters
@@ -123,7 +135,7 @@ class Mean(Statistic):
     def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         at, values = self._place(member, node, values)
         good = np.isfinite(values)
-        first = np.take_along_axis(values, np.argmax(good, axis=0)[None], axis=0)[0]
+        first = np.take_along_axis(np.where(good, values, np.nan), np.argmax(good, axis=0)[None], axis=0)[0]
         c = known["c"][at] = np.where(np.isnan(known["c"][at]), first, known["c"][at])
         off = np.where(good, values - c, 0.0)
         known["n"][at] += good.sum(axis=0)
@@ -219,10 +231,17 @@ class Quantiles(Statistic):
         if self.over != "members":
             raise ValueError("quantiles are taken over the members; over time take a Histogram")
 
+    @property
+    def axis(self) -> tuple[str, np.ndarray, dict[str, Any]]:
+        return "quantile", np.array(self.q), {}
+
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         numbers = np.arange(start, start + members)
         numbers = np.sort(numbers[np.argsort(_hash(numbers), kind="stable")[: self.sample]])
         return {"numbers": numbers, "values": np.full((len(numbers), nodes, *shape), np.nan)}
+
+    def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
+        return min(self.sample, members) * (1 + nodes * int(np.prod(shape, dtype=int)))
 
     def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         low, high = np.searchsorted(known["numbers"], [start + member, start + member + len(values)])
@@ -271,6 +290,11 @@ class Histogram(Statistic):
             raise ValueError(f"edges must be two or more increasing numbers, got {self.edges!r}")
         object.__setattr__(self, "edges", tuple(edges.tolist()))
 
+    @property
+    def axis(self) -> tuple[str, np.ndarray, dict[str, Any]]:
+        edges = np.array(self.edges)
+        return "counts", (edges[:-1] + edges[1:]) / 2, {"long_name": "middles of bins", "edges": edges}
+
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         if shape:
             raise ValueError(
@@ -282,7 +306,7 @@ class Histogram(Statistic):
         at, values = self._place(member, node, values)
         bins = known["n"].shape[1]
         places = np.searchsorted(self.edges, values, side="right") + bins * np.arange(values.shape[1])
-        counts = np.bincount(places[np.isfinite(values)], minlength=bins * values.shape[1])
+        counts = np.bincount(places[~np.isnan(values)], minlength=bins * values.shape[1])
         known["n"][at] += counts.reshape(-1, bins)
 
     def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -30,6 +30,7 @@ from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
 from geonh.integrators.node import Result
+from geonh.netcdf import checked_path
 from geonh.numerics.precision import as_count, shortly
 from geonh.running import check_progress, reporting
 from geonh.stores import Store, StoreError, StoreWarning
@@ -54,15 +55,30 @@ def run(
     check_progress(progress, "members_done, members")
     if threads is not None:
         as_count(threads, "threads")
-    store = ensemble_store(sweep, path, shard, note)
-    mine = _mine(store.shards, only)
+    first, stride = _checked_part(only)
+    with _executor(executor) as workers:
+        store = ensemble_store(sweep, path, shard, note)
+        _finish(sweep, store, range(first, store.shards, stride), workers, threads, progress)
+    return open_store(path)
+
+
+def _finish(
+    sweep: Sweep,
+    store: Store,
+    mine: range,
+    workers: Executor | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int], None],
+) -> None:
+    """Compute what is missing of some shards."""
+    path = store.path
     for damaged, fault in store.faults(mine, deep=True).items():
-        warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=3)
+        warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=5)
         store.forget(damaged)
     missing = [i for i in store.missing() if i in mine]
     size = store.about["shard"]
     done, total = (len(mine) - len(missing)) * size, min(len(mine) * size, sweep.members.size)
-    with reporting(progress, total, "members") as report, _executor(executor) as workers:
+    with reporting(progress, total, "members") as report:
         try:
             for _ in _computed(sweep, store, missing, workers, threads):
                 done = min(done + size, total)
@@ -75,15 +91,16 @@ def run(
                 store.missing(),
             )
             raise StoreError(f"{path}: {what}; {len(left)} shards are missing: run again to finish them") from error
-    return open_store(path)
 
 
 def load(sweep: Sweep, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
     """``Sweep.load``."""
     size = sweep.members.size
+    as_count(start, "start", 0)
+    as_count(stop, "stop")
     if not 0 <= start < stop <= size:
         raise ValueError(f"start and stop must be of 0 ≤ start < stop ≤ {size}, got {start} and {stop}")
-    if not os.path.lexists(path):
+    if not os.path.lexists(checked_path(path, "store")):
         raise FileNotFoundError(f"{path} is not there: Sweep.run makes it")
     store = ensemble_store(sweep, path)
     first, last = start // store.about["shard"], -(-stop // store.about["shard"])
@@ -184,13 +201,14 @@ def _executor(executor: Any) -> Any:
         )
 
 
-def _mine(shards: int, only: tuple[int, int] | None) -> range:
+def _checked_part(only: tuple[int, int] | None) -> tuple[int, int]:
+    """The first shard of a job, and the step to its next one."""
     if only is None:
-        return range(shards)
+        return 0, 1
     if not isinstance(only, tuple | list) or len(only) != 2:
         raise TypeError(f"only must be two integers (i, n), got {shortly(only)}")
     i, n = only
     as_count(n, "n of only=(i, n)")
     if not 0 <= as_count(i, "i of only=(i, n)", 0) < n:
         raise ValueError(f"only=(i, n) needs 0 ≤ i < n, got {only}")
-    return range(i, shards, n)
+    return i, n

@@ -124,7 +124,7 @@ class _Stream:
     def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
         self.sweep = sweep
         with float64():
-            _, faults = first_nodes(sweep.system, sweep.method, sweep.controls, sweep.members.part(0, 1))
+            _, faults = first_nodes(sweep.system, sweep.method, sweep.controls, sweep.members.part(0, 1).members)
         if faults:
             raise ValueError(faults[0])
         begun, self.state = first_of(sweep)

@@ -23,7 +23,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @judged
 def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, show: bool = False) -> Figure:
-    """Quantiles over the members against time: the median, and bands around it.
+    """Quantiles over the members against time, or steps where the times differ: the median, and bands around it.
 
     Parameters
     ----------
@@ -49,18 +49,26 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     """
     kept = f"{name}:quantile"
     if kept in ensemble.statistics:
-        values = _one(np.moveaxis(ensemble.statistics[kept], 1, 0), name, component)
+        levels = next(s.axis[1] for s in ensemble.gathered if s.axis is not None and s.label("quantile") == kept)
+        order = np.argsort(levels)
+        q = np.array(levels)[order]
+        values = _one(np.moveaxis(ensemble.statistics[kept], 1, 0)[order], name, component)
     else:
-        values = np.nanquantile(_one(_values(ensemble, name), name, component), QUANTILES, axis=0)
-    t = np.nanmedian(ensemble.t, axis=0)
+        q = np.array(QUANTILES)
+        values = np.nanquantile(_one(_values(ensemble, name), name, component), q, axis=0)
+    t = ensemble.t[0] if ensemble.same_times else ensemble.k
     figure = figures.empty_figure((8.0, 4.0), show)
     axes = figure.subplots()
     for i in range(len(values) // 2):
         axes.fill_between(t, values[i], values[-1 - i], color=COLOURS[0], alpha=0.2, lw=0)
-    if len(values) % 2:
-        axes.plot(t, values[len(values) // 2], color=COLOURS[0])
+    for median in values[q == 0.5]:
+        axes.plot(t, median, color=COLOURS[0])
     label = name if component is None else f"{name}, component {component}"
-    axes.set(xlabel="time (s)", ylabel=label, title=f"{ensemble.system.name}: {len(ensemble)} members")
+    axes.set(
+        xlabel="time (s)" if ensemble.same_times else "step",
+        ylabel=label,
+        title=f"{ensemble.system.name}: {len(ensemble)} members",
+    )
     axes.grid(alpha=0.25)
     return figures.finished(figure, show)
 
@@ -110,8 +118,8 @@ def plot_histogram(
     figure = figures.empty_figure((6.0, 4.0), show)
     axes = figure.subplots()
     axes.hist(values[np.isfinite(values)], bins, color=COLOURS[0])
-    t = float(np.nanmedian(ensemble.t[:, node]))
-    axes.set(xlabel=name, ylabel="members", title=f"{ensemble.system.name} at t = {t:g} s")
+    when = f"at t = {ensemble.t[0, node]:g} s" if ensemble.same_times else f"after {ensemble.k[node]} steps"
+    axes.set(xlabel=name, ylabel="members", title=f"{ensemble.system.name} {when}")
     return figures.finished(figure, show)
 
 
@@ -150,7 +158,8 @@ def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str =
     figure = figures.empty_figure((6.0, 5.0), show)
     axes = figure.subplots()
     columns, rows = np.unique(across), np.unique(up)
-    if len(columns) * len(rows) == len(values) and len(np.unique(np.stack([across, up]), axis=1).T) == len(values):
+    grid = min(len(columns), len(rows)) > 1 and len(columns) * len(rows) == len(values)
+    if grid and len(np.unique(np.stack([across, up]), axis=1).T) == len(values):
         picture = np.empty((len(rows), len(columns)))
         picture[np.searchsorted(rows, up), np.searchsorted(columns, across)] = values
         drawn: Any = axes.pcolormesh(columns, rows, picture, shading="nearest")

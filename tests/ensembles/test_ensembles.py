@@ -134,8 +134,12 @@ def test_progress_and_interrupts(monkeypatch):
     monkeypatch.setattr(solving, "SECONDS", 0.0)
     system, told = escaping(), []
     xi0 = np.stack([np.linspace(0, 0.1, 20), np.zeros(20)], axis=1)
-    gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=4, progress=lambda *at: told.append(at))
+    xi0[12, 1] = 1.0
+    runs = gn.solve_ensemble(system, "rk4", xi0=xi0, dt=0.1, n_steps=4, progress=lambda *at: told.append(at))
     assert told == [(8, 20), (16, 20), (20, 20)]
+    assert np.flatnonzero(runs.status).tolist() == [12]
+    assert "member 12 did not start" in runs.message(12)
+    assert runs.to_xarray().status.attrs["flag_meanings"].split()[runs.status[12]] == "start"
 
     def stop(done, total):
         raise KeyboardInterrupt
@@ -171,6 +175,14 @@ def test_what_does_not_fit_is_named(name):
         gn.solve_ensemble(escaping(), "rk4", **{**good, **change})
 
 
-def test_memory_is_looked_at_before_the_first_step():
-    with pytest.raises(MemoryError, match="raise save_every"):
-        gn.solve_ensemble(escaping(), "rk4", xi0=np.zeros((2, 2)), dt=1e-3, n_steps=10**12, save_every=1)
+@pytest.mark.parametrize(
+    ("n_steps", "kept", "text"),
+    [
+        (10**12, {}, "nodes"),
+        (10**12, {"observables": (), "statistics": [gn.ensembles.Quantiles("energy")]}, "statistics"),
+        (4, {"events": gn.Event(lambda t, g, xi, lam: g[0], name="there"), "most_events": 10**12}, "events"),
+    ],
+)
+def test_memory_is_looked_at_before_the_first_step(n_steps, kept, text):
+    with pytest.raises(MemoryError, match=rf"{text} \d+.*raise save_every"):
+        gn.solve_ensemble(escaping(), "rk4", xi0=np.zeros((2, 2)), dt=1e-3, n_steps=n_steps, save_every=1, **kept)

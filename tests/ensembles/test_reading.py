@@ -78,7 +78,8 @@ def test_statistics_are_those_of_all_values_whatever_the_pieces(monkeypatch):
     ]
     found = gn.solve_ensemble(system, "rk4", **STARTS, **run, observables=(), statistics=wanted).statistics
     small_pieces(monkeypatch)
-    again = gn.solve_ensemble(system, "rk4", **STARTS, **run, observables=(), statistics=wanted).statistics
+    runs = gn.solve_ensemble(system, "rk4", **STARTS, **run, observables=(), statistics=wanted)
+    again, table = runs.statistics, runs.to_xarray()
     for name in found:
         np.testing.assert_array_equal(found[name], again[name], err_msg=name)
     for name, values in (("energy", nodes.energy), ("xi", nodes.xi)):
@@ -90,6 +91,10 @@ def test_statistics_are_those_of_all_values_whatever_the_pieces(monkeypatch):
     np.testing.assert_array_equal(found["energy:quantile"], np.quantile(nodes.energy, (0.1, 0.5), axis=0).T)
     counts = np.stack([np.histogram(values[values < edges[-1]], edges)[0] for values in nodes.energy.T])
     np.testing.assert_array_equal(found["energy:counts"], counts)
+    np.testing.assert_array_equal(
+        table["energy:quantile"].sel({"quantile of energy": 0.5}), np.median(nodes.energy, axis=0)
+    )
+    np.testing.assert_allclose(table["counts over time of height"], (edges[1:] + edges[:-1]) / 2)
     total = found["height:counts over time"].sum(axis=1) + found["height:below over time"]
     np.testing.assert_array_equal(total + found["height:above over time"], 13)
 
@@ -119,6 +124,27 @@ def test_statistics_of_parts_are_those_of_the_whole(n, m, seed):
     whole = Mean("x").nothing(0, n + m, 3, ())
     Mean("x").seen(whole, values, 0, 0, 0)
     np.testing.assert_allclose(Mean("x").told(whole)["mean"][0], exact, rtol=1e-14)
+
+
+def test_what_is_infinite_is_left_out_of_means_and_counted_at_the_ends():
+    values = np.array([[-np.inf, 1.0, np.nan, 3.0, np.inf]])
+    mean, counts = Mean("x", over="time"), Histogram("x", [0.0, 2.0], over="time")
+    for statistic in (mean, counts):
+        known = statistic.nothing(0, 1, 5, ())
+        for node in range(5):
+            statistic.seen(known, values[:, node : node + 1], 0, 0, node)
+        found = statistic.told(known)
+        for name, value in (
+            {"mean": 2, "std": 1, "count": 2} if statistic is mean else {"below": 1, "above": 2}
+        ).items():
+            np.testing.assert_array_equal(found[name], [value])
+
+
+def test_rooms_are_those_of_what_is_known():
+    for statistic in (Mean("x"), Extrema("x", over="time"), Quantiles("x", sample=9), Histogram("x", [0, 1, 2])):
+        for n, shape in ((5, ()), (40, () if isinstance(statistic, Histogram) else (3, 2))):
+            known = statistic.nothing(7, n, 11, shape)
+            assert statistic.room(n, 11, shape) == sum(a.size for a in known.values())
 
 
 def test_a_sample_has_the_quantiles_of_all_to_its_promised_error():
@@ -236,6 +262,7 @@ JUNK = {
     "members": ({"members": 4}, "give a distribution"),
     "how many": ({"parameters": {"k": scipy.stats.norm(1, 0.1)}}, "say how many members="),
     "shape": ({"xi0": scipy.stats.norm([1, 2, 3], 1), "members": 4}, "numbers of shape"),
+    "together": ({"xi0": scipy.stats.multivariate_normal([0, 0]), "members": 4}, "with a ppf or icdf for each number"),
     "histogram": ({"statistics": [Histogram("xi", [0, 1])]}, "a histogram is of one"),
 }
 

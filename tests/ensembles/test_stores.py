@@ -190,6 +190,10 @@ def test_the_commands(tmp_path, monkeypatch):
         ("--vary I=1:2:3 --seed 0", "--seed goes with --random"),
         ("--vary I=1:2:" + "9" * 30, "N must be a positive integer, 100,000,000 at most"),
         ("--vary I=1:2:²", "N must be a positive integer"),
+        ("--random 5", "nothing differs"),
+        ("--random 0 --vary I=1:2", "--random must be a positive number"),
+        ("--random 5 --spread -1", "--spread must be a standard deviation"),
+        ("--vary I=1:2:3 --executor cluster", "executor must be"),
     ],
 )
 def test_wrong_words(tmp_path, words, text):
@@ -258,6 +262,18 @@ def test_junk_of_runs_and_merges(tmp_path):
             sweep().run(tmp_path / "a.zarr", only=junk)
     with pytest.raises(ValueError, match="threads must be"):
         sweep().run(tmp_path / "a.zarr", threads=0)
+    with pytest.raises(ValueError, match="0 ≤ i < n"):
+        sweep().run(tmp_path / "a.zarr", only=(3, 2))
+    with pytest.raises(TypeError, match="executor must be"):
+        sweep().run(tmp_path / "a.zarr", executor="cluster")
+    assert not list(tmp_path.iterdir())
+    for junk, text in (
+        ({"start": "a"}, "start must be"),
+        ({"stop": 2.5}, "stop must be"),
+        ({"store": None}, "store must"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=text):
+            sweep().load(**{"store": tmp_path / "a.zarr", **junk})
     with pytest.raises(TypeError, match="sources must be a list of stores"):
         merge(tmp_path / "b.zarr", str(tmp_path))
     with pytest.raises(TypeError, match="statistics must be a list"):

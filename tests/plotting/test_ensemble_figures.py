@@ -26,6 +26,18 @@ def test_fans(runs):
     np.testing.assert_allclose(line.get_ydata(), np.median(runs.xi[..., 0], axis=0))
     with pytest.raises(ValueError, match="say component="):
         plot_fan(runs, "xi")
+    skew = gn.solve_ensemble(
+        runs.system,
+        "rk4",
+        xi0=[1.0, 0.0],
+        dt=[0.1, 0.2, 0.3],
+        n_steps=2,
+        save_every=1,
+        statistics=[Quantiles("g", (0.5, 0))],
+    )
+    axes = plot_fan(skew, "g", component=0).axes[0]
+    assert axes.get_xlabel() == "step"
+    np.testing.assert_allclose(axes.lines[0].get_data(), [[0, 1, 2], [0, 0.2, 0.4]])
     with pytest.raises(ValueError, match="has no 'speed'"):
         plot_fan(runs, "speed")
 
@@ -40,6 +52,8 @@ def test_basins_of_a_grid_and_of_points(runs):
     mesh = plot_basins(runs, runs.energy[:, -1], x, y).axes[0].collections[0]
     np.testing.assert_allclose(mesh.get_array(), runs.energy[:, -1].reshape(3, 4))
     points = plot_basins(runs, runs.energy[:, -1], runs.system.group.velocity_names[0], y).axes[0].collections[0]
+    assert len(points.get_offsets()) == 12
+    points = plot_basins(runs, runs.energy[:, -1], runs.system.group.velocity_names[0], "dt").axes[0].collections[0]
     assert len(points.get_offsets()) == 12
     with pytest.raises(ValueError, match="one for each member"):
         plot_basins(runs, [1.0], x, y)
