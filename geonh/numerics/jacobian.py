@@ -22,28 +22,26 @@ primitive = Primitive("geonh_jacobian")
 """Of ``(*constants, point)`` with the keywords of ``_derived``."""
 
 
-def jacobian(function: Callable[[Array], Array], point: Array, *, in_a_loop: bool = False) -> Array:
+def jacobian(function: Callable[[Array], Array], point: Array, *, together: bool = False) -> Array:
     """Derivative of a function at a point, shape=[n] to shape=[m], as an array of shape=[m, n].
 
-    ``in_a_loop`` asks for a short program, column by column, instead of a fast one.
+    ``together`` asks for all columns by the same instructions: faster where there are many and few zeros among them.
     """
     if not is_forward_only():
-        if in_a_loop:  # where it is rarely run
-            return jax.lax.map(jax.linearize(function, point)[1], jax.numpy.eye(point.size)).T
         return jax.jacfwd(function)(point)
     traced = jax.make_jaxpr(function)(point)
     inner = traced.jaxpr
     jaxpr = Jaxpr((), [*inner.constvars, *inner.invars], inner.outvars, inner.eqns, inner.effects, inner.debug_info)
-    return primitive.bind(*traced.consts, point, jaxpr=jaxpr, in_a_loop=in_a_loop)
+    return primitive.bind(*traced.consts, point, jaxpr=jaxpr, together=together)
 
 
-def _derived(*args: Array, jaxpr: Jaxpr, in_a_loop: bool) -> Array:
+def _derived(*args: Array, jaxpr: Jaxpr, together: bool) -> Array:
     *constants, point = args
     function = jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
     return jax.jacfwd(lambda z: function(*constants, z)[0])(point)
 
 
-def _shape(*avals: Any, jaxpr: Jaxpr, in_a_loop: bool) -> ShapedArray:
+def _shape(*avals: Any, jaxpr: Jaxpr, together: bool) -> ShapedArray:
     out = jaxpr.outvars[0].aval
     return ShapedArray((*out.shape, *avals[-1].shape), out.dtype)  # type: ignore[attr-defined]
 

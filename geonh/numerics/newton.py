@@ -1,14 +1,16 @@
 r"""The one Newton iteration of the library.
 
-Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
-at rounding level. A correction of relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those
-after it by the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one
-Jacobian are enough; where they shrink slowly it is computed anew. That is best for few unknowns of a short residual.
-Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one
-to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
-Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
-gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
-(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
+Solves r(z) = 0 for z of shape=[n], n small, in a loop that stops when the error is at rounding level. A correction of
+relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those after it by the same Jacobian one of
+δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one Jacobian are enough; where they shrink
+slowly it is computed anew. That is best for few unknowns of a short residual, whose Jacobian is its derivative in
+forward mode. Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink
+fast: from one to the next, and with ``follow`` from step to step; then central differences are good enough for it (as
+in codes for stiff equations: Hairer and Wanner, *Solving Ordinary Differential Equations II*, 1996, §IV.8). For few
+unknowns each correction after the first improves it by Broyden's secant update, so that it follows the Jacobian where
+the solution moves; for many that costs more than it gains. The error after the k-th correction is then estimated as δ_k
+times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2} (where one unknown drives another the two alternate). There is no
+pivoting: a vanishing pivot is a failure.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -41,6 +43,8 @@ SLOW = 0.1
 TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
 the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
+DIFFERENCE = 1e-5
+"""Relative size of the central differences by which a Jacobian that is kept is computed."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
@@ -186,20 +190,24 @@ class Newton(eqx.Module):
     def _linear(
         self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
-        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly."""
+        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
+
+        Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
+        """
         size = jnp.max(jnp.abs(start)) + floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            start, inverse, renew, _, k = carry
+            start, z, better, inverse, renew, _, k = carry
+            start = jnp.where(better, z, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (inverted(jacobian(function, start, in_a_loop=True).T), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(_by_differences(function, start, floor)), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                z, _, before, last, k, inverse, value = carry
+                _, z, _, before, last, k, inverse, value = carry
                 new_value = function(z)
                 delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
@@ -208,22 +216,22 @@ class Newton(eqx.Module):
                     inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
-                error = now * jnp.where(first, jnp.where(renew, now, TRUST), jnp.maximum(ratio, last))
+                error = now * jnp.maximum(ratio, last)
                 error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
-                z = jnp.where((ratio >= 1) & (error > 0), z, new)
-                return z, error, now, ratio, k + 1, inverse, new_value if few else value
+                return z, new, error, now, ratio, k + 1, inverse, new_value if few else value
 
-            fast = lambda carry: self._unfinished(carry[1], carry[4]) & (carry[3] < slow)  # noqa: E731
-            begin: tuple[Array, ...] = (start, infinite, zero, zero, k, inverse, start[: start.size * few])
-            z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
+            fast = lambda carry: self._unfinished(carry[2], carry[5]) & (carry[4] < slow)  # noqa: E731
+            begin: tuple[Array, ...] = (start, start, infinite, zero, zero, k, inverse, start[: start.size * few])
+            before, z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
+            z = jnp.where((ratio >= 1) & (error > 0), before, z)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
-            return jnp.where(better, z, start), inverse, jnp.asarray(True), error, k
+            return start, z, better, inverse, jnp.asarray(True), error, k
 
-        unknown = jnp.max(jnp.abs(kept[0])) == 0.0
-        first: tuple[Array, ...] = (start, kept, unknown, infinite, jnp.asarray(0))
-        z, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[3:]), attempt, first)
+        unknown, no = jnp.max(jnp.abs(kept[0])) == 0.0, jnp.asarray(False)
+        first: tuple[Array, ...] = (start, start, no, kept, unknown, infinite, jnp.asarray(0))
+        _, z, _, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[5:]), attempt, first)
         return z, error <= self._allowed, found
 
 
@@ -249,7 +257,7 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
             consts, (z, more) = primals[0], root(*primals)
             moved = jax.jvp(lambda consts: at(consts, z), (consts,), (tangents[0],))[1]
             with forward_only():
-                slope = jacobian(functools.partial(at, consts), z)
+                slope = jacobian(functools.partial(at, consts), z, together=z.size > KEEP)
             return (z, more), (-solve(slope, moved), jax.tree.map(jnp.zeros_like, more))
 
         return root(closed.consts, *begin)
@@ -260,6 +268,24 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
 def make_newton(newton: Newton | None) -> Newton:
     """A user's choice, or the default for None; what is neither is refused where a method is made."""
     return Newton() if newton is None else newton
+
+
+def _by_differences(function: Callable[[Array], Array], z: Array, floor: Array) -> Array:
+    """The transposed Jacobian, shape=[n, n], to some ten digits: what is wrong with it corrections by it mend.
+
+    It takes no more of a program than the function does, where a derivative takes several times as much. From rest,
+    z = 0, the residual tells how far the unknowns move: it is computed first.
+    """
+    n, size = z.size, jnp.max(jnp.abs(z)) + floor
+    ways = jnp.stack([jnp.eye(n), -jnp.eye(n)], axis=1).reshape(2 * n, n)
+
+    def there_and_back(carry: tuple[Array, Array], e: Array) -> tuple[tuple[Array, Array], Array]:
+        step, there = carry
+        back = function(z + step * e)
+        known = jnp.where(step > 0, step, DIFFERENCE * (size + jnp.max(jnp.abs(back))))
+        return (known, back), (there - back) * (0.5 / step)
+
+    return lax.scan(there_and_back, (jnp.zeros_like(size), z), jnp.pad(ways, ((1, 0), (0, 0))))[1][2::2]
 
 
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:

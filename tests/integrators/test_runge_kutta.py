@@ -12,13 +12,17 @@ from geonh.systems import catalogue
 
 @pytest.mark.parametrize(("stages", "bound"), [(1, 2e-3), (2, 5e-7)])
 def test_gauss_keeps_the_energy_of_a_reversible_system_near(stages, bound):
-    """Over 2000 s and some hundred turns of the contact plane, in coordinates that are chosen anew on the way."""
+    """Over 2000 s and some hundred turns of the contact plane, in coordinates that are chosen anew on the way.
+
+    The motion is irregular, and starts 1e-14 apart give trends of either sign, of up to 0.17 of what the energy
+    fluctuates; with RKMK(4) the trend is 0.98 of it.
+    """
     entry = catalogue["contact-oscillator"]
     system = entry.system()
     begin = entry.start(system)
     run = gn.solve(system, gn.Gauss(stages), g0=begin.g0, xi0=begin.xi0, dt=0.05, n_steps=40_000, save_every=20)
     assert np.ptp(run.energy) < bound
-    assert not drift(run.t, run.energy).drifts
+    assert abs(drift(run.t, run.energy).slope) * run.t[-1] < 0.4 * np.ptp(run.energy)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics.native.loops import CARRIED
+from geonh.numerics.native.loops import in_memory
 from geonh.numerics.native.values import Entry, Memory, NotLowered, Value, kind_of, known, pack
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _branches(
     """One branch runs; its results meet in phi nodes, or in memory."""
     function, n = em.function, len(branches)
     end = function.label()
-    merged: list[Any] = [em.place(aval) if aval.size > CARRIED else [] for aval in avals]
+    merged: list[Any] = [em.place(aval) if in_memory(em, aval.size) else [] for aval in avals]
     # All comparisons stand before the branches: what is known later must be computed on every way.
     first = [_taken(em, index, kind, 0, n), *(em.compare("le", kind, index, which) for which in range(1, n - 1))]
     for which, branch in enumerate(branches):
@@ -98,11 +98,10 @@ def _masked_branches(
 ) -> list[Value]:
     """Every branch that some lane takes runs, for those lanes."""
     function, outer = em.function, em.function.mask
-    every = em.operand(True if outer is None else outer, "b", True)
     results = [em.place(aval) for aval in avals]
     for which, branch in enumerate(branches):
         taken = em.operand(_taken(em, index, kind, which, len(branches)), "b", True)
-        mask = str(em.both(taken, every))
+        mask = taken if outer is None else str(em.both(taken, outer))
         here, following = function.label(), function.label()
         em.branch(em.any_lane(mask), here, following)
         em.begin(here)
@@ -113,7 +112,7 @@ def _masked_branches(
             function.mask = outer
             em.jump(following)
         em.begin(following)
-    return [em.entries(place) if place.size <= CARRIED else place for place in results]
+    return [place if in_memory(em, place.size) else em.entries(place) for place in results]
 
 
 def _loops(jaxpr: Any) -> bool:

@@ -61,14 +61,27 @@ class Builder:
     """
 
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
-        self.lanes, self.fused = lanes, fma
+        self.fused = fma
+        self._write_for(lanes)
         self.function = Function()
         self.declarations: dict[str, None] = {}
         self.definitions: list[str] = []
         self.functions: dict[str, str] = {}
         self.externals: dict[str, None] = {}
+
+    def _write_for(self, lanes: int) -> None:
+        self.lanes = lanes
         self._types = {False: TYPES, True: {kind: f"<{lanes} x {t}>" for kind, t in TYPES.items()}}
         self._literals: dict[tuple, str] = {}
+
+    @contextlib.contextmanager
+    def side_by_side(self, lanes: int) -> Iterator[None]:
+        """Write for so many lanes in a program of one; what is written within is not known afterwards."""
+        before = self.lanes
+        self._write_for(lanes)
+        with self.scope():
+            yield
+        self._write_for(before)
 
     # instructions
 

@@ -21,13 +21,15 @@ from geonh.numerics import jacobian
 from geonh.numerics.dependence import ABSENT, BILINEAR, CALLS, LINEAR, called_jaxpr, round_a_loop
 from geonh.numerics.native import elementary
 from geonh.numerics.native.loops import Stacked, passes
-from geonh.numerics.native.values import STRAIGHT, Entry, Value, pack
+from geonh.numerics.native.values import STRAIGHT, Entry, Memory, Value, pack
 from geonh.numerics.precision import float64
 from geonh.numerics.tracing import forward_only
 
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
+WIDTH = 8
+"""Columns of a Jacobian side by side."""
 Tangent: TypeAlias = "Value | None"
 Push: TypeAlias = Callable[[list[Tangent]], Sequence[Tangent]]
 
@@ -339,27 +341,40 @@ CONSTANT = frozenset(("floor", "ceil", "round", "sign", "stop_gradient"))
 
 
 def _jacobian(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    jaxpr, shape = eqn.params["jaxpr"], eqn.outvars[0].aval.shape
-    m, n = shape
-    _, _, push = linearised(em, jaxpr, xs, [False] * (len(xs) - 1) + [True])
+    m, n = shape = eqn.outvars[0].aval.shape
+    _, _, push = linearised(em, eqn.params["jaxpr"], xs, [False] * (len(xs) - 1) + [True])
 
-    def column(seed: list[Entry]) -> Tangent:
-        return push([*[None] * (len(xs) - 1), pack(seed, (n,))])[0]
+    def columns(seed: list[Entry]) -> list[Entry]:
+        tangent = push([*[None] * (len(xs) - 1), pack(seed, (n,))])[0]
+        return [0.0] * m if tangent is None else em.entries(tangent).tolist()
 
-    if not eqn.params["in_a_loop"] or n == 1:
-        columns = [column([1.0 if i == j else 0.0 for i in range(n)]) for j in range(n)]
-        entries = [[0.0] * m if t is None else em.entries(t).tolist() for t in columns]
-        return [pack([entries[j][i] for i in range(m) for j in range(n)], shape)]
-    found = em.buffer((n, m), "d")
+    if eqn.params["together"]:
+        found = _together(em, columns, m, n)
+    else:
+        found = [columns([1.0 if i == j else 0.0 for i in range(n)]) for j in range(n)]
+    return [pack([found[j][i] for i in range(m) for j in range(n)], shape)]
 
-    def write(j: str) -> None:
-        seed = [em.select(em.emit(f"icmp eq i64 {j}, {i}"), 1.0, 0.0, "d") for i in range(n)]
-        tangent = column(seed)
-        for i, x in enumerate([0.0] * m if tangent is None else em.entries(tangent).tolist()):
-            em.store(x, found, em.integer("add", "i64", em.integer("mul", "i64", j, m), i))
 
-    em.for_each(n, write)
-    return [pack([em.load(found, j * m + i) for i in range(m) for j in range(n)], shape)]
+def _together(em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int) -> list[list[Entry]]:
+    """All columns by the same instructions: up to ``WIDTH`` side by side, or with lanes one, in each pass of a loop.
+
+    So the members of lanes have the bits of single runs: no pass knows where its seeds are 0 and 1.
+    """
+    width = min(WIDTH, 1 << (n - 1).bit_length()) if em.lanes == 1 else 1
+    passes = -(-n // width)
+    with em.side_by_side(em.lanes * width):
+        kept = em.buffer((passes, m), "d")
+        lanes = em.from_lanes(range(width), "i64") if width > 1 else 0
+
+        def write(k: str) -> None:
+            numbers = em.integer("add", "i64", em.integer("mul", "i64", k, width), lanes)
+            seed = [em.select(em.compare("eq", "i64", numbers, j), 1.0, 0.0, "d") for j in range(n)]
+            for i, x in enumerate(columns(seed)):
+                em.store(x, kept, em.integer("add", "i64", em.integer("mul", "i64", k, m), i))
+
+        em.for_each(passes, write)
+    entries = Memory(kept.pointer, (passes * m * width,), "d", em.lanes > 1)
+    return [[em.load(entries, (j // width * m + i) * width + j % width) for i in range(m)] for j in range(n)]
 
 
 RULES: dict[Any, Callable] = {jacobian.primitive: _jacobian}

@@ -89,7 +89,7 @@ def _sin_cos(em: Arithmetic, x: Entry, which: int) -> Entry:
         return em.external("cos" if which else "sin", x)
     wide = is_wide(x)
     t = em.type("d", wide)
-    name = f"@sincos{'.wide' if wide else ''}"
+    name = f"@sincos{f'.{em.lanes}' if wide else ''}"
     if name not in em.functions:
         em.functions[name] = ""  # one that is being written
         em.functions[name] = _pair_function(em, name, wide, "alwaysinline", _near)
@@ -146,7 +146,7 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
     em.branch(em.any_lane(far), beyond, end)
     em.begin(beyond)
     t = em.type("d", wide)
-    name = f"@sincos.far{'.wide' if wide else ''}"
+    name = f"@sincos.far{f'.{em.lanes}' if wide else ''}"
     em.functions[name] = _pair_function(
         em, name, wide, "noinline cold", lambda em, x: (em.external("sin", x), em.external("cos", x))
     )

@@ -13,6 +13,8 @@ from geonh.numerics.native import elementary
 from geonh.numerics.native.arithmetic import Arithmetic, fold
 from geonh.numerics.native.values import DTYPES, Entry, NotLowered, kind_of, known
 
+UNCHANGED = frozenset(("copy", "copy_p", "stop_gradient", "name", "real"))
+"""Functions that change nothing of a real array."""
 Rule: TypeAlias = Callable[[Arithmetic, Any], Callable[..., Entry]]
 
 
@@ -251,7 +253,7 @@ ELEMENTWISE: dict[str, Rule] = {
     "clamp": _clamp,
     "convert_element_type": _convert,
     "reduce_precision": _reduce_precision,
-    **dict.fromkeys(("copy", "copy_p", "stop_gradient", "name", "real"), _same),
+    **dict.fromkeys(UNCHANGED, _same),
 }
 
 

@@ -15,7 +15,7 @@ from geonh.numerics.dependence import CALLS, called_jaxpr
 from geonh.numerics.native import branches, derivatives, indexing, linalg, loops, moves
 from geonh.numerics.native.arithmetic import Arithmetic
 from geonh.numerics.native.builder import Function
-from geonh.numerics.native.elementwise import ELEMENTWISE
+from geonh.numerics.native.elementwise import ELEMENTWISE, UNCHANGED
 from geonh.numerics.native.named import NAMED
 from geonh.numerics.native.values import (
     DTYPES,
@@ -81,6 +81,8 @@ class Emitter(Arithmetic):
 
     def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
         name = eqn.primitive.name
+        if name in UNCHANGED:
+            return inputs
         if name in ELEMENTWISE:
             return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
         if name in CALLS or eqn.primitive is jacobian.primitive:
@@ -137,9 +139,9 @@ class Emitter(Arithmetic):
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         inner = called_jaxpr(eqn)
         jaxpr = getattr(inner, "jaxpr", inner)
-        if self._calls.get(id(jaxpr), 0) < 2 or self.size(jaxpr) < SHARED:
-            return self.closed(inner, inputs)
-        return self._shared_call(inner, jaxpr, inputs)
+        if self._is_shared(jaxpr):
+            return self._shared_call(inner, jaxpr, inputs)
+        return self.closed(inner, inputs)
 
     def _shared_call(self, inner: Any, jaxpr: Any, inputs: list[Value]) -> list[Value]:
         """Call of a function of its own, written once for each pattern of known and equal arguments."""
@@ -159,7 +161,7 @@ class Emitter(Arithmetic):
                 else:
                     pattern.append((kind, literal(x, kind)))
         masked = self.function.mask is not None
-        key = (id(jaxpr), tuple(pattern), masked)
+        key = (id(jaxpr), tuple(pattern), masked, self.lanes)
         if key not in self._shared:
             self._shared[key] = self._define(inner, jaxpr, inputs, index, kinds, masked)
         name, known = self._shared[key]
@@ -248,6 +250,17 @@ class Emitter(Arithmetic):
                     total += self.size(inner)
             self._sizes[id(jaxpr)] = total
         return self._sizes[id(jaxpr)]
+
+    def shares(self, jaxpr: Any) -> bool:
+        """Whether a jaxpr calls functions that are written once."""
+        return any(
+            (eqn.primitive.name in CALLS and self._is_shared(inner)) or self.shares(inner)
+            for eqn in jaxpr.eqns
+            for inner in _inner(eqn)
+        )
+
+    def _is_shared(self, jaxpr: Any) -> bool:
+        return self._calls.get(id(jaxpr), 0) >= 2 and self.size(jaxpr) >= SHARED
 
 
 def _inner(eqn: Any) -> list[Any]:

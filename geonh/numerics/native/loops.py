@@ -16,10 +16,17 @@ from geonh.numerics.native.values import STRAIGHT, Entry, Memory, Value, kind_of
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
-CARRIED = 100
-"""A larger array is carried round a loop in memory."""
+CARRIED = 50
+"""A larger array is carried round a loop in memory; with lanes, whose entries are vectors anyway, one of twice that."""
+SIDE_BY_SIDE = 8
+"""Up to so many passes that know nothing of each other are lanes of vectors, in a program of one member."""
 UNROLLED = 100
 """A loop of known length is unrolled up to so many operations."""
+
+
+def in_memory(em: Emitter, size: int) -> bool:
+    """Whether an array of this size is carried round a loop in memory."""
+    return size > (CARRIED if em.lanes == 1 else 2 * CARRIED)
 
 
 class Carried:
@@ -46,7 +53,7 @@ class Carried:
             kind = kind_of(aval)
             if same:
                 self.first.append(value)
-            elif aval.size > CARRIED:
+            elif in_memory(em, aval.size):
                 buffer = em.buffer(aval.shape, kind)
                 em.copy(buffer, value)
                 self.first.append(buffer)
@@ -202,6 +209,8 @@ def passes(
     large = any(aval.size > STRAIGHT for aval in (*rows.avals, *results))
     if length <= 1 or (em.size(jaxpr) * length <= UNROLLED and not large):
         return _unrolled(em, eqn, body, first, rows, results)
+    if em.lanes == 1 and length <= SIDE_BY_SIDE and not (first or large or em.shares(jaxpr)):
+        return [], _side_by_side(em, length, body, rows, results)
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     counters = _counters(jaxpr, n, first[:m])
     tables = [em.memory(x, kind_of(aval)) for x, aval in zip(*rows, strict=True)]
@@ -251,6 +260,27 @@ def _unrolled(
         pack([x for row in found for x in row[k].ravel().tolist()], aval.shape) for k, aval in enumerate(results)
     ]
     return list(carry), stacked
+
+
+def _side_by_side(em: Emitter, length: int, body: Body, rows: Stacked, results: Sequence[Any]) -> list[Value]:
+    """Passes that know nothing of each other, in the lanes of vectors; those beyond the last do what it does.
+
+    As little is known of what goes in and comes out as in a loop, so that a member of lanes gets the same bits.
+    """
+    lanes = 1 << (length - 1).bit_length()
+    columns = [em.entries(x).reshape(length, -1).T.tolist() for x in rows.values]
+    with em.side_by_side(lanes):
+        here = []
+        for column, aval in zip(columns, rows.avals, strict=True):
+            entries = [em.from_lanes(x + x[-1:] * (lanes - length), kind_of(aval)) for x in column]
+            here.append(pack(entries, aval.shape[1:]))
+        found: list[Value] = []
+        for value, aval in zip(body([], here)[1], results, strict=True):
+            vector = em.type(kind_of(aval), True)
+            wide = [em.operand(x, kind_of(aval), True) for x in em.entries(value).ravel().tolist()]
+            entries = [em.emit(f"extractelement {vector} {x}, i64 {i}") for i in range(length) for x in wide]
+            found.append(pack(entries, aval.shape))
+    return found
 
 
 def part(em: Emitter, memory: Memory, k: Entry, shape: tuple[int, ...] | None = None) -> Memory:

@@ -14,7 +14,7 @@ import numpy as np
 from geonh.numerics import newton
 from geonh.numerics.elimination import eliminated
 from geonh.numerics.native.builder import Function
-from geonh.numerics.native.loops import CARRIED
+from geonh.numerics.native.loops import in_memory
 from geonh.numerics.native.values import Entry, Memory, NotLowered, Value, pack
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _sum(em: Emitter, terms: list[Entry]) -> Entry:
 
 def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     n = xs[0].shape[0]
-    if n * n > CARRIED:
+    if in_memory(em, n * n):
         return [_called(em, "inverse", n, [em.memory(xs[0], "d")], (n, n), _inverse_in_memory)]
     A = em.entries(xs[0]).tolist()
     for k in range(n):
@@ -140,13 +140,21 @@ def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    n = xs[1].shape[0]
-    if isinstance(xs[0], Memory):
-        found = _called(em, "times", n, [xs[0], em.memory(xs[1], "d")], (n,), _product_in_memory)
-        return [em.entries(found)]
-    out, (A, b) = [], (xs[0], em.entries(xs[1]).tolist())
-    for column in A.T.tolist():
-        out.append(_sum(em, [em.mul(x, y) for x, y in zip(column, b, strict=True)]))
+    out: list[Entry] = []
+    inverse, b = xs[0], em.entries(xs[1]).tolist()
+    n = len(b)
+
+    def total(rows: list[Entry]) -> Entry:
+        return _sum(em, [em.mul(x, y) for x, y in zip(rows, b, strict=True)])
+
+    if not isinstance(inverse, Memory) or em.lanes > 1:
+        out = [total(column) for column in em.entries(inverse).T.tolist()]
+        return [pack(out, (n,))]
+    for at, width in _pieces(n):
+        with em.side_by_side(width):
+            places = [em.address(inverse, i * n + at) for i in range(n)]
+            sums = total([em.emit(f"load {em.type('d', width > 1)}, ptr {p}, align 8", width > 1) for p in places])
+            out += [em.lane(sums, "d", k) for k in range(width)]
     return [pack(out, (n,))]
 
 
@@ -166,11 +174,21 @@ def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     ]
 
 
+def _pieces(n: int) -> list[tuple[int, int]]:
+    """Where the vectors begin of which a row of n numbers is made, and how long they are."""
+    found, at = [], 0
+    for width in (8, 4, 2, 1):
+        while n - at >= width:
+            found.append((at, width))
+            at += width
+    return found
+
+
 # in memory: one function for each dimension, written once
 
 
 def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int, ...], write: Callable) -> Memory:
-    full, out = f"@{name}.{n}", em.buffer(shape, "d")
+    full, out = f"@{name}.{n}.{em.lanes}", em.buffer(shape, "d")
     wide = em.lanes > 1
     if any(memory.wide != wide for memory in args):
         for i, memory in enumerate(args):
@@ -196,12 +214,7 @@ class _Rows:
     def __init__(self, em: Emitter, n: int) -> None:
         self.em, self.n = em, n
         self.one = em.type("d", em.lanes > 1)
-        self.pieces: list[tuple[int, int]] = []
-        at = 0
-        for width in (8, 4, 2, 1) if em.lanes == 1 else (1,):
-            while n - at >= width:
-                self.pieces.append((at, width))
-                at += width
+        self.pieces = _pieces(n) if em.lanes == 1 else [(i, 1) for i in range(n)]
 
     def new(self, text: str) -> str:
         name = self.em.function.name()
@@ -279,16 +292,6 @@ def _inverse_in_memory(rows: _Rows) -> None:
 
     em.for_each(n, copied)
     em.for_each(n, eliminated_by)
-
-
-def _product_in_memory(rows: _Rows) -> None:
-    factors = [rows.load(rows.address("%a1", 0, i)) for i in range(rows.n)]
-    for at, width in rows.pieces:
-        total = ""
-        for i, factor in enumerate(factors):
-            x, y = rows.load(rows.address("%a0", i, at), width), rows.all(factor, width)
-            total = rows.multiply_add(width, x, y, total) if total else rows.apply("fmul", width, x, y)
-        rows.store(total, rows.address("%r", 0, at), width)
 
 
 NAMED: dict[Any, Callable] = {

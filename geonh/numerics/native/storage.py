@@ -24,6 +24,9 @@ from geonh.numerics.native.values import (
 APART = 4096
 """Largest array in memory that is read entry by entry."""
 
+INLINE = 2**15
+"""Bytes that are copied without a call."""
+
 
 class Storage(Builder):
     """A builder with memory."""
@@ -109,7 +112,7 @@ class Storage(Builder):
         flat = value.ravel().tolist()
         if known(*flat):
             return self.table(np.array(flat, DTYPES[kind]).reshape(value.shape), kind)
-        key = f"memory {kind} {flat!r}"
+        key = f"memory {kind} {self.lanes} {flat!r}"
         pointer = self.function.known.get(key)
         if pointer is None:
             new = self.buffer(value.shape, kind)
@@ -122,6 +125,12 @@ class Storage(Builder):
     def copy(self, target: Memory, value: Value, mask: str | None = None) -> None:
         """Write a value into a buffer, in the lanes of ``mask`` only."""
         if isinstance(value, Memory) and value.pointer == target.pointer:
+            return
+        if isinstance(value, Memory) and mask is None and value.wide == target.wide:
+            n_bytes = value.size * DTYPES[value.kind].itemsize * (self.lanes if value.wide else 1)
+            name = f"@llvm.memcpy{'.inline' if n_bytes <= INLINE else ''}.p0.p0.i64"
+            self.declare(f"declare void {name}(ptr, ptr, i64, i1)")
+            self.line(f"call void {name}(ptr {target.pointer}, ptr {value.pointer}, i64 {n_bytes}, i1 false)")
             return
 
         def write(entry: Entry, i: Entry) -> None:

@@ -99,7 +99,6 @@ def test_control_in_memory(name, monkeypatch):
     monkeypatch.setattr(loops, "CARRIED", 0)
     monkeypatch.setattr(loops, "UNROLLED", 0)
     monkeypatch.setattr(branches, "SELECTED", 0)
-    monkeypatch.setattr(branches, "CARRIED", 0)
     check(CONTROL[name], random(0, 3), random(10, 3, 3), rtol=2e-13)
 
 

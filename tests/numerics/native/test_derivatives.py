@@ -1,5 +1,7 @@
 """Jacobians that the engine writes, against JAX's, on functions, loops, branches, calls and random programs."""
 
+from unittest import mock
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from test_control import CONTROL, programs, run
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.jacobian import jacobian
 from geonh.numerics.linear import solve, solve_spd
-from geonh.numerics.native import loops
+from geonh.numerics.native import derivatives, loops
 
 pytestmark = needs_compiler
 
@@ -26,9 +28,9 @@ def reals(tree):
 def check(function, x, *others, rtol=1e-13):
     others = tuple(jnp.asarray(other) for other in others)
     expected = jax.jacfwd(lambda x: reals(function(x, *others)))(x)
-    for in_a_loop in (False, True):
+    for together in (False, True):
         found = evaluate(
-            lambda x, *others, way=in_a_loop: jacobian(lambda x: reals(function(x, *others)), x, in_a_loop=way),
+            lambda x, *others, way=together: jacobian(lambda x: reals(function(x, *others)), x, together=way),
             x,
             *others,
         )
@@ -126,6 +128,24 @@ def test_loops_of_unknown_length():
 @given(programs(), st.integers(0, 99))
 def test_random_programs(program, seed):
     check(lambda x, y: run(program, x, y, 0.3), random(seed + 1, 3), random(seed, 3), rtol=1e-11)
+
+
+@settings(max_examples=6, deadline=None)
+@given(programs(), st.integers(0, 99))
+def test_columns_side_by_side_have_the_bits_of_columns_one_by_one(program, seed):
+    def slope(x, y):
+        return jacobian(lambda x: reals(run(program, x, y, 0.3)), x, together=True)
+
+    found = []
+    for width in (1, 2, 8):
+        with mock.patch.object(derivatives, "WIDTH", width):
+            found.append(evaluate(slope, random(seed + 1, 3), random(seed, 3)))
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+
+
+def test_many_columns():
+    a = random(3, 19, 19)
+    check(lambda x: jnp.sin(a @ x) * jax.lax.fori_loop(0, 30, lambda i, y: jnp.tanh(y + a[0]), x), random(4, 19))
 
 
 AFFINE = {

@@ -8,12 +8,13 @@ from jax import lax
 from native_support import needs_compiler, random
 
 from geonh.numerics import native
+from geonh.numerics.jacobian import jacobian
 
 pytestmark = needs_compiler
 
 
 def step(params, state):
-    """A loop of different length in each member, a branch that some take, traced indices, a solve with pivoting."""
+    """A loop of different length in each member, a branch, traced indices, a solve with pivoting, a map, a Jacobian."""
     x, kept = state["x"], state["kept"]
     y = lax.while_loop(lambda y: jnp.sum(y * y) > 0.5, lambda y: 0.7 * y + 0.01 * params["b"], x + params["h"])
     y = lax.cond(y[0] > 0, lambda y: lax.fori_loop(0, 3, lambda i, z: jnp.sin(z) + i * kept[i], y), lambda y: -y, y)
@@ -21,7 +22,10 @@ def step(params, state):
     kept = kept.at[i].set(y[i]).at[(i + 1) % 3].add(0.1)
     z = jnp.linalg.solve(params["A"] + 0.1 * jnp.outer(y, y), kept)
     table = jnp.sin(lax.fori_loop(0, 12, lambda i, t: t.at[i].set(z[i % 3] + t[i - 1]), state["table"]))
-    new = {"x": jnp.tanh(z) + 0.1 * y, "kept": kept, "k": state["k"] + 1, "table": 0.5 * table}
+    rows = jnp.stack([z, y, jnp.ones(3)]), jnp.ones(3)
+    z = z + lax.map(lambda at: jnp.tanh(jnp.outer(at[0], y * at[1]) @ jnp.sin(params["A"] @ y)) + at[1], rows).sum(0)
+    slope = jacobian(lambda z: jnp.sin(params["A"] @ z + y) * jnp.where(z > 0, z, params["h"]), z, together=True)
+    new = {"x": jnp.tanh(z + slope @ y) + 0.1 * y, "kept": kept, "k": state["k"] + 1, "table": 0.5 * table}
     return new, jnp.where((new["k"] > params["end"]) | jnp.isnan(z[0]), 3, 0).astype(jnp.int32)
 
 
