@@ -1,16 +1,15 @@
 r"""The one Newton iteration of the library.
 
-Solves r(z) = 0 for z of shape=[n], n small, in a loop that stops when the error is at rounding level. A correction of
-relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those after it by the same Jacobian one of
-δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one Jacobian are enough; where they shrink
-slowly it is computed anew. That is best for few unknowns of a short residual, whose Jacobian is its derivative in
-forward mode. Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink
-fast: from one to the next, and with ``follow`` from step to step; then central differences are good enough for it (as
-in codes for stiff equations: Hairer and Wanner, *Solving Ordinary Differential Equations II*, 1996, §IV.8). For few
-unknowns each correction after the first improves it by Broyden's secant update, so that it follows the Jacobian where
-the solution moves; for many that costs more than it gains. The error after the k-th correction is then estimated as δ_k
-times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2} (where one unknown drives another the two alternate). There is no
-pivoting: a vanishing pivot is a failure.
+Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
+at rounding level. A correction of relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those
+after it by the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one
+Jacobian are enough; where they shrink slowly it is computed anew. That is best for few unknowns of a short residual.
+Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one
+to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
+Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
+gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
+(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
+Jacobians are derivatives: differences would need to know the size of each unknown, and then of its units.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -43,8 +42,6 @@ SLOW = 0.1
 TRUST = 0.05
 """of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
 the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
-DIFFERENCE = 1e-5
-"""Relative size of the central differences by which a Jacobian that is kept is computed."""
 ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
@@ -203,7 +200,7 @@ class Newton(eqx.Module):
             start, z, better, inverse, renew, _, k = carry
             start = jnp.where(better, z, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (inverted(_by_differences(function, start, floor)), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(jacobian(function, start, together=True).T), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -268,24 +265,6 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
 def make_newton(newton: Newton | None) -> Newton:
     """A user's choice, or the default for None; what is neither is refused where a method is made."""
     return Newton() if newton is None else newton
-
-
-def _by_differences(function: Callable[[Array], Array], z: Array, floor: Array) -> Array:
-    """The transposed Jacobian, shape=[n, n], to some ten digits: what is wrong with it corrections by it mend.
-
-    It takes no more of a program than the function does, where a derivative takes several times as much. From rest,
-    z = 0, the residual tells how far the unknowns move: it is computed first.
-    """
-    n, size = z.size, jnp.max(jnp.abs(z)) + floor
-    ways = jnp.stack([jnp.eye(n), -jnp.eye(n)], axis=1).reshape(2 * n, n)
-
-    def there_and_back(carry: tuple[Array, Array], e: Array) -> tuple[tuple[Array, Array], Array]:
-        step, there = carry
-        back = function(z + step * e)
-        known = jnp.where(step > 0, step, DIFFERENCE * (size + jnp.max(jnp.abs(back))))
-        return (known, back), (there - back) * (0.5 / step)
-
-    return lax.scan(there_and_back, (jnp.zeros_like(size), z), jnp.pad(ways, ((1, 0), (0, 0))))[1][2::2]
 
 
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:

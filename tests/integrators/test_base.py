@@ -186,3 +186,18 @@ def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
         run = gn.solve(system, method, xi0=np.zeros(3), dt=0.2, n_steps=100, throw=False)
         assert run.status is Result.CHART
         assert Translations(3).dim < len(run)
+
+
+@pytest.mark.parametrize("method", ["lobatto4", "dla", "gauss4", "projected"])
+def test_units_do_not_matter(method):
+    """A sphere of other masses and lengths turns alike; its unknowns then differ by many orders of magnitude."""
+
+    def turned(mass, length):
+        J = mass * length**2 * np.array([0.4, 0.5, 0.6])
+        system = gn.systems.chaplygin_sphere(m=mass, r=length, J=J, table_rate=0.0)
+        xi0 = system.project(None, [0.0, 0.0, 0.5, 0.3, -0.4])
+        return gn.solve(system, method, xi0=xi0, dt=0.05, n_steps=60).g[1]
+
+    wanted = turned(1.0, 1.0)
+    for mass, length in ((1e-9, 1e-6), (1e-9, 1.0), (1e9, 1.0), (1e9, 1e6)):
+        np.testing.assert_allclose(turned(mass, length), wanted, rtol=0, atol=1e-10)

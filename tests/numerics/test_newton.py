@@ -36,26 +36,32 @@ def test_root_to_rounding(n, seed):
 
 
 def counted(residual, guess):
-    """The root, whether it was found, and how many residuals were computed; a Jacobian that is kept takes 2n + 1."""
-    calls = []
+    """The root, whether it was found, and the numbers of residuals and of Jacobians that were computed."""
+    calls = {"residual": 0, "jacobian": 0}
 
+    @jax.custom_jvp
     def counting(z):
-        jax.debug.callback(lambda: calls.append(None))
+        jax.debug.callback(lambda: calls.__setitem__("residual", calls["residual"] + 1))
         return residual(z)
+
+    @counting.defjvp
+    def _(primals, tangents):
+        jax.debug.callback(lambda: calls.__setitem__("jacobian", calls["jacobian"] + 1))
+        return jax.jvp(residual, primals, tangents)
 
     found, converged = jax.jit(lambda z: Newton().solve(counting, z))(guess)
     jax.block_until_ready(found)
     jax.effects_barrier()
-    return found, bool(converged), len(calls)
+    return found, bool(converged), calls
 
 
 def test_a_jacobian_is_kept_while_it_serves():
-    n = KEEP + 4
-    residual, root = problem(n, 0)
+    residual, root = problem(KEEP + 4, 0)
     found, converged, calls = counted(residual, root + 1e-3)
     assert converged
     np.testing.assert_allclose(found, root, atol=1e-13)
-    assert 2 * n + 4 <= calls < 3 * n
+    assert calls["jacobian"] == 1
+    assert calls["residual"] >= 3
 
 
 def test_a_jacobian_that_serves_badly_is_renewed():
@@ -64,7 +70,7 @@ def test_a_jacobian_that_serves_badly_is_renewed():
     found, converged, calls = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
     assert converged
     np.testing.assert_allclose(found**5 + 0.1 * np.roll(found, 1), target, rtol=1e-14)
-    assert calls > 4 * (2 * n + 1)
+    assert calls["jacobian"] >= 4
 
 
 @pytest.mark.parametrize("n", [5, KEEP + 3])
@@ -155,22 +161,6 @@ def test_a_kept_inverse_is_that_of_the_jacobian(scale):
     np.testing.assert_allclose(found, scale * root, rtol=1e-13)
     slope = jax.jacfwd(residual)(guess / scale)
     np.testing.assert_allclose(inverse.T @ slope, np.eye(root.size), atol=1e-9)
-
-
-def test_from_rest_the_residual_sets_the_scale():
-    """A quotient that cancels where z is much smaller than what the equations ask for."""
-    n = KEEP + 2
-    height = lambda z: jnp.sum(jnp.sin(z + 1.0))  # noqa: E731
-
-    def residual(z):
-        square = z @ z
-        bend = height(z) - height(0 * z) - jax.grad(height)(z / 2) @ z
-        return z - 1e-3 * jnp.arange(1.0, n + 1) + z * jnp.where(square > 0, bend / jnp.where(square > 0, square, 1), 0)
-
-    found, converged, calls = counted(residual, jnp.zeros(n))
-    assert converged
-    np.testing.assert_allclose(residual(found), 0, atol=1e-13)
-    assert calls < 3 * (2 * n + 1)  # measured: 38, and 74 by differences of the size of the floor
 
 
 def test_a_new_jacobian_s_correction_is_not_undone_by_the_next():
