@@ -398,7 +398,7 @@ class Trajectory(Observed):
         return self.loaded if n == len(self) else self._joined(self.read(slice(n, None)))
 
     def read(self, these: slice) -> dict[str, np.ndarray]:
-        """``observe`` at some of the nodes, nothing of it kept."""
+        """``observe`` at some of the nodes, arrays of shape=[nodes, …], nothing of it kept."""
         nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
         return mapped(_observe, (self._bound, self.method, self.clock), nodes)
 

@@ -66,7 +66,7 @@ class Statistic:
 
     @property
     def axis(self) -> tuple[str, np.ndarray, dict[str, Any]] | None:
-        """Which result has an axis of its own, the coordinates there, and what else is known of them."""
+        """Which result has an axis of its own, its coordinates, shape=[places], and what else is known of them."""
         return None
 
     def as_data(self) -> dict[str, Any]:
