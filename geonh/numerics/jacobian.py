@@ -20,12 +20,15 @@ from geonh.numerics.tracing import is_forward_only
 
 primitive = Primitive("geonh_jacobian")
 """Of ``(*constants, point)`` with the keywords of ``_derived``."""
+SIDE_BY_SIDE = 8
+"""Columns in a vector."""
 
 
-def jacobian(function: Callable[[Array], Array], point: Array, *, together: bool = False) -> Array:
+def jacobian(function: Callable[[Array], Array], point: Array, *, together: int = 0) -> Array:
     """Derivative of a function at a point, shape=[n] to shape=[m], as an array of shape=[m, n].
 
-    ``together`` asks for all columns by the same instructions: faster where there are many and few zeros among them.
+    ``together`` asks for all columns by the same instructions, so many of them in each pass of a loop: one for a short
+    program, ``SIDE_BY_SIDE`` for a fast one where there are many columns and few zeros among them.
     """
     if not is_forward_only():
         return jax.jacfwd(function)(point)
@@ -35,13 +38,13 @@ def jacobian(function: Callable[[Array], Array], point: Array, *, together: bool
     return primitive.bind(*traced.consts, point, jaxpr=jaxpr, together=together)
 
 
-def _derived(*args: Array, jaxpr: Jaxpr, together: bool) -> Array:
+def _derived(*args: Array, jaxpr: Jaxpr, together: int) -> Array:
     *constants, point = args
     function = jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
     return jax.jacfwd(lambda z: function(*constants, z)[0])(point)
 
 
-def _shape(*avals: Any, jaxpr: Jaxpr, together: bool) -> ShapedArray:
+def _shape(*avals: Any, jaxpr: Jaxpr, together: int) -> ShapedArray:
     out = jaxpr.outvars[0].aval
     return ShapedArray((*out.shape, *avals[-1].shape), out.dtype)  # type: ignore[attr-defined]
 

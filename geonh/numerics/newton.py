@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from geonh.numerics.dependence import is_affine
-from geonh.numerics.jacobian import jacobian
+from geonh.numerics.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
@@ -200,7 +200,7 @@ class Newton(eqx.Module):
             start, z, better, inverse, renew, _, k = carry
             start = jnp.where(better, z, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
-            new = lambda _: (inverted(jacobian(function, start, together=True).T), jnp.asarray(False))  # noqa: E731
+            new = lambda _: (inverted(jacobian(function, start, together=1).T), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -254,7 +254,7 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
             consts, (z, more) = primals[0], root(*primals)
             moved = jax.jvp(lambda consts: at(consts, z), (consts,), (tangents[0],))[1]
             with forward_only():
-                slope = jacobian(functools.partial(at, consts), z, together=z.size > KEEP)
+                slope = jacobian(functools.partial(at, consts), z, together=SIDE_BY_SIDE * (z.size > KEEP))
             return (z, more), (-solve(slope, moved), jax.tree.map(jnp.zeros_like, more))
 
         return root(closed.consts, *begin)

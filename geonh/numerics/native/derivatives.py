@@ -28,8 +28,6 @@ from geonh.numerics.tracing import forward_only
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
-WIDTH = 8
-"""Columns of a Jacobian side by side."""
 Tangent: TypeAlias = "Value | None"
 Push: TypeAlias = Callable[[list[Tangent]], Sequence[Tangent]]
 
@@ -349,18 +347,20 @@ def _jacobian(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         return [0.0] * m if tangent is None else em.entries(tangent).tolist()
 
     if eqn.params["together"]:
-        found = _together(em, columns, m, n)
+        found = _together(em, columns, m, n, eqn.params["together"])
     else:
         found = [columns([1.0 if i == j else 0.0 for i in range(n)]) for j in range(n)]
     return [pack([found[j][i] for i in range(m) for j in range(n)], shape)]
 
 
-def _together(em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int) -> list[list[Entry]]:
-    """All columns by the same instructions: up to ``WIDTH`` side by side, or with lanes one, in each pass of a loop.
+def _together(
+    em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int
+) -> list[list[Entry]]:
+    """All columns by the same instructions: up to ``width`` side by side, or with lanes one, in each pass of a loop.
 
     So the members of lanes have the bits of single runs: no pass knows where its seeds are 0 and 1.
     """
-    width = min(WIDTH, 1 << (n - 1).bit_length()) if em.lanes == 1 else 1
+    width = min(width, 1 << (n - 1).bit_length()) if em.lanes == 1 else 1
     passes = -(-n // width)
     with em.side_by_side(em.lanes * width):
         kept = em.buffer((passes, m), "d")

@@ -24,7 +24,7 @@ def step(params, state):
     table = jnp.sin(lax.fori_loop(0, 12, lambda i, t: t.at[i].set(z[i % 3] + t[i - 1]), state["table"]))
     rows = jnp.stack([z, y, jnp.ones(3)]), jnp.ones(3)
     z = z + lax.map(lambda at: jnp.tanh(jnp.outer(at[0], y * at[1]) @ jnp.sin(params["A"] @ y)) + at[1], rows).sum(0)
-    slope = jacobian(lambda z: jnp.sin(params["A"] @ z + y) * jnp.where(z > 0, z, params["h"]), z, together=True)
+    slope = jacobian(lambda z: jnp.sin(params["A"] @ z + y) * jnp.where(z > 0, z, params["h"]), z, together=8)
     new = {"x": jnp.tanh(z + slope @ y) + 0.1 * y, "kept": kept, "k": state["k"] + 1, "table": 0.5 * table}
     return new, jnp.where((new["k"] > params["end"]) | jnp.isnan(z[0]), 3, 0).astype(jnp.int32)
 
