@@ -1,5 +1,6 @@
 """One run into a store while it goes: the bits of ``solve``, from wherever it was stopped."""
 
+import os
 import subprocess
 import sys
 
@@ -81,9 +82,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 @pytest.mark.slow
 def test_ten_million_nodes_in_half_a_gigabyte(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", LONG, str(tmp_path / "a.zarr"), "10000000"], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", LONG, str(tmp_path / "a.zarr"), "10000000"]
+    as_a_user = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+    done = subprocess.run(command, env=as_a_user, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 500, done.stdout
 
 
