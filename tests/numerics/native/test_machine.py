@@ -114,13 +114,12 @@ def test_a_step_is_that_of_jax(name, method):
     entry, made = catalogue[name], gn.methods[method].make()
     system = entry.system()
     start = entry.start(system)
-    controls = getattr(start, "controls", None)
-    options = {"g0": start.g0, "xi0": start.xi0, "dt": entry.dt, "controls": controls, "throw": False}
+    options = {"g0": start.g0, "xi0": start.xi0, "dt": entry.dt, "controls": entry.controls, "throw": False}
     try:
         runs = [gn.solve(system, made, n_steps=n, **options) for n in (5, 10)]
     except ValueError as reason:
         pytest.skip(f"refused: {reason}")
-    clock = Clock(np.float64(0.0), np.float64(entry.dt), controls)
+    clock = Clock(np.float64(0.0), np.float64(entry.dt), entry.controls)
     for trajectory in runs:
         tree, state = (system, made, clock), trajectory.state
         many = jax.tree.map(lambda a: np.asarray(a)[None], state)
