@@ -21,7 +21,6 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.numerics import native
-from geonh.numerics.dependence import depends
 from geonh.numerics.native.drivers import Pace
 from geonh.numerics.precision import float64
 from geonh.numerics.waiting import interruptible
@@ -65,12 +64,6 @@ def computed(function: Callable, tree: Any, node: Any) -> Any:
     """``function(tree, node)`` for one node, compiled, in NumPy."""
     found = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
     return jax.tree.map(lambda a: a[0], found)
-
-
-def uses(function: Callable, tree: Any, node: Any) -> bool:
-    """Whether the trace of ``function(tree, node)`` uses the node; one trace serves a structure."""
-    arrays, static = eqxi.hashable_partition(tree, is_array)
-    return _uses(Bound(function, static), types(arrays), types(node))
 
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
@@ -192,12 +185,6 @@ class Bound:
 
     def __call__(self, arrays: Any, node: Any) -> Any:
         return self.function(eqxi.hashable_combine(arrays, self.static), node)
-
-
-@functools.lru_cache(maxsize=PROGRAMS)
-def _uses(function: Callable, arrays: Any, node: Any) -> bool:
-    with float64():
-        return depends(lambda node, arrays: function(arrays, node), example(node), example(arrays))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
