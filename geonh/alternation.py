@@ -1,7 +1,8 @@
 """The part of a momentum that alternates in sign from node to node: whether it has spoiled a run, and in words.
 
 Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observables`` measures it. That costs as much
-as a step or two, so a loop leaves a ``Trail`` beside its nodes, and what is measured is what that doubts.
+as a step or two, so a loop looks at two nodes in ``PERIOD``, leaves a ``Trail``, and what is measured is what that
+doubts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
@@ -23,6 +25,8 @@ ALTERNATING = 0.01
 """Above this an alternating part of the momentum, relative to the largest, is warned of."""
 DOUBTFUL = 0.1 * ALTERNATING
 """Above this it is measured."""
+PERIOD = 16
+"""Steps from one look to the next, far fewer than it takes what is not doubted to grow tenfold."""
 BLOCK = 256
 """Nodes that are measured first; then twice as many, and so on."""
 
@@ -43,7 +47,7 @@ class Trail(NamedTuple):
     worst : float
         Largest part that seems to alternate.
     since, until : float
-        The first and the last node where that is more than ``DOUBTFUL`` of what was the largest so far.
+        Between them are all nodes where that may be more than ``DOUBTFUL`` of what was the largest so far.
     """
 
     change: Any
@@ -78,16 +82,22 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
     Of the jump j = p⁻ − p⁺ = h(f + μᵀλ) the part a that alternates is left in (j_k − 2 j_{k−1} + j_{k−2})/4, and of
     what is smooth h²j̈/4, far below a hundredth of the momentum. The alternation that is measured is ½‖a‖.
     """
-    x = system.at(state.g, clock.time(state.k))
-    M = system.mass_matrix(x)
-    change = (state.p_minus - state.p_plus) - (before.p_minus - before.p_plus)
-    part = (change - trail.change) / 8
-    p = (state.p_plus + state.p_minus) / 2 - system.momentum_at_rest(x)
-    size, largest = part @ solve_spd(M, part), jnp.maximum(trail.largest, p @ solve_spd(M, p))
-    quiet = size <= DOUBTFUL**2 * largest  # not so of what is no number
-    since = jnp.where(quiet, trail.since, jnp.minimum(trail.since, state.k - 2.0))
-    until = jnp.where(quiet, trail.until, state.k + 0.0)
-    return Trail(change, largest, jnp.maximum(trail.worst, size), since, until)
+    k = state.k
+
+    def looked(trail: Trail) -> Trail:
+        x = system.at(state.g, clock.time(k))
+        M = system.mass_matrix(x)
+        change = (state.p_minus - state.p_plus) - (before.p_minus - before.p_plus)
+        part = (change - trail.change) / 8
+        p = (state.p_plus + state.p_minus) / 2 - system.momentum_at_rest(x)
+        size, largest = part @ solve_spd(M, part), jnp.maximum(trail.largest, p @ solve_spd(M, p))
+        size = jnp.where((k < PERIOD) | (k % PERIOD == 0), size, 0.0)  # else the change of a node long ago is known
+        quiet = size <= DOUBTFUL**2 * largest  # not so of what is no number
+        since = jnp.where(quiet, trail.since, jnp.minimum(trail.since, k - 2.0 - PERIOD))
+        until = jnp.where(quiet, trail.until, k + 1.0 * PERIOD)
+        return Trail(change, largest, jnp.maximum(trail.worst, size), since, until)
+
+    return lax.cond((k < PERIOD) | ((k + 1) % PERIOD < 2), looked, lambda trail: trail, trail)
 
 
 def spoiled_from(trajectory: Trajectory) -> float | None:

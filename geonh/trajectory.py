@@ -6,6 +6,7 @@ integrals) once, when asked. All arrays are NumPy float64 with time on the leadi
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import warnings
@@ -176,10 +177,12 @@ class Trajectory(Observed):
         """
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
         whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
-        k, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
+        _, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
+        k = self.save_every * (np.arange(len(whole)) + int(whole[0, 0]) // self.save_every)
+        k[[0, -1]] = whole[[0, -1], 0]  # they may lie between two others
         return replace(
             self,
-            k=k[:, 0].astype(np.int64),
+            k=k,
             g_vector=g_vector,
             p_plus=p_plus,
             p_minus=p_minus,
@@ -599,6 +602,14 @@ class Trajectory(Observed):
 
 def describe(method: Integrator) -> str:
     """A method in one line: its class and its options."""
+    try:
+        return _described(method)
+    except TypeError:  # it holds arrays, so it has no hash
+        return _described.__wrapped__(method)
+
+
+@functools.lru_cache
+def _described(method: Integrator) -> str:
     text = eqx.tree_pformat(method, width=10**6, short_arrays=False)
     return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", text))
 

@@ -281,8 +281,9 @@ class _XlaLoop:
                 empty = np.zeros((PIECE, self.width))
                 wanted = np.asarray(min(n_nodes - saved, PIECE, pace.amount))
                 n, state, status, rows = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
-                buffer[saved : saved + int(n)] = rows[: int(n)]
-                saved += int(n)
+                steps = int(n)
+                buffer[saved : saved + steps] = rows[:steps]
+                saved += steps
             else:
                 steps = min(stride - since, pace.amount)
                 state, status = _by_xla(self._advance, arrays, state, np.asarray(steps), if_noted=True)
@@ -290,7 +291,7 @@ class _XlaLoop:
                 if status == 0 and since == stride:
                     buffer[saved] = _by_xla(self._row, arrays, state)
                     saved, since = saved + 1, 0
-            pace.end()
+            pace.end(steps)
             yield state, int(status), saved
 
 

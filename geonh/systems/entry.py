@@ -94,8 +94,10 @@ class Entry:
 
     def describes(self, system: System) -> bool:
         """Whether a system was built by this entry: of its name, and with functions of its file."""
+        if system.name != self.name:
+            return False
         functions = (leaf for leaf in (*jax.tree.leaves(system), system.draw) if callable(leaf))
-        return system.name == self.name and any(f.__module__ == self.build.__module__ for f in functions)
+        return any(f.__module__ == self.build.__module__ for f in functions)
 
     def system(self, **parameters: Any) -> System:
         """Build the system with some of the parameters that ``build`` takes; the others have their defaults.

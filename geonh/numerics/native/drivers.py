@@ -103,19 +103,19 @@ class Program:
 
 
 class Pace:
-    """How much to do in a call, so that it lasts as long as it may."""
+    """How much to do in a call, so that it lasts as long as it may; ``known`` is what was found before."""
 
-    def __init__(self) -> None:
-        self.amount = FIRST
+    def __init__(self, known: int = FIRST) -> None:
+        self.amount = known
         self.begun = 0.0
 
     def begin(self) -> None:
         self.begun = time.perf_counter()
 
-    def end(self) -> None:
+    def end(self, done: int) -> None:
         elapsed = time.perf_counter() - self.begun
         if elapsed < CALL / 2:
-            self.amount = min(self.amount * (16 if elapsed < CALL / 32 else 2), MOST)
+            self.amount = max(self.amount, min(done * (16 if elapsed < CALL / 32 else 2), MOST))
         elif elapsed > CALL:
             self.amount = max(int(self.amount * CALL / elapsed), 1)
 
@@ -159,6 +159,7 @@ class Loop:
         self.width = int(width.shape[0])
         em = stepping_loop(stepped, saved, len(self._params.types), fma=machine.fma())
         self._program = Program(em, ADVANCE, 5, 3)
+        self._known = FIRST
 
     def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> tuple[Any, int, int]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stops at a failure.
@@ -196,7 +197,7 @@ class Loop:
         constants, home = self._params.arrays(params), self._state.arrays(state, copy=True)
         status, good = np.zeros((), np.int32), np.zeros((), np.int64)
         parameters, states = table(constants), table(home)
-        done, total, pace = 0, n_nodes * stride, Pace()
+        done, total, pace = 0, n_nodes * stride, Pace(self._known)
         while done < total and status == 0:
             left = stride - done % stride
             n = pace.amount // stride * stride if pace.amount >= stride and left == stride else min(pace.amount, left)
@@ -212,7 +213,8 @@ class Loop:
                 stride,
                 left,
             )
-            pace.end()
+            pace.end(steps)
+            self._known = pace.amount
             done += steps
             yield self._state.tree([x.copy() for x in home]), int(status), done // stride
 
@@ -266,7 +268,7 @@ class Map:
             n = min(pace.amount, total - done)
             pace.begin()
             self._program.call(parameters, table([x[done:] for x in arrays]), table([x[done:] for x in found]), n)
-            pace.end()
+            pace.end(n)
             done += n
         return self._found.tree(found)
 

@@ -152,8 +152,9 @@ class Lanes:
         while done < total and not stop.is_set():
             pace.begin()
             row, n = rows + done // stride * size, min(pace.amount, total - done)
-            done += self._program.call(*arrays, row, n, stride, stride - done % stride)
-            pace.end()
+            steps = self._program.call(*arrays, row, n, stride, stride - done % stride)
+            pace.end(steps)
+            done += steps
             if status.all():
                 return
 
