@@ -174,12 +174,15 @@ class LagrangianSystem(Precise):
             return -self.lagrangian(x, jnp.zeros(self.group.dim))
         return jnp.zeros(()) if self.potential is None else self.potential(x, self.parameters)
 
-    @traced_once
     def mass_matrix(self, x: Any, xi: Array | None = None) -> Array:
         """M = ∂²ℓ/∂ξ², shape=[n, n]; at ξ = 0 where no ``xi``, shape=[n], is given."""
+        return self._mass_matrix(x, None if self.is_quadratic else xi)
+
+    @traced_once
+    def _mass_matrix(self, x: Any, xi: Array | None) -> Array:
         if self.metric is not None:
             return self.metric.matrix(x, self.parameters)
-        at = jnp.zeros(self.group.dim) if xi is None or self.is_quadratic else xi
+        at = jnp.zeros(self.group.dim) if xi is None else xi
         return jax.hessian(lambda v: self.lagrangian(x, v))(at)
 
     @traced_once

@@ -14,7 +14,6 @@ from geonh.numerics import jacobian
 from geonh.numerics.dependence import CALLS, called_jaxpr
 from geonh.numerics.native import branches, derivatives, indexing, linalg, loops, moves
 from geonh.numerics.native.arithmetic import Arithmetic
-from geonh.numerics.native.builder import Function
 from geonh.numerics.native.elementwise import ELEMENTWISE, UNCHANGED
 from geonh.numerics.native.named import NAMED
 from geonh.numerics.native.values import (
@@ -25,14 +24,9 @@ from geonh.numerics.native.values import (
     NotLowered,
     Value,
     constants,
-    is_wide,
     kind_of,
-    literal,
     pack,
 )
-
-SHARED = 1000
-"""A jaxpr that is called twice or more becomes a function from so many operations on."""
 
 _OWN: dict[Any, Callable] = {**NAMED, **derivatives.RULES}
 _RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **loops.RULES, **branches.RULES, **linalg.RULES}
@@ -44,8 +38,6 @@ class Emitter(Arithmetic):
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
         super().__init__(lanes, fma=fma)
         self._sizes: dict[int, int] = {}
-        self._calls: dict[int, int] = {}
-        self._shared: dict[tuple, tuple[str, list]] = {}
         self._seen: list[Any] = []  # kept alive, so that an id names one jaxpr
 
     def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
@@ -137,97 +129,7 @@ class Emitter(Arithmetic):
         return found
 
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
-        inner = called_jaxpr(eqn)
-        jaxpr = getattr(inner, "jaxpr", inner)
-        if self._is_shared(jaxpr):
-            return self._shared_call(inner, jaxpr, inputs)
-        return self.closed(inner, inputs)
-
-    def _shared_call(self, inner: Any, jaxpr: Any, inputs: list[Value]) -> list[Value]:
-        """Call of a function of its own, written once for each pattern of known and equal arguments."""
-        index: dict[str, int] = {}
-        kinds: list[str] = []
-        pattern: list[Any] = []
-        for var, value in zip(jaxpr.invars, inputs, strict=True):
-            if isinstance(value, Memory):
-                pattern.append(("memory", index.setdefault(value.pointer, len(index)), value.wide))
-                kinds += ["pointer"] * (len(index) - len(kinds))
-                continue
-            kind = kind_of(var.aval)
-            for x in value.ravel().tolist():
-                if isinstance(x, str):
-                    pattern.append((index.setdefault(x, len(index)), is_wide(x)))
-                    kinds += [kind] * (len(index) - len(kinds))
-                else:
-                    pattern.append((kind, literal(x, kind)))
-        masked = self.function.mask is not None
-        key = (id(jaxpr), tuple(pattern), masked, self.lanes)
-        if key not in self._shared:
-            self._shared[key] = self._define(inner, jaxpr, inputs, index, kinds, masked)
-        name, known = self._shared[key]
-        arguments = self.function.name()
-        slot = 8 * self.lanes
-        self.function.allocas.append(f"{arguments} = alloca [{max(len(index), 1) * slot} x i8], align 64")
-        for x, (i, kind) in zip(index, enumerate(kinds), strict=True):
-            place = self.emit(f"getelementptr i8, ptr {arguments}, i64 {i * slot}")
-            t = "ptr" if kind == "pointer" else self.type(kind, is_wide(x))
-            self.line(f"store {t} {x}, ptr {place}, align 8")
-        out = [self.place(var.aval) for var in jaxpr.outvars]
-        results = ", ".join([f"ptr {memory.pointer}" for memory in out])
-        mask = f", {self.type('b', True)} {self.function.mask}" if masked else ""
-        self.line(f"call void {name}(ptr {arguments}{', ' if out else ''}{results}{mask})")
-        found: list[Value] = []
-        for memory, numbers in zip(out, known, strict=True):
-            if numbers is None:
-                found.append(memory)
-            else:
-                entries = [self.load(memory, i) if x is None else x for i, x in enumerate(numbers)]
-                found.append(pack(entries, memory.shape))
-        return found
-
-    def _define(
-        self, inner: Any, jaxpr: Any, inputs: list[Value], index: dict[str, int], kinds: list[str], masked: bool
-    ) -> tuple[str, list]:
-        """Write the function; its name, and for each small result which entries are known."""
-        outer, self.function = self.function, Function()
-        slot = 8 * self.lanes
-        names = {}
-        for x, (i, kind) in zip(index, enumerate(kinds), strict=True):
-            place = self.emit(f"getelementptr i8, ptr %arguments, i64 {i * slot}")
-            t = "ptr" if kind == "pointer" else self.type(kind, is_wide(x))
-            names[x] = self.emit(f"load {t}, ptr {place}, align 8", is_wide(x))
-        if masked:
-            self.function.mask = self.function.name(True)
-        mask = f", {self.type('b', True)} {self.function.mask}" if masked else ""
-        args: list[Value] = []
-        for value in inputs:
-            if isinstance(value, Memory):
-                pointer = names[value.pointer]
-                args.append(Memory(pointer, value.shape, value.kind, value.wide, pointer))
-            else:
-                args.append(pack([names[x] if isinstance(x, str) else x for x in value.ravel().tolist()], value.shape))
-        known: list[list | None] = []
-        pointers: list[str] = []
-        for var, value in zip(jaxpr.outvars, self.closed(inner, args), strict=True):
-            pointers.append(pointer := f"%r{len(pointers)}")
-            home = Memory(pointer, var.aval.shape, kind_of(var.aval), self.lanes > 1, pointer)
-            if isinstance(value, Memory):
-                self.copy(home, value)
-                known.append(None)
-                continue
-            entries = value.ravel().tolist()
-            known.append([x if not isinstance(x, str) else None for x in entries])
-            for i, x in enumerate(entries):
-                if isinstance(x, str):
-                    self.store(x, home, i)
-        self.line("ret void")
-        name = f"@f{len(self._shared)}"
-        parameters = ", ".join(["ptr noalias %arguments", *(f"ptr noalias {pointer}" for pointer in pointers)])
-        self.functions[name] = (
-            f"define internal void {name}({parameters}{mask}) noinline #0 {{\n{self.function.body}\n}}"
-        )
-        self.function = outer
-        return name, known
+        return self.closed(called_jaxpr(eqn), inputs)
 
     # sizes
 
@@ -244,23 +146,9 @@ class Emitter(Arithmetic):
                     total += eqn.outvars[0].aval.size * math.isqrt(
                         math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
                     )
-                for inner in _inner(eqn):
-                    if eqn.primitive.name in CALLS:
-                        self._calls[id(inner)] = self._calls.get(id(inner), 0) + 1
-                    total += self.size(inner)
+                total += sum(map(self.size, _inner(eqn)))
             self._sizes[id(jaxpr)] = total
         return self._sizes[id(jaxpr)]
-
-    def shares(self, jaxpr: Any) -> bool:
-        """Whether a jaxpr calls functions that are written once."""
-        return any(
-            (eqn.primitive.name in CALLS and self._is_shared(inner)) or self.shares(inner)
-            for eqn in jaxpr.eqns
-            for inner in _inner(eqn)
-        )
-
-    def _is_shared(self, jaxpr: Any) -> bool:
-        return self._calls.get(id(jaxpr), 0) >= 2 and self.size(jaxpr) >= SHARED
 
 
 def _inner(eqn: Any) -> list[Any]:

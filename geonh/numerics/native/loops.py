@@ -209,7 +209,7 @@ def passes(
     large = any(aval.size > STRAIGHT for aval in (*rows.avals, *results))
     if length <= 1 or (em.size(jaxpr) * length <= UNROLLED and not large):
         return _unrolled(em, eqn, body, first, rows, results)
-    if em.lanes == 1 and length <= SIDE_BY_SIDE and not (first or large or em.shares(jaxpr)):
+    if em.lanes == 1 and length <= SIDE_BY_SIDE and not (first or large):
         return [], _side_by_side(em, length, body, rows, results)
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     counters = _counters(jaxpr, n, first[:m])

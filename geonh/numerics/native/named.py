@@ -37,18 +37,20 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
-    n, inverses = len(A), []
+    n = len(A)
     if n <= WITHOUT_DIVISION:
         return _solved_without_division(em, A, B, symmetric)
+    inverses = [em.div(1.0, A[0][0])]
     for k in range(n):
-        inverses.append(em.div(1.0, A[k][k]))
         for i in range(k + 1, n):
             factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
             for j in range(i if symmetric else k + 1, n):
                 A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
+            if i == k + 1:
+                inverses.append(em.div(1.0, A[i][i]))
             B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
     for i in reversed(range(n)):
-        for j in range(i + 1, n):
+        for j in reversed(range(i + 1, n)):
             B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
         B[i] = [em.mul(x, inverses[i]) for x in B[i]]
     return B

@@ -44,7 +44,6 @@ def stepping_loop(
         Which parameters differ between members.
     """
     em = Emitter(lanes, fma=fma)
-    em.size(step.jaxpr), em.size(row.jaxpr)  # who is called how often
     function, wide = em.function, lanes > 1
     avals = [var.aval for var in step.jaxpr.invars]
     differ = [wide and v for v in varying or [False] * n_params]
@@ -116,7 +115,6 @@ def stepping_loop(
 def mapping(function: Any, n_params: int, *, fma: bool) -> Emitter:
     """Program of ``i64 apply(params, nodes, found, n)``: a jaxpr of (params, node) for n ≥ 1 nodes."""
     em = Emitter(fma=fma)
-    em.size(function.jaxpr)
     avals = [var.aval for var in function.jaxpr.invars]
     params = _values(em, _arrays(em, "%params", avals[:n_params]))
     nodes = _arrays(em, "%state", avals[n_params:])

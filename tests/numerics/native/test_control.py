@@ -102,9 +102,8 @@ def test_control_in_memory(name, monkeypatch):
     check(CONTROL[name], random(0, 3), random(10, 3, 3), rtol=2e-13)
 
 
-def test_shared_calls(monkeypatch):
-    """A function that is called several times is written once, with loops, large arrays and known arguments in it."""
-    monkeypatch.setattr(emitter, "SHARED", 0)
+def test_calls(monkeypatch):
+    """A function that is called several times, with loops, large arrays and known arguments in it."""
     monkeypatch.setattr(loops, "CARRIED", 4)
 
     @jax.jit
