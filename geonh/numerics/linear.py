@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from geonh.numerics.elimination import eliminated
 
@@ -99,10 +99,10 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
 
     The system of constrained mechanics: of accelerations, projections of momenta, multipliers. m = 0 is M⁻¹force.
     """
-    solved = solve_spd(M, jnp.concatenate([mu, force[None]]).T)
-    raised, free = solved[:, :-1], solved[:, -1]
-    lam = solve_spd(mu @ raised, right - mu @ free)
-    return free + raised @ lam, lam
+    m, n = mu.shape
+    whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
+    found = solve_spd(whole, jnp.concatenate([force, right]))
+    return found[:n], -found[n:]
 
 
 class Saddle(NamedTuple):
@@ -151,9 +151,7 @@ def polar(A: Array) -> Array:
         cofactors = jnp.stack([jnp.stack([A[1, 1], -A[1, 0]]), jnp.stack([-A[0, 1], A[0, 0]])])
         sides = A + jnp.where(det(A) < 0, -1.0, 1.0) * cofactors
         return sides * (1 / jnp.sqrt(sides[0] @ sides[0]))
-    for _ in range(5 if m else 0):
-        A = 1.5 * A - 0.5 * A @ (A.T @ A)
-    return A
+    return lax.fori_loop(0, 5, lambda _, A: 1.5 * A - 0.5 * A @ (A.T @ A), A)
 
 
 def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
