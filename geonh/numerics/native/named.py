@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LARGEST = 24
 """Dimension up to which systems are solved entry by entry,"""
 WITHOUT_DIVISION = 3
-"""and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹."""
+"""and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹. Of larger ones the last two are."""
 
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -37,19 +37,20 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
-    n = len(A)
-    if n <= WITHOUT_DIVISION:
-        return _solved_without_division(em, A, B, symmetric)
-    inverses = [em.div(1.0, A[0][0])]
-    for k in range(n):
+    """Each pivot is inverted while rows are still eliminated by the one before; the last two rows need no division."""
+    n, inverses = len(A), []
+    last = n - 2 if n > WITHOUT_DIVISION else 0
+    for k in range(last):
+        inverses.append(em.div(1.0, A[k][k]))
         for i in range(k + 1, n):
             factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
             for j in range(i if symmetric else k + 1, n):
                 A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
-            if i == k + 1:
-                inverses.append(em.div(1.0, A[i][i]))
+            if i == k + 1 < last:
+                em.div(1.0, A[i][i])  # the next inverse, known when it is asked for
             B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
-    for i in reversed(range(n)):
+    B[last:] = _solved_without_division(em, [row[last:] for row in A[last:]], B[last:], symmetric)
+    for i in reversed(range(last)):
         for j in reversed(range(i + 1, n)):
             B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
         B[i] = [em.mul(x, inverses[i]) for x in B[i]]
