@@ -45,7 +45,7 @@ def linearised(
     def moves(var: Any) -> bool:
         return not hasattr(var, "val") and var in moved
 
-    for eqn in jaxpr.eqns:
+    for eqn in em.used(jaxpr):
         xs = [em.constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v] for v in eqn.invars]
         before = [moves(var) for var in eqn.invars]
         out, after, push = (

@@ -38,6 +38,7 @@ class Emitter(Arithmetic):
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
         super().__init__(lanes, fma=fma)
         self._sizes: dict[int, int] = {}
+        self._used: dict[int, list[Any]] = {}
         self._seen: list[Any] = []  # kept alive, so that an id names one jaxpr
 
     def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
@@ -66,7 +67,7 @@ class Emitter(Arithmetic):
         def read(var: Any) -> Value:
             return self.constant(np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else env[var]
 
-        for eqn in jaxpr.eqns:
+        for eqn in self.used(jaxpr):
             inputs = [read(var) for var in eqn.invars]
             env.update(zip(eqn.outvars, self.equation(eqn, inputs), strict=True))
         return [read(var) for var in jaxpr.outvars]
@@ -130,6 +131,18 @@ class Emitter(Arithmetic):
 
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         return self.closed(called_jaxpr(eqn), inputs)
+
+    def used(self, jaxpr: Any) -> list[Any]:
+        """The equations of which the outputs of a jaxpr are made."""
+        if id(jaxpr) not in self._used:
+            self._seen.append(jaxpr)
+            needed, found = {var for var in jaxpr.outvars if not hasattr(var, "val")}, []
+            for eqn in reversed(jaxpr.eqns):
+                if not needed.isdisjoint(eqn.outvars):
+                    needed.update(var for var in eqn.invars if not hasattr(var, "val"))
+                    found.append(eqn)
+            self._used[id(jaxpr)] = found[::-1]
+        return self._used[id(jaxpr)]
 
     # sizes
 

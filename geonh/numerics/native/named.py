@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 LARGEST = 24
 """Dimension up to which systems are solved entry by entry,"""
 WITHOUT_DIVISION = 3
-"""and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹. Of larger ones the last two are."""
+"""and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹. In larger ones
+the last two rows are."""
 
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
