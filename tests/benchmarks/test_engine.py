@@ -229,9 +229,7 @@ def against_c() -> Iterator[Row]:
         c = functools.partial(in_c, which, of.dt, of.parameters, start, LONG, 8)
         runs = {f"{n} {every}": functools.partial(least, of, n, every) for n in (1000, LONG) for every in (1, 1000)}
         times = in_turns(c=lambda: c()[0], **runs)  # noqa: B023
-        each, alone = (
-            (times[f"{LONG} {every}"] - times[f"1000 {every}"]) / (LONG - 1000) * 1e9 for every in (1, 1000)
-        )
+        each, alone = ((times[f"{LONG} {every}"] - times[f"1000 {every}"]) / (LONG - 1000) * 1e9 for every in (1, 1000))
         ratio = each / times["c"]
         yield Row(f"step against C, GNI: {name}", f"{each:.0f} ns, C {times['c']:.0f} ns: {ratio:.2f}", ratio, 1.0)
         yield Row(f"  one node in 1000 kept: {name}", f"{alone:.0f} ns: {alone / times['c']:.2f}")
