@@ -286,7 +286,8 @@ class Trajectory(Observed):
         state = self.state._replace(g=system.point(self.state.g, on_group=False))  # how far off it is, is the method's
         if isinstance(state.memory, files.Leaves):
             made = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
-            state = state._replace(memory=state.memory.like(made.memory), warm=state.warm.like(made.warm))
+            memory, warm = state.memory.like(made.memory), state.warm.like(made.warm, speed_only=True)
+            state = state._replace(memory=memory, warm=warm)
             if state.rows.shape != made.rows.shape:
                 raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(made.rows)}")
         bound = replace(self, system=system, method=method, clock=clock, state=state)
