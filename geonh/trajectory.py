@@ -142,7 +142,7 @@ class Trajectory(Observed):
             "point_names": list(group.point_names),
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
-            "point_is_tuple": isinstance(group.identity(), tuple),
+            "point_is_tuple": isinstance(state.g, tuple),
             "units": dict(system.units),
             "engine": "",
             "changes": [],
