@@ -97,7 +97,8 @@ def gram_schmidt(rows: Array, M: Array) -> Array:
 def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
     """v and λ, shapes [n] and [m], with Mv − μᵀλ = force, μv = right; M symmetric and positive definite.
 
-    The system of constrained mechanics: of accelerations, projections of momenta, multipliers. m = 0 is M⁻¹force.
+    The system of constrained mechanics: of accelerations, projections of momenta, multipliers. m = 0 is M⁻¹force. One
+    symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: none is needed besides those of the two.
     """
     m, n = mu.shape
     whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
 LARGEST = 24
-"""Dimension up to which systems are solved entry by entry,"""
+"""Dimension up to which systems are solved entry by entry, twice that of symmetric ones: velocities and multipliers;"""
 WITHOUT_DIVISION = 3
 """and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹. In larger ones
 the last two rows are."""
@@ -29,8 +29,9 @@ the last two rows are."""
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     out: list[Entry] = []
-    if xs[0].shape[-1] > LARGEST:
-        raise NotLowered(f"solve with a matrix larger than {LARGEST}")
+    largest = LARGEST * (2 if eqn.params["symmetric"] else 1)
+    if xs[0].shape[-1] > largest:
+        raise NotLowered(f"solve with a matrix larger than {largest}")
     As, Bs = (em.entries(x) for x in xs)
     for at in np.ndindex(*As.shape[:-2]):
         out += [x for row in _solved(em, As[at].tolist(), Bs[at].tolist(), eqn.params["symmetric"]) for x in row]

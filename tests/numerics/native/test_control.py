@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jax import lax
 from native_support import check, evaluate, needs_compiler, random
 
+from geonh.numerics import native
 from geonh.numerics.native import branches, emitter, loops, moves
 
 pytestmark = needs_compiler
@@ -117,6 +118,22 @@ def test_calls(monkeypatch):
         return y, z, inner(z[0], a, 3), inner(x, a, 3), u
 
     check(function, random(0, 3), random(1, 3, 3), rtol=1e-13)
+
+
+def test_what_no_result_needs_is_not_written():
+    """In a loop, within a call, where JAX leaves it standing: singular values have no code."""
+
+    @jax.jit
+    def inner(x, a):
+        jnp.linalg.svd(a * x[0])
+        return jnp.sin(a) @ x
+
+    def function(x, a):
+        return lax.while_loop(lambda y: y @ y < 100, lambda y: 2 * y + inner(y, a), x)
+
+    with pytest.raises(native.NotLowered, match="svd"):
+        evaluate(lambda a: jnp.linalg.svd(a)[1], random(1, 3, 3))
+    check(function, random(0, 3), random(1, 3, 3))
 
 
 LEAVES = st.sampled_from(["x", "y", "s", "one", "zero", "table"])
