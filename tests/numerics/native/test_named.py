@@ -7,7 +7,7 @@ import pytest
 from native_support import check, evaluate, needs_compiler, random
 
 from geonh.numerics.elimination import eliminated
-from geonh.numerics.linear import solve, solve_spd
+from geonh.numerics.linear import saddle, solve, solve_spd
 from geonh.numerics.newton import applied, correction, inverted, with_secant
 
 pytestmark = needs_compiler
@@ -74,6 +74,17 @@ def test_derivatives_and_batches(function, n):
     )
     check(jax.grad(wrapped(function)), A, b, rtol=1e-12)
     check(jax.vmap(function, (0, None)), many, b, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (4, 3), (9, 6), (20, 10)])
+def test_saddle_systems(n, m):
+    """Stiff ones too: the masses lie five orders of magnitude apart."""
+    root, mu = random(n, n, n) + 3 * np.eye(n), random(m, m, n)
+    M = root @ np.diag(np.logspace(-2, 3, n)) @ root.T
+    check(saddle, M, mu, random(1, n), random(2, m), rtol=1e-10)
+    v, lam = evaluate(saddle, M, mu, random(1, n), random(2, m))
+    np.testing.assert_allclose(M @ v - mu.T @ lam, random(1, n), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(mu @ v, random(2, m), rtol=0, atol=1e-10)
 
 
 def test_many_right_hand_sides_of_many_matrices():
