@@ -322,6 +322,8 @@ class Precise(eqx.Module):
     do nothing for it.
     """
 
+    __getattribute__ = object.__getattribute__
+
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
         """For subclasses: refuse what a public method is given, by the names of its arguments."""
 
