@@ -29,6 +29,7 @@ from geonh.numerics.native.values import (
     kind_of,
     literal,
     pack,
+    spread,
 )
 
 SHARED = 1000
@@ -100,7 +101,7 @@ class Emitter(Arithmetic):
         arrays = [self.entries(x) for x in inputs]
         if len(arrays) == 1:
             return pack([function(x) for x in arrays[0].ravel().tolist()], shape)
-        columns = [(x if x.shape == shape else np.broadcast_to(x, shape)).ravel().tolist() for x in arrays]
+        columns = [spread(x, shape) for x in arrays]
         return pack([function(*row) for row in zip(*columns, strict=True)], shape)
 
     def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Memory:
@@ -244,7 +245,7 @@ class Emitter(Arithmetic):
                     total += eqn.outvars[0].aval.size * math.isqrt(
                         math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
                     )
-                for inner in _inner(eqn):
+                for inner in _inner(eqn) if eqn.params else ():
                     if eqn.primitive.name in CALLS:
                         self._calls[id(inner)] = self._calls.get(id(inner), 0) + 1
                     total += self.size(inner)
