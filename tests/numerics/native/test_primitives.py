@@ -49,7 +49,6 @@ UNARY = [
     lambda x: jnp.arcsin(x / 9),
     lambda x: jnp.arccos(x / 9),
     lambda x: jnp.arccosh(2 + x * x),
-    lambda x: jnp.arctanh(0.5 + x / 20),
     lambda x: jnp.clip(x, -0.5, 0.5),
     lambda x: lax.clamp(-0.5, x, 0.5),
     lambda x: x.astype(jnp.int32),
@@ -246,11 +245,12 @@ def test_unary_at_the_extremes():
     np.testing.assert_allclose(evaluate(jnp.cbrt, EXTREMES), np.cbrt(EXTREMES), rtol=4e-16)
 
 
-def test_inverse_hyperbolic_functions_near_their_zeros():
-    """Where XLA without its fusion emitters loses digits."""
+def test_inverse_hyperbolic_functions_where_those_of_xla_lose_digits():
     small = np.logspace(-9, 1, 41)
-    for function, exact, x in ((jnp.arccosh, np.arccosh, 1 + small), (jnp.arctanh, np.arctanh, small / 11)):
-        np.testing.assert_allclose(evaluate(function, x), exact(x), rtol=1e-15)
+    both = np.concatenate([small / 11, -small / 11, EXTREMES])
+    for function, exact, x in ((jnp.arccosh, np.arccosh, 1 + small), (jnp.arctanh, np.arctanh, both)):
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(evaluate(function, x), exact(x), rtol=1e-15)
 
 
 def test_binary_at_the_extremes():
