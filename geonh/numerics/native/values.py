@@ -80,7 +80,7 @@ def kind_of(aval: Any) -> str:
         For single precision, complex numbers, random keys.
     """
     dtype = getattr(aval, "dtype", None)
-    kind = _KINDS.get(dtype)
+    kind = _KINDS.get(dtype)  # type: ignore[arg-type]
     if kind is not None:
         return kind
     if dtype is None or jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype) not in _KINDS:
@@ -99,7 +99,9 @@ def spread(entries: np.ndarray, shape: tuple[int, ...]) -> list:
     """The entries of an array broadcast to a shape, in a row."""
     if entries.shape == shape:
         return entries.ravel().tolist()
-    return [entries.item()] * math.prod(shape) if entries.size == 1 else np.broadcast_to(entries, shape).ravel().tolist()
+    if entries.size == 1:
+        return [entries.item()] * math.prod(shape)
+    return np.broadcast_to(entries, shape).ravel().tolist()
 
 
 def constants(array: Any) -> np.ndarray:
