@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -16,6 +17,7 @@ from jax import lax
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
+from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import solve_spd
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ PERIOD = 16
 """Steps from one look to the next, far fewer than it takes what is not doubted to grow tenfold."""
 BLOCK = 256
 """Nodes that are measured first; then twice as many, and so on."""
+MANY = 2**17
+"""Nodes that are looked at together, so that little memory is needed beside theirs."""
 
 
 class AlternationWarning(UserWarning):
@@ -43,7 +47,7 @@ class Trail(NamedTuple):
     change : array, shape=[n]
         Of the jump p⁻ − p⁺ from the node before the last one to the last.
     largest : float
-        Of the momentum p̃, so far.
+        Of the momentum p̃ where it was looked at.
     worst : float
         Largest part that seems to alternate.
     since, until : float
@@ -86,11 +90,10 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
 
     def looked(trail: Trail) -> Trail:
         x = system.at(state.g, clock.time(k))
-        M = system.mass_matrix(x)
         change = (state.p_minus - state.p_plus) - (before.p_minus - before.p_plus)
         part = (change - trail.change) / 8
-        p = (state.p_plus + state.p_minus) / 2 - system.momentum_at_rest(x)
-        size, largest = part @ solve_spd(M, part), jnp.maximum(trail.largest, p @ solve_spd(M, p))
+        size = part @ solve_spd(system.mass_matrix(x), part)
+        largest = jnp.maximum(trail.largest, _square(system, x, state.p_plus, state.p_minus))
         size = jnp.where((k < PERIOD) | (k % PERIOD == 0), size, 0.0)  # else the change of a node long ago is known
         quiet = size <= DOUBTFUL**2 * largest  # not so of what is no number
         since = jnp.where(quiet, trail.since, jnp.minimum(trail.since, k - 2.0 - PERIOD))
@@ -115,14 +118,40 @@ def spoiled_from(trajectory: Trajectory) -> float | None:
 def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
     """The time from which it does, of the nodes that are doubted, up to where it does."""
     begin, end = np.searchsorted(trajectory.k, [trail.since, trail.until + 1])
-    length = BLOCK
+    length, largest, exact = BLOCK, trail.largest, False
     while begin < end:
         nodes = slice(begin, min(begin + length, end))
-        large = trajectory.read(nodes)["alternation"] > ALTERNATING * np.sqrt(trail.largest)
+        alternation = trajectory.read(nodes)["alternation"]
+        if not exact and np.any(alternation > ALTERNATING * np.sqrt(largest)):
+            largest, exact = np.fmax(largest, _largest(trajectory)), True
+        large = alternation > ALTERNATING * np.sqrt(largest)
         if np.any(large):
             return float(trajectory.t[begin + np.argmax(large)])
         begin, length = nodes.stop, 2 * length
     return None
+
+
+def _largest(trajectory: Trajectory) -> float:
+    """The largest momentum of all nodes, squared."""
+    tree, nodes = (
+        (trajectory.system, trajectory.clock),
+        (trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus),
+    )
+    return max(
+        np.fmax.reduce(mapped(_at_node, tree, jax.tree.map(lambda a, i=i: a[i : i + MANY], nodes)))
+        for i in range(0, len(trajectory), MANY)
+    )
+
+
+def _at_node(tree: tuple, node: tuple) -> Any:
+    (system, clock), (k, g, p_plus, p_minus) = tree, node
+    return _square(system, system.at(g, clock.time(k)), p_plus, p_minus)
+
+
+def _square(system: System, x: Any, p_plus: Any, p_minus: Any) -> Any:
+    """Of the momentum p̃ in the kinetic norm."""
+    p = (p_plus + p_minus) / 2 - system.momentum_at_rest(x)
+    return p @ solve_spd(system.mass_matrix(x), p)
 
 
 def what_alternates(trajectory: Trajectory, since: float) -> str:

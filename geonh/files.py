@@ -302,10 +302,17 @@ class Leaves:
     def of(cls, kept: dict[str, np.ndarray], name: str) -> Leaves:
         return cls(name, {label: value for label, value in kept.items() if label.split(".")[0] == name})
 
-    def like(self, tree: Any) -> Any:
-        """The leaves in the structure of ``tree``, or ValueError."""
+    def like(self, tree: Any, speed_only: bool = False) -> Any:
+        """The leaves in the structure of ``tree``, or ValueError; with ``speed_only`` zeros for those of other shapes,
+        as another version of geonh keeps.
+        """
         wanted = _leaves(self.name, tree)
         kept = {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if 0 in leaf.shape} | self.leaves
+        if speed_only and kept.keys() == wanted.keys():
+            kept = {
+                label: a if a.shape == wanted[label].shape else np.zeros(wanted[label].shape)
+                for label, a in kept.items()
+            }
         shapes = {label: value.shape for label, value in kept.items()}
         if shapes != {label: tuple(leaf.shape) for label, leaf in wanted.items()}:
             raise ValueError(

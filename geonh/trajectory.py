@@ -142,7 +142,7 @@ class Trajectory(Observed):
             "point_names": list(group.point_names),
             "velocity_names": list(group.velocity_names),
             "point_shapes": [list(s) for s in group.point_shapes],
-            "point_is_tuple": isinstance(group.identity(), tuple),
+            "point_is_tuple": isinstance(state.g, tuple),
             "units": dict(system.units),
             "engine": "",
             "changes": [],
@@ -286,7 +286,8 @@ class Trajectory(Observed):
         state = self.state._replace(g=system.point(self.state.g, on_group=False))  # how far off it is, is the method's
         if isinstance(state.memory, files.Leaves):
             made = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
-            state = state._replace(memory=state.memory.like(made.memory), warm=state.warm.like(made.warm))
+            memory, warm = state.memory.like(made.memory), state.warm.like(made.warm, speed_only=True)
+            state = state._replace(memory=memory, warm=warm)
             if state.rows.shape != made.rows.shape:
                 raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(made.rows)}")
         bound = replace(self, system=system, method=method, clock=clock, state=state)

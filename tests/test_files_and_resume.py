@@ -44,6 +44,21 @@ def test_a_file_without_the_warm_start_is_refused_in_words(tmp_path):
         gn.resume(tmp_path / "cut.nc", 5, system=sleigh, method=gn.Gauss(2))
 
 
+def test_a_file_with_the_warm_start_of_another_version_goes_on(tmp_path):
+    """It kept fewer guesses: the run goes on without, and ends at the same nodes to rounding."""
+    import xarray as xr
+
+    sleigh = chaplygin_sleigh()
+    whole = gn.solve(sleigh, gn.Gauss(2), n_steps=40, **START)
+    path = gn.solve(sleigh, gn.Gauss(2), n_steps=20, **START).save(tmp_path / "run.nc")
+    with xr.open_dataset(path) as data:
+        kept = data["state_warm.guess"]
+        other = xr.DataArray(kept.values[:2], dims=("two", kept.dims[1]))
+        netcdf.write(data.load().drop_vars("state_warm.guess").assign({"state_warm.guess": other}), tmp_path / "old.nc")
+    back = gn.resume(tmp_path / "old.nc", 20, system=sleigh, method=gn.Gauss(2))
+    np.testing.assert_allclose(back.g_vector, whole.g_vector, rtol=0, atol=1e-13)
+
+
 def test_something_else_is_no_trajectory(tmp_path):
     import xarray as xr
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
@@ -185,11 +185,33 @@ class Equations(NamedTuple):
     scale: Array
 
 
+SMOOTH = (-1.0, 6.0, -15.0, 20.0, -15.0, 6.0)
+"""Weights of the last solutions, oldest first, in the guess of the next: exact for a quintic in k."""
+
+
+def repeated(z: Array, weights: tuple[float, ...] = SMOOTH) -> Array:
+    """What ``continued`` begins with, shape=[len(weights), r], where no solutions are known: z, shape=[r]."""
+    return jnp.stack([z] * len(weights))
+
+
+def continued(past: Array, weights: tuple[float, ...] = SMOOTH) -> Array:
+    """A guess of the next solution, shape=[r], from the last ones, shape=[len(weights), r]; the last, if it is far."""
+    ahead = sum((w * z for w, z in zip(weights, past, strict=True)), jnp.zeros(()))
+    change, last = ahead - past[-1], past[-1]
+    return lax.cond(4 * (change @ change) < last @ last, lambda: ahead, lambda: last)
+
+
+def followed_by(past: Array, z: Array) -> Array:
+    """The last solutions with one more, shape=[r]."""
+    return jnp.concatenate([past[1:], z[None]])
+
+
 class ImplicitIntegrator(Integrator):
     """A method whose step solves equations: it hands them over, and says what their solution means.
 
     Write ``equations`` and ``update`` in place of ``step``. ``cold`` gives ``Warm(guess, no_inverse(n))`` with the
-    number n of unknowns; the guess is whatever ``equations`` makes its own from.
+    number n of unknowns; the guess is whatever ``equations`` makes its own from: the last solutions, say, by
+    ``repeated``, ``continued`` and ``followed_by``.
 
     Attributes
     ----------

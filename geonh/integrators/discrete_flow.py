@@ -30,6 +30,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.integrators.base import (
+    SMOOTH,
     Clock,
     Equations,
     ImplicitIntegrator,
@@ -37,7 +38,10 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
+    continued,
+    followed_by,
     no_inverse,
+    repeated,
 )
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
@@ -94,8 +98,8 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
     """One step of a discrete Legendre flow; subclasses give F^±, and what leaves a node."""
 
     newton: eqx.AbstractVar[Newton]
-    predictor: ClassVar[tuple[float, ...]] = (-1.0, 4.0, -6.0, 4.0)
-    """Weights of the last ζ, oldest first, in the guess of the next: exact for a cubic in k."""
+    predictor: ClassVar[tuple[float, ...]] = SMOOTH
+    """Weights of the last ζ, oldest first, in the guess of the next."""
 
     @abstractmethod
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
@@ -106,11 +110,11 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         """Discrete Legendre transform F⁺(x, ζ), shape=[n], that comes in at y = x·τ(ζ); ``zeta`` of shape=[n]."""
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        return Warm(jnp.stack([clock.dt * xi] * len(self.predictor)), no_inverse(xi.size, cheap=True))
+        return Warm(repeated(clock.dt * xi, self.predictor), no_inverse(xi.size, cheap=True))
 
     def _expected(self, state: State) -> Array:
         """A guess of ζ, shape=[n], from the last ones."""
-        return sum((w * zeta for w, zeta in zip(self.predictor, state.warm.guess, strict=True)), jnp.zeros(()))
+        return continued(state.warm.guess, self.predictor)
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x, h = system.at(state.g, clock.time(state.k)), clock.dt
@@ -135,7 +139,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         y = system.at(g, clock.time(state.k + 1))
         p_plus, middle = arrived(system, clock, state.k + 1, y, self.legendre_plus(system, h, x, zeta, y), self.newton)
         turn = tau.turn(system.group, zeta)
-        warm = Warm(jnp.concatenate([state.warm.guess[1:], zeta[None]]))
+        warm = Warm(followed_by(state.warm.guess, zeta))
         return Outcome(g, p_plus, p_plus, warm=warm, found=middle.found, turn=turn, xi=middle.xi), middle
 
 

@@ -55,10 +55,12 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
+    continued,
+    followed_by,
     no_inverse,
+    repeated,
 )
 from geonh.integrators.hamel import velocity_node
-from geonh.integrators.tableaux import interpolated
 from geonh.mechanics.quasi_velocities import (
     Normals,
     energy_slope,
@@ -84,8 +86,6 @@ _SMALL = 1e-3
 
 RESTING = 1e-200
 """Where ⟨Mζ, ζ⟩/h, joule seconds, is below this a step changes no energy that a number could hold."""
-PAST = np.array([-1.5, -0.5])
-"""Times in steps, from the node, of the hẇ that ``Warm.guess`` begins with."""
 
 
 class _Step(NamedTuple):
@@ -151,11 +151,12 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         n, wide = xi.size, self.gradient == "average"
-        return Warm(jnp.zeros((2 + wide, n)), no_inverse((1 + wide) * n))
+        z = jnp.concatenate([clock.dt * xi, jnp.zeros(wide * n)])
+        return Warm(repeated(z), no_inverse(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.action.at(state.g)
-        p, t, xi = state.p_minus, clock.time(state.k + 0.5), system.velocity(x, state.p_minus)
+        p, t = state.p_minus, clock.time(state.k + 0.5)
         energy, before = system.energy(x, p), jnp.zeros(len(system.annihilator(x)))
         if system.holonomic is not None:  # φ at the node, a rounding, which goes so that none adds to it
             phi = system.holonomic_residual(x)
@@ -173,17 +174,15 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
                 return jnp.concatenate([off, missing + N.forms.T @ (N.lifts @ step.change)])
             return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + before / h)[0]
 
-        change = interpolated(PAST, state.warm.guess[:2], np.array([0.5]))[0]
-        guess = jnp.concatenate([h * (xi + change / 2), state.warm.guess[2:].ravel()])
-        return Equations(mismatch, guess, 1e-14 * jnp.abs(h))
+        return Equations(mismatch, continued(state.warm.guess), 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        n, x = system.group.dim, system.action.at(state.g)
-        step, xi = self._step(system, clock.dt, x, state.p_minus, z), system.velocity(x, state.p_minus)
+        x = system.action.at(state.g)
+        step = self._step(system, clock.dt, x, state.p_minus, z)
         g = system.group.compose(state.g, self._increment(system, step.zeta))
         y = system.action.at(g)
         ahead = velocity_of_momentum(system, y, step.start + step.change)
-        past = jnp.concatenate([state.warm.guess[1:2], 2 * (step.w - xi)[None], z[n:].reshape(-1, n)])
+        past = followed_by(state.warm.guess, z)
         return velocity_node(system, y, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:

@@ -48,9 +48,12 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
+    continued,
+    followed_by,
     no_inverse,
+    repeated,
 )
-from geonh.integrators.tableaux import interpolated, interpolation
+from geonh.integrators.tableaux import interpolation
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import shift_left
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
@@ -142,14 +145,13 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         lam = accelerations(system, t, g, xi, clock.between(t))[1]
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
         z = clock.dt * jnp.concatenate([jnp.tile(xi, self.stages), jnp.tile(lam, self.stages - 1), shift])
-        return Warm(jnp.stack([z, 0 * z, 0 * z]), no_inverse(z.size))
+        return Warm(repeated(z), no_inverse(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.annihilator(x))
-        defect, before = state.warm.guess[1:]
-        guess = self._expected(system, clock, state) + 2 * defect - before
+        guess = continued(state.warm.guess)
         scale = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / clock.dt))  # hΛ is known as well as p, not as hp
         return Equations(lambda z: self._left_over(system, clock, state, z, leading), guess, scale)
 
@@ -161,8 +163,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         g = group.compose(group.compose(g, half), half)
         g = g if shift is None else group.compose(g, tau(group, shift))
         p = tau.pull(group, -stages.delta, stages.start + h * (IIIA[self.stages][-1] @ stages.slopes))
-        past = jnp.stack([z, z - self._expected(system, clock, state), state.warm.guess[1]])
-        return Outcome(g, p, p, warm=Warm(past), turn=2 * tau.turn(group, stages.delta))
+        return Outcome(g, p, p, warm=Warm(followed_by(state.warm.guess, z)), turn=2 * tau.turn(group, stages.delta))
 
     # --- the equations -------------------------------------------------------------------------------------
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:
@@ -232,19 +233,3 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         s, n = self.stages, system.group.dim
         z, shift = (z, None) if system.holonomic is None else (z[:-n], z[-n:])
         return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1), shift
-
-    # --- the guess -----------------------------------------------------------------------------------------
-    def _expected(self, system: System, clock: Clock, state: State) -> Array:
-        """hV and hΛ of this step, from the polynomials through the last step's hξ, which need no chart, and hΛ."""
-        tau, group, a = self.tau(system), system.group, IIIA[self.stages]
-        nodes, centred = np.sum(a, axis=1), jnp.asarray(_centred(a))
-
-        def continued(z: Array) -> Array:
-            steps, free, shift = self._parts(system, z)
-            turned = lax.map(lambda at: tau.dtau(group, -at[0]) @ at[1], (centred @ steps, steps))
-            turned = interpolated(nodes, turned, 1 + nodes)
-            steps = lax.map(lambda at: tau.dtau_inv(group, -at[0]) @ at[1], (centred @ turned, turned))
-            free = interpolated(nodes[1:], free, 1 + nodes[1:])
-            return jnp.concatenate([steps.ravel(), free.ravel(), *([] if shift is None else [0 * shift])])
-
-        return continued(state.warm.guess[0])

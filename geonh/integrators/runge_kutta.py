@@ -51,10 +51,13 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
+    continued,
+    followed_by,
     no_inverse,
+    repeated,
 )
 from geonh.integrators.hamel import velocity_node
-from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, interpolated, weighted
+from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, shift_left
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
@@ -175,15 +178,10 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             reference="Hairer, Lubich, Wanner 2006, §II.1.3; symmetric on groups: Zanna, Engø, Munthe-Kaas 2001",
         )
 
-    @property
-    def past(self) -> np.ndarray:
-        """Times, shape=[k], in steps from the node, of the hẇ that ``Warm.guess`` holds, shape=[k, n]."""
-        nodes = np.sum(GAUSS[self.stages][0], axis=1)
-        return nodes - 1 if self.stages > 1 else np.append(nodes - 2, nodes - 1)
-
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        unknowns = self.stages + (system.holonomic is not None)
-        return Warm(jnp.zeros((len(self.past), xi.size)), no_inverse(unknowns * xi.size))
+        shift = jnp.zeros(0 if system.holonomic is None else xi.size)
+        z = jnp.concatenate([shift, jnp.tile(clock.dt * xi, self.stages)])
+        return Warm(repeated(z), no_inverse(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         a, b = GAUSS[self.stages]
@@ -212,10 +210,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             phi = system.holonomic_residual(system.act(system.act(centre, half, h / 2), tau(group, shift), 0.0))
             return jnp.concatenate([shift_left(system, centre, shift, phi), missing])
 
-        xis = xi + a @ interpolated(self.past, state.warm.guess, c)
-        guess = self._each(lambda s, xi: h * (tau.dtau_inv(group, -s) @ xi), h * (a - b / 2) @ xis, xis)
-        shift = jnp.zeros(0 if system.holonomic is None else xi.size)
-        return Equations(mismatch, jnp.concatenate([shift, guess.ravel()]), 1e-14 * jnp.abs(h))
+        return Equations(mismatch, continued(state.warm.guess), 1e-14 * jnp.abs(h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         a, b = GAUSS[self.stages]
@@ -230,7 +225,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         g = g if shift is None else group.compose(g, tau(group, shift))
         y = system.at(g, clock.time(state.k + 1))
         xi = restored(system, y, xi + b @ changes, N)
-        past = jnp.concatenate([state.warm.guess, changes])[-len(self.past) :]
+        past = followed_by(state.warm.guess, z)
         return velocity_node(system, y, g, xi, 2 * tau.turn(group, delta), guess=past)
 
     def _parted(self, system: System, z: Array) -> tuple[Array | None, Array]:

@@ -70,11 +70,6 @@ def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.stack([np.prod((at[:, None] - o) / (c - o), axis=1) for c, o in zip(nodes, others, strict=True)], axis=1)
 
 
-def interpolated(nodes: np.ndarray, values: Array, at: np.ndarray) -> Array:
-    """The polynomial with values, shape=[s, …], at s nodes, at other places, shape=[k]."""
-    return jnp.asarray(interpolation(nodes, at)) @ values
-
-
 def explicit_step(
     slope: Callable[[float, Array], Array], tableau: tuple[np.ndarray, np.ndarray], h: Array, start: Array
 ) -> Array:

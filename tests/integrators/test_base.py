@@ -12,10 +12,22 @@ import geonh as gn
 from geonh.diagnostics import adjoint_defect
 from geonh.groups import SO3, Translations
 from geonh.integrators import DLA, Feedback, Result
-from geonh.integrators.base import Clock, Equations, Guarantees, ImplicitIntegrator, Integrator, NextStep, no_inverse
+from geonh.integrators.base import (
+    Clock,
+    Equations,
+    Guarantees,
+    ImplicitIntegrator,
+    Integrator,
+    NextStep,
+    continued,
+    followed_by,
+    no_inverse,
+    repeated,
+)
 from geonh.integrators.node import Outcome, Warm
 from geonh.numerics.compiled import computed
 from geonh.numerics.newton import Newton
+from geonh.numerics.precision import float64
 
 
 class Euler(Integrator):
@@ -201,3 +213,16 @@ def test_units_do_not_matter(method):
     wanted = turned(1.0, 1.0)
     for mass, length in ((1e-9, 1e-6), (1e-9, 1.0), (1e9, 1.0), (1e9, 1e6)):
         np.testing.assert_allclose(turned(mass, length), wanted, rtol=0, atol=1e-10)
+
+
+def test_a_guess_follows_the_last_solutions():
+    """Exact for a quintic; where that leads far away, and from nothing, the last one."""
+    k = np.arange(7.0)
+    past = np.stack([1 + 1e-4 * k**5, 2 - 1e-4 * k**4], axis=1)
+    with float64():
+        np.testing.assert_allclose(continued(jnp.asarray(past[:-1])), past[-1], rtol=1e-13)
+        swings = jnp.asarray(np.cos(np.pi * k[:-1]))[:, None]
+        np.testing.assert_array_equal(continued(swings), swings[-1])
+        np.testing.assert_array_equal(continued(repeated(swings[0])), swings[0])
+        np.testing.assert_array_equal(continued(jnp.zeros((6, 2))), np.zeros(2))
+        np.testing.assert_array_equal(followed_by(jnp.asarray(past[:-1]), jnp.asarray(past[-1])), past[1:])

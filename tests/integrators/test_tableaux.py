@@ -13,7 +13,6 @@ from geonh.integrators.tableaux import (
     GAUSS,
     RK4,
     explicit_step,
-    interpolated,
     interpolation,
     weighted,
 )
@@ -73,8 +72,6 @@ def test_interpolation_is_exact_on_polynomials():
     nodes, at = np.array([0.0, 0.3, 1.0, 1.7]), np.array([-0.5, 0.3, 2.0])
     cubic = np.polynomial.Polynomial([1.0, -2.0, 0.5, 0.3])
     np.testing.assert_allclose(interpolation(nodes, at) @ cubic(nodes), cubic(at), rtol=1e-13)
-    columns = jnp.stack([cubic(nodes), nodes], axis=1)
-    np.testing.assert_allclose(interpolated(nodes, columns, at), np.stack([cubic(at), at], axis=1), rtol=1e-13)
 
 
 def test_weighted_leaves_out_slopes_that_do_not_exist_yet():

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from geonh.numerics.native import machine
-from geonh.numerics.native.drivers import Arguments, Pace, Program, check_step, trace
+from geonh.numerics.native.drivers import FIRST, Arguments, Pace, Program, check_step, trace
 from geonh.numerics.native.programs import ADVANCE, stepping_loop
 
 LINE = 64
@@ -67,6 +67,7 @@ class Lanes:
         self.width = machine.lanes() if width is None else width
         em = stepping_loop(stepped, saved, n, fma=machine.fma(), lanes=self.width, varying=self._varies)
         self._program = Program(em, ADVANCE, 5, 3)
+        self._known = FIRST
 
     def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
         """Where rows are written, block by block: shape=[blocks, n_nodes, row size, width]."""
@@ -127,10 +128,11 @@ class Lanes:
         left, stop = iter(range(n_blocks)), threading.Event()
 
         def work(_: int) -> None:
-            pace = Pace()
+            pace = Pace(self._known)
             for b in left:  # a block at a time, so that no thread waits for another's share
                 where = [first + b * step for first, step in each]
                 self._advance(where, status[b], n_nodes * stride, stride, pace, stop)
+            self._known = pace.amount
 
         if workers == 1:
             work(0)
@@ -155,7 +157,7 @@ class Lanes:
             steps = self._program.call(*arrays, row, n, stride, stride - done % stride)
             pace.end(steps)
             done += steps
-            if status.all():
+            if steps < n and status.all():
                 return
 
     def _in_blocks(self, values: np.ndarray) -> np.ndarray:

@@ -95,13 +95,25 @@ def test_failure_keeps_the_last_good_state(loop, expected):
 
 
 def test_pieces_come_between_nodes_too(loop, monkeypatch):
-    monkeypatch.setattr(native.drivers, "FIRST", 4)
+    monkeypatch.setattr(loop, "_known", 4)
     monkeypatch.setattr(native.drivers, "CALL", 0.0)
     buffer = np.zeros((50, loop.width))
     saved = [(int(state["k"]), n) for state, _, n in loop.pieces(PARAMS, START, 50, 7, buffer)]
     assert saved[-1] == (350, 50)
     assert all(n == k // 7 for k, n in saved)
     assert max(np.diff([k for k, _ in saved])) <= 4
+
+
+def test_the_pace_grows_by_what_was_done():
+    """Many short runs are no reason for a long call."""
+    pace = native.drivers.Pace()
+    for _ in range(20):
+        pace.begin()
+        pace.end(3)
+    assert pace.amount <= 16 * 3
+    pace.begin()
+    pace.end(pace.amount)
+    assert pace.amount > 16 * 3
 
 
 def test_wrong_arguments(loop):
