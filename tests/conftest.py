@@ -1,7 +1,6 @@
 import atexit
 import contextlib
 import ctypes
-import functools
 import gc
 import os
 import resource
@@ -30,11 +29,6 @@ if COMPILED not in os.environ:  # what one worker compiles serves the others, an
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import Phase, settings  # noqa: E402
-
-with contextlib.suppress(ImportError, AttributeError):  # JAX makes one for each of ten thousand programs, in 4 ms
-    from jax._src.interpreters import mlir
-
-    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
 # Whatever fails is found and shrunk as ever; to explain it, every line of Python would be followed in all examples.
 settings.register_profile("geonh", phases=[phase for phase in Phase if phase is not Phase.explain])
