@@ -74,9 +74,9 @@ class Observed:
 
 
 def observe(
-    system: System, method: Integrator, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
+    system: System, method: Integrator | None, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
 ) -> dict[str, Any]:
-    """Observables at one node.
+    """Observables at one node; ``method`` may be None where it holds no impulse there.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def observe(
         "constraint_residual": system.constraint_residual(x, xi),
         "multipliers": multipliers(system, clock.time(k), g, xi, clock.control(k)),
     }
-    if method.guarantees.node == "impulse":
+    if method is not None and method.guarantees.node == "impulse":
         found |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, found["multipliers"])
     if system.holonomic is not None:
         found["holonomic_residual"] = system.holonomic_residual(x)

@@ -16,7 +16,7 @@ import scipy
 from jax import Array
 
 from geonh.groups.base import LieGroup, Point
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import computed, mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, float64
 
@@ -122,6 +122,22 @@ def _derivatives(functions: tuple[Callable, ...], node: tuple[Array, Array]) -> 
     finite = jnp.isfinite(value) & jnp.isfinite(first)
     finite &= jnp.all(jnp.isfinite(gradient)) & jnp.all(jnp.isfinite(curvature))
     return finite, jnp.abs(gradient @ eta - first) / (1.0 + jnp.max(jnp.abs(gradient)))
+
+
+def _everything(group: LieGroup, node: tuple[Array, Array, Array]) -> dict[str, Any]:
+    """What each method gives for ξ and η, perhaps a batch of them, and one more η."""
+    xi, eta, eta0 = node
+    g, h, h0 = group.exp(xi), group.exp(eta), group.exp(eta0)
+    results = {name: getattr(group, name)(xi) for name in ("ad", "dexp", "dexp_inv", "turn")}
+    results |= {name: getattr(group, name)(g) for name in ("log", "inverse", "Ad", "to_vector")}
+    if group.has_cayley:
+        results |= {name: getattr(group, name)(xi) for name in ("cay", "dcay", "dcay_inv")}
+        results["cay_inv"] = group.cay_inv(g)
+    results["compose"] = group.compose(g, h)
+    results["compose (with one element)"] = group.compose(g, h0)
+    results["left_tangent"] = group.left_tangent(g, eta)
+    results["left_tangent (with one velocity)"] = group.left_tangent(g, eta0)
+    return results
 
 
 class _Check:
@@ -352,28 +368,12 @@ class _Check:
 
     def leading_axes(self) -> None:
         """Each method on a batch against single calls, and products of a batch with one element."""
-        group = self.group
-
-        def everything(xi: Array, eta: Array, eta0: Array) -> dict[str, Any]:
-            g, h, h0 = group.exp(xi), group.exp(eta), group.exp(eta0)
-            results = {name: getattr(group, name)(xi) for name in ("ad", "dexp", "dexp_inv", "turn")}
-            results |= {name: getattr(group, name)(g) for name in ("log", "inverse", "Ad", "to_vector")}
-            if group.has_cayley:
-                results |= {name: getattr(group, name)(xi) for name in ("cay", "dcay", "dcay_inv")}
-                results["cay_inv"] = group.cay_inv(g)
-            results["compose"] = group.compose(g, h)
-            results["compose (with one element)"] = group.compose(g, h0)
-            results["left_tangent"] = group.left_tangent(g, eta)
-            results["left_tangent (with one velocity)"] = group.left_tangent(g, eta0)
-            return results
-
-        xi, eta = jnp.asarray(self.xi), jnp.asarray(self.eta)
-        together = everything(xi[:2], eta[:2], eta[0])
+        xi, eta = self.xi[:2], self.eta[:2]
+        together = computed(_everything, self.group, (xi, eta, eta[0]))
+        single = mapped(_everything, self.group, (xi, eta, eta[[0, 0]]))
         for i in range(2):
-            single = everything(xi[i], eta[i], eta[0])
             for name, value in together.items():
-                first = jax.tree.map(lambda a, i=i: np.asarray(a)[i][None], value)
-                alone = jax.tree.map(lambda a: np.asarray(a)[None], single[name])
+                first, alone = (jax.tree.map(lambda a, i=i: a[i][None], made) for made in (value, single[name]))
                 deviation = float(_deviation(first, alone)[0])
                 sentence = f"{name} on a batch differs from single calls by {deviation:.3g} at sample {i}"
                 self.require(deviation <= self.tol, sentence)

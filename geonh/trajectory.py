@@ -404,7 +404,8 @@ class Trajectory(Observed):
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """``observe`` at some of the nodes, arrays of shape=[nodes, …], nothing of it kept."""
         nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
-        return mapped(_observe, (self._bound, self.method, self.clock), nodes)
+        impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program serves all
+        return mapped(_observe, (self._bound, self.method if impulse else None, self.clock), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What is known of the first nodes, and of those after them."""

@@ -28,6 +28,11 @@ if COMPILED not in os.environ:  # what one worker compiles serves the others, an
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from hypothesis import Phase, settings  # noqa: E402
+
+# Whatever fails is found and shrunk as ever; to explain it, every line of Python would be followed in all examples.
+settings.register_profile("geonh", phases=[phase for phase in Phase if phase is not Phase.explain])
+settings.load_profile("geonh")
 
 
 def pytest_configure(config):

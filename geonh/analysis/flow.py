@@ -22,6 +22,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.tracing import differentiated
 
 
 class Shooting(NamedTuple):
@@ -74,7 +75,8 @@ def _directional(shooting: Shooting, node: tuple) -> tuple[tuple, tuple]:
         return _motion(shooting, *begin, s * direction)
 
     zero = jnp.zeros(())
-    (residual, start, end, status), (slope, start_rate, end_rate, _) = jax.jvp(along, (zero,), (zero + 1.0,))
+    with differentiated():
+        (residual, start, end, status), (slope, start_rate, end_rate, _) = jax.jvp(along, (zero,), (zero + 1.0,))
 
     def perturbation(place: tuple, rate: tuple) -> Array:
         g, g_rate = place[0], rate[0]

@@ -21,6 +21,7 @@ from jax import Array
 from geonh.groups.base import LieGroup, Point, tree_add
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import Precise, as_float64, as_names, shortly
+from geonh.numerics.tracing import traced_once
 
 BasePoint = Any
 
@@ -70,7 +71,7 @@ class Action(Precise):
     def coanchor(self, function: Callable[[BasePoint], Array], x: BasePoint) -> Array:
         """ρ_xᵀ d(function)(x), shape=[n]: the derivative of a scalar along x·exp(η), as a covector in g*."""
         zero = jnp.zeros(self.group.dim)
-        return jax.grad(lambda eta: function(tree_add(x, self.anchor(x, eta))))(zero)
+        return jax.grad(lambda eta: function(tree_add(x, _anchor(self, x, eta))))(zero)
 
     # --- the groupoid --------------------------------------------------------------------------------------
     def source(self, arrow: tuple[BasePoint, Point]) -> BasePoint:
@@ -102,6 +103,11 @@ class Action(Precise):
             return self.group.bracket(value_X, value_Y) + along_X - along_Y
 
         return section
+
+
+@traced_once
+def _anchor(action: Action, x: BasePoint, xi: Array) -> BasePoint:
+    return action.anchor(x, xi)
 
 
 class PointBase(Action):

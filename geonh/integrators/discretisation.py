@@ -28,6 +28,7 @@ from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
 from geonh.numerics.precision import Precise, as_flag
+from geonh.numerics.tracing import traced_once
 
 
 class DiscreteLagrangian(Precise):
@@ -60,6 +61,7 @@ class DiscreteLagrangian(Precise):
         """∂_ζ l_d, shape=[n]."""
         return jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
 
+    @traced_once
     def legendre_minus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array) -> Array:
         """F⁻(x, ζ), the outgoing momentum p⁻ at the source, shape=[n]; ``zeta`` of shape=[n]."""
         y = system.act(x, tau(system.group, zeta), h)
@@ -67,6 +69,7 @@ class DiscreteLagrangian(Precise):
         at_source = system.coanchor(lambda x: self(system, tau, h, x, zeta, y), x)
         return tau.pull(system.group, zeta, slope) - at_source
 
+    @traced_once
     def legendre_plus(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
         """F⁺(x, ζ), the incoming momentum p⁺ at the target y = x·τ(ζ), shape=[n]; ``zeta`` of shape=[n]."""
         slope = self.slope(system, tau, h, x, zeta, y)

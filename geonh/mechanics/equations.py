@@ -22,6 +22,7 @@ from geonh.numerics.compiled import prepared
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle
 from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
+from geonh.numerics.tracing import traced_once
 
 
 @judged
@@ -63,6 +64,7 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     return accelerations_at(system, t, system.at(g, t), xi, u)
 
 
+@traced_once
 def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
     """The same, at a base point x."""
     velocity_of_x = system.rate(x, xi)

@@ -249,6 +249,7 @@ class LagrangianSystem(Precise):
         """φ(x), shape=[k]; k = 0 without holonomic constraints."""
         return jnp.zeros(0) if self.holonomic is None else self.holonomic(x, self.parameters)
 
+    @traced_once
     def holonomic_rows(self, x: Any) -> Array:
         """G = ρ_x*d_xφ, shape=[k, n]: φ̇ = Gξ."""
         if self.holonomic is None:

@@ -14,6 +14,7 @@ from jax import Array
 from geonh.mechanics.holonomic import ON_HOLONOMIC, rows_fault
 from geonh.numerics.compiled import computed
 from geonh.numerics.precision import single_precision_note
+from geonh.numerics.tracing import traced_once
 
 OFF_GROUP = 1e-9
 """A point further off its group than this is refused."""
@@ -36,6 +37,7 @@ class Facts(NamedTuple):
     turn: Array
 
 
+@traced_once
 def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     """The facts of a start."""
     x = system.at(g, t)

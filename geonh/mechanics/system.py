@@ -20,6 +20,7 @@ from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import as_float64, float64, is_traced, shortly
+from geonh.numerics.tracing import forward_only
 from geonh.units import declared_units
 
 LONGEST = 80
@@ -219,7 +220,7 @@ class System(LagrangianSystem):
         by_data = []
 
         def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
-            with float64():
+            with float64(), forward_only():  # the traces of users' functions serve the programs too
                 try:
                     closed = jax.make_jaxpr(function)(*args)
                 except (TypeError, ValueError) as error:

@@ -30,19 +30,17 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
     ValueError
         When called with a number that is not finite.
     """
-    signature = inspect.signature(function)
-    judges = {name: judge for name, p in signature.parameters.items() if (judge := _judge_of(str(p.annotation)))}
+    parameters = inspect.signature(function).parameters.values()
+    judges = {p.name: (judge, p.default) for p in parameters if (judge := _judge_of(str(p.annotation)))}
+    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
-        try:
-            given = signature.bind(*args, **kwargs).arguments
-        except TypeError:
-            return function(*args, **kwargs)  # Python says it, with the name of the function
-        for name, value in given.items():
-            if name in judges and value is not signature.parameters[name].default:
-                judges[name](value, name)
-        return function(*args, **kwargs)
+        for name, value in (*zip(places, args, strict=False), *kwargs.items()):
+            judge, default = judges.get(name, (None, None))
+            if judge is not None and value is not default:
+                judge(value, name)
+        return function(*args, **kwargs)  # for an argument too many or too few Python says it
 
     return wrapper
 

@@ -67,8 +67,11 @@ def called(function: Callable, *args: Any) -> Any:
         return function(*args)
     arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
     try:
-        return jax.jit(function)(*args) if arrays else function(*args)
+        return _jitted(function)(*args) if arrays else function(*args)
     except TypeError as error:
         if "is not a valid JAX type" not in str(error):
             raise
         return function(*args)  # what is no number is for the caller to judge
+
+
+_jitted = functools.lru_cache(maxsize=256)(jax.jit)  # each wrapper looks for the trace anew, which takes time

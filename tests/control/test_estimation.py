@@ -46,7 +46,7 @@ def test_parameters_and_errors_are_those_of_an_independent_fit():
         run = gn.solve(family(*theta), xi0=START, dt=0.02, n_steps=400)
         return np.ravel(run.g[AT, 1:] - data)
 
-    fit = least_squares(rest, [0.2, 1.0], xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    fit = least_squares(rest, [0.2, 1.0], jac="3-point", xtol=1e-14, ftol=1e-14, gtol=1e-14)
     np.testing.assert_allclose(list(found.values.values()), fit.x, rtol=1e-7)
     sigma = np.sqrt(fit.fun @ fit.fun / (fit.fun.size - 2))
     assert abs(found.sigma / sigma - 1) < 1e-7

@@ -73,6 +73,7 @@ class Builder:
         self.lanes = lanes
         self._types = {False: TYPES, True: {kind: f"<{lanes} x {t}>" for kind, t in TYPES.items()}}
         self._literals: dict[tuple, str] = {}
+        self._intrinsics: dict[tuple[str, str, bool], str] = {}
 
     @contextlib.contextmanager
     def side_by_side(self, lanes: int) -> Iterator[None]:
@@ -131,8 +132,8 @@ class Builder:
     def apply(self, opcode: str, kind: str, *args: Entry) -> str:
         """Result of an instruction on operands of one type."""
         wide = self.lanes > 1 and any(map(is_wide, args))
-        operands = ", ".join([self.operand(x, kind, wide) for x in args])
-        return self.emit(f"{opcode} {self.type(kind, wide)} {operands}", wide)
+        operands = ", ".join([x if not wide and isinstance(x, str) else self.operand(x, kind, wide) for x in args])
+        return self.emit(f"{opcode} {self._types[wide][kind]} {operands}", wide)
 
     def cast(self, opcode: str, entry: str, before: str, after: str) -> str:
         wide = is_wide(entry)
@@ -140,12 +141,15 @@ class Builder:
 
     def intrinsic(self, name: str, kind: str, *args: Entry, flags: str = "", more: str = "") -> str:
         """Call of LLVM's function ``name`` for operands of one type, and perhaps constants ``more``."""
-        wide = any(map(is_wide, args))
-        t, suffix = self.type(kind, wide), "f64" if kind == "d" else f"i{DTYPES[kind].itemsize * 8}"
-        full = f"@llvm.{name}.{f'v{self.lanes}' if wide else ''}{suffix}"
-        self.declare(f"declare {t} {full}({', '.join([t] * len(args) + ['i1'] * bool(more))})")
-        operands = ", ".join([f"{t} {self.operand(x, kind, wide)}" for x in args])
-        return self.emit(f"call {flags}{t} {full}({operands}{more})", wide)
+        wide = self.lanes > 1 and any(map(is_wide, args))
+        t = self._types[wide][kind]
+        full = self._intrinsics.get((name, kind, wide))
+        if full is None:
+            suffix = "f64" if kind == "d" else f"i{DTYPES[kind].itemsize * 8}"
+            full = self._intrinsics[name, kind, wide] = f"@llvm.{name}.{f'v{self.lanes}' if wide else ''}{suffix}"
+            self.declare(f"declare {t} {full}({', '.join([t] * len(args) + ['i1'] * bool(more))})")
+        operands = f", {t} ".join([x if not wide and isinstance(x, str) else self.operand(x, kind, wide) for x in args])
+        return self.emit(f"call {flags}{t} {full}({t} {operands}{more})", wide)
 
     def external(self, name: str, *args: Entry) -> str:
         """Call of a pure C function of doubles, for lanes one after another."""

@@ -26,6 +26,7 @@ from geonh.numerics.native.values import (
     constants,
     kind_of,
     pack,
+    spread,
 )
 
 _OWN: dict[Any, Callable] = {**NAMED, **derivatives.RULES}
@@ -93,7 +94,7 @@ class Emitter(Arithmetic):
         arrays = [self.entries(x) for x in inputs]
         if len(arrays) == 1:
             return pack([function(x) for x in arrays[0].ravel().tolist()], shape)
-        columns = [(x if x.shape == shape else np.broadcast_to(x, shape)).ravel().tolist() for x in arrays]
+        columns = [spread(x, shape) for x in arrays]
         return pack([function(*row) for row in zip(*columns, strict=True)], shape)
 
     def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Memory:
@@ -159,7 +160,8 @@ class Emitter(Arithmetic):
                     total += eqn.outvars[0].aval.size * math.isqrt(
                         math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
                     )
-                total += sum(map(self.size, _inner(eqn)))
+                if eqn.params:
+                    total += sum(map(self.size, _inner(eqn)))
             self._sizes[id(jaxpr)] = total
         return self._sizes[id(jaxpr)]
 

@@ -56,6 +56,8 @@ def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _broadcast(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    if xs[0].size == 1:
+        return np.full(shape, xs[0].item(), xs[0].dtype)
     axes = list(params["broadcast_dimensions"])
     kept = [xs[0].shape[axes.index(d)] if d in axes else 1 for d in range(len(shape))]
     return np.broadcast_to(xs[0].reshape(kept), shape)
@@ -181,7 +183,7 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     rows = []
     for x, var, contract, batch in zip(map(em.entries, xs), eqn.invars, (lc, rc), (lb, rb), strict=True):
         free = [d for d in range(x.ndim) if d not in contract and d not in batch]
-        sizes = [int(np.prod([x.shape[d] for d in axes], dtype=int)) for axes in (batch, free, contract)]
+        sizes = [math.prod([x.shape[d] for d in axes]) for axes in (batch, free, contract)]
         before = kind_of(var.aval)
         if before != kind:
             x = pack([em.convert(y, before, kind) for y in x.ravel().tolist()], x.shape)

@@ -80,6 +80,9 @@ def kind_of(aval: Any) -> str:
         For single precision, complex numbers, random keys.
     """
     dtype = getattr(aval, "dtype", None)
+    kind = _KINDS.get(dtype)  # type: ignore[arg-type]
+    if kind is not None:
+        return kind
     if dtype is None or jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or np.dtype(dtype) not in _KINDS:
         raise NotLowered(f"values of type {dtype}")
     return _KINDS[np.dtype(dtype)]
@@ -90,6 +93,15 @@ def pack(entries: Sequence[Entry], shape: Sequence[int]) -> np.ndarray:
     out = np.empty(len(entries), dtype=object)
     out[:] = entries
     return out.reshape(shape)
+
+
+def spread(entries: np.ndarray, shape: tuple[int, ...]) -> list:
+    """The entries of an array broadcast to a shape, in a row."""
+    if entries.shape == shape:
+        return entries.ravel().tolist()
+    if entries.size == 1:
+        return [entries.item()] * math.prod(shape)
+    return np.broadcast_to(entries, shape).ravel().tolist()
 
 
 def constants(array: Any) -> np.ndarray:

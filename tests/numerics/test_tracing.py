@@ -1,0 +1,52 @@
+"""What is traced, and how often."""
+
+import collections
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+
+METRIC = np.diag([1.0, 2.0, 3.0])
+START = {"g0": np.array([0.1, 0.0, 0.0]), "dt": 0.01, "n_steps": 3}
+
+
+@pytest.mark.parametrize("method", ["gni", "rkmk4"])
+def test_a_users_function_is_traced_once_from_the_system_to_its_energy(method):
+    traced = collections.Counter()
+
+    def forms(x):
+        traced["forms"] += 1
+        return [[0.0, jnp.sin(x[0]), -jnp.cos(x[0])]]
+
+    def potential(x):
+        traced["potential"] += 1
+        return 0.1 * x[1] ** 2
+
+    line = gn.groups.Translations(3)
+    system = gn.System(line, metric=METRIC, potential=potential, distribution=gn.Distribution(forms=forms))
+    xi0 = system.project(START["g0"], np.array([1.0, 0.5, 0.0]))
+    run = gn.solve(system, gn.methods[method].make(), xi0=xi0, **START)
+    assert np.isfinite(run.energy).all()
+    assert traced == {"forms": 1, "potential": 1}
+
+
+def test_a_method_of_another_system_is_a_function_as_any_and_its_parameters_are_differentiated():
+    line, xi0 = gn.groups.Translations(3), np.array([1.0, 0.5, 0.0])
+
+    def systems(k):
+        own = gn.System(line, metric=METRIC, potential=lambda x, p: p["k"] * x @ x, parameters={"k": k})
+        return own, gn.System(line, metric=METRIC, potential=own.potential_energy)
+
+    runs = [gn.solve(system, xi0=xi0, **START) for system in systems(0.3)]
+    np.testing.assert_array_equal(runs[0].g_vector, runs[1].g_vector)
+    np.testing.assert_array_equal(runs[0].energy, runs[1].energy)
+
+    def reached(k, which):
+        return jnp.sum(gn.integrate(systems(k)[which], xi0=xi0, **START).g[-1] ** 2)
+
+    own, borrowed = (jax.grad(reached)(0.3, which) for which in (0, 1))
+    assert own < 0
+    np.testing.assert_allclose(borrowed, own, rtol=1e-14)
