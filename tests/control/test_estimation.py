@@ -47,9 +47,9 @@ def test_parameters_and_errors_are_those_of_an_independent_fit():
         return np.ravel(run.g[AT, 1:] - data)
 
     fit = least_squares(rest, [0.2, 1.0], jac="3-point", xtol=1e-14, ftol=1e-14, gtol=1e-14)
-    np.testing.assert_allclose(list(found.values.values()), fit.x, rtol=1e-7)
+    np.testing.assert_allclose(list(found.values.values()), fit.x, rtol=1e-9)
     sigma = np.sqrt(fit.fun @ fit.fun / (fit.fun.size - 2))
-    assert abs(found.sigma / sigma - 1) < 1e-7
+    assert abs(found.sigma / sigma - 1) < 1e-9
     covariance = sigma**2 * np.linalg.inv(fit.jac.T @ fit.jac)
     np.testing.assert_allclose(found.covariance, covariance, rtol=1e-4)
     for name, true in (("a", 0.3), ("I", 1.2)):
