@@ -347,6 +347,9 @@ class Method:
     def __hash__(self) -> int:
         return hash(self.__wrapped__)
 
+    def __reduce__(self) -> tuple:
+        return Method, (self.__func__, self.__self__)
+
     def tree_flatten(self) -> tuple[tuple[Any], Callable]:
         return (self.__self__,), self.__func__
 

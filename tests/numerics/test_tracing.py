@@ -1,6 +1,8 @@
-"""What is traced, and how often."""
+"""What is traced, and how often; methods of geonh's objects as functions."""
 
 import collections
+import copy
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -50,3 +52,12 @@ def test_a_method_of_another_system_is_a_function_as_any_and_its_parameters_are_
     own, borrowed = (jax.grad(reached)(0.3, which) for which in (0, 1))
     assert own < 0
     np.testing.assert_allclose(borrowed, own, rtol=1e-14)
+
+
+@pytest.mark.parametrize("carried", [lambda f: pickle.loads(pickle.dumps(f)), copy.copy, copy.deepcopy])
+def test_a_method_is_carried_to_other_processes(carried):
+    rattleback = gn.systems.rattleback()
+    potential, x = rattleback.potential_energy, rattleback.at(rattleback.group.identity())
+    there = carried(potential)
+    assert there.__name__ == "potential_energy"
+    np.testing.assert_array_equal(there(x), potential(x))
