@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 LARGEST = 24
 """Dimension up to which systems are solved entry by entry, twice that of symmetric ones: velocities and multipliers;"""
 WITHOUT_DIVISION = 3
-"""and up to which rows are multiplied by pivots: the entries grow to the power of 2ⁿ⁻¹. In larger ones
-the last two rows are."""
+"""and up to which rows are multiplied by pivots, symmetric ones up to two: the entries grow to the power of 2ⁿ⁻¹, and
+masses may be large. In larger ones the last two rows are."""
 
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -41,7 +41,7 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
     """Each pivot is inverted while rows are still eliminated by the one before; the last two rows need no division."""
     n, inverses = len(A), []
-    last = n - 2 if n > WITHOUT_DIVISION else 0
+    last = n - 2 if n > WITHOUT_DIVISION - symmetric else 0
     for k in range(last):
         inverses.append(em.div(1.0, A[k][k]))
         for i in range(k + 1, n):
