@@ -66,7 +66,7 @@ g0, xi0 = start(plate, leaning(alpha), [0.0, np.sqrt(4 * 9.81 / r * np.sin(alpha
 run = gn.solve(plate, "gauss4", g0=g0, xi0=xi0, dt=2e-4, n_steps=20_000, save_every=10, throw=False)
 angle = np.arccos(np.clip(run.g[:, 2, 2], -1, 1))
 slope = k * np.sqrt(4 * 9.81 / r) / (3 * m * 9.81 * r)
-small = angle < 0.15
+small = (angle < 0.15) & (run.t < 3)  # then a whirl takes few steps, and how the run ends is no longer the disc's
 measured = -np.polyfit(run.t[small], np.sqrt(angle[small]), 1)[0]
 assert abs(measured / slope - 1) < 0.03
 assert angle[-1] < 0.01
