@@ -40,6 +40,9 @@ from geonh.integrators.node import Result
 from geonh.mechanics.system import System
 from geonh.numerics.linear import det, polar, solve_spd
 
+ROUNDING = 1e-12
+"""Of the momentum that arrives: what is smaller across the constraint, as where forces begin at rest, is none."""
+
 
 class SymmetricProjection(RuleFlow):
     """The symmetric projection of the variational integrator: what ``solve`` takes when no method is named.
@@ -134,4 +137,5 @@ class SymmetricProjection(RuleFlow):
         v = system.split_forms(x)[1].rows @ (mean - xi)
         motion = jnp.maximum(xi @ M @ xi, mean @ M @ mean - v @ v)
         reaction = middle.reaction @ solve_spd(M, middle.reaction)
-        return made._replace(status=jnp.where(4 * v @ v > motion + reaction, Result.ACROSS.value, 0))
+        rounding = ROUNDING**2 * middle.momentum @ solve_spd(M, middle.momentum)
+        return made._replace(status=jnp.where(4 * v @ v > motion + reaction + rounding, Result.ACROSS.value, 0))

@@ -276,3 +276,26 @@ def test_a_push_sets_going_what_stands():
     run, exact = (gn.solve(pushed, m, xi0=np.zeros(4), dt=0.02, n_steps=50) for m in (PROJECTED, "gauss4"))
     np.testing.assert_allclose(run.xi, exact.xi, atol=2e-3)
     assert exact.xi[-1, 3] > 2.0
+
+
+@pytest.mark.parametrize("change", [-1e-5, 0.0, 1e-5])
+def test_roundings_across_the_constraint_are_none(change):
+    """A force along the constraint that begins at zero, from rest: what is across is 1e-37 m/s."""
+    racer = gn.systems.roller_racer()
+
+    def torque(t, x, xi, u, p):
+        drive = 0.5 * jnp.sin(0.4 * jnp.pi * t) + p["c"] * jnp.sin(0.8 * jnp.pi * t)
+        return jnp.stack([0.0 * t, 0.0 * t, 0.0 * t, drive - 2.0 * x[0] - 0.3 * xi[3]])
+
+    parameters = {**racer.parameters, "c": change}
+    system = gn.System(
+        racer.group,
+        metric=racer.metric,
+        distribution=racer.distribution,
+        forces=torque,
+        parameters=parameters,
+        base=racer.action,
+    )
+    with gn.float64():
+        run = gn.integrate(system, gn.SymmetricProjection(), xi0=np.zeros(4), dt=0.02, n_steps=20)
+    assert not np.any(np.asarray(run.status))
