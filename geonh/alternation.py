@@ -133,10 +133,8 @@ def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
 
 def _largest(trajectory: Trajectory) -> float:
     """The largest momentum of all nodes, squared."""
-    tree, nodes = (
-        (trajectory.system, trajectory.clock),
-        (trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus),
-    )
+    tree = trajectory.system, trajectory.clock
+    nodes = trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus
     return max(
         np.fmax.reduce(mapped(_at_node, tree, jax.tree.map(lambda a, i=i: a[i : i + MANY], nodes)))
         for i in range(0, len(trajectory), MANY)
