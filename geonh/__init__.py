@@ -10,7 +10,7 @@ import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_COLLECTS = gc.isenabled()
+_COLLECTS, _FROZEN = gc.isenabled(), gc.get_freeze_count()
 gc.disable()  # what is imported stays, and to look through it for garbage takes a fifth of the time
 try:
     from geonh import geometry, groups, integrators, mechanics, trajectory
@@ -30,6 +30,9 @@ try:
     from geonh.trajectory import Trajectory
     from geonh.version import __version__
 finally:
+    if not _FROZEN:  # so that the first collection does not look through it either
+        gc.freeze()
+        gc.unfreeze()
     if _COLLECTS:
         gc.enable()
 

@@ -229,6 +229,6 @@ class Builder:
     @property
     def text(self) -> str:
         """The program so far."""
-        attributes = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
+        attributes = 'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" }'
         pure = "attributes #1 = { nounwind willreturn memory(none) }"
         return "\n".join([*self.declarations, *self.definitions, *self.functions.values(), attributes, pure, ""])

@@ -17,8 +17,10 @@ import numpy as np
 
 from geonh.numerics.native import machine
 from geonh.numerics.native.drivers import FIRST, Arguments, Pace, Program, check_step, trace
-from geonh.numerics.native.programs import ADVANCE, stepping_loop
+from geonh.numerics.native.programs import BLOCKS, stepping_blocks
 
+ROWS, STEPS = 4, 5
+"""Of what a program is told of a block: where rows are written, and how many steps it did."""
 LINE = 64
 """Bytes of a line of the CPU's cache, or a multiple."""
 
@@ -65,8 +67,8 @@ class Lanes:
         check_step(self._state, shape, vector)
         self.row_size = int(vector.shape[0])
         self.width = machine.lanes() if width is None else width
-        em = stepping_loop(stepped, saved, n, fma=machine.fma(), lanes=self.width, varying=self._varies)
-        self._program = Program(em, ADVANCE, 5, 3)
+        em = stepping_blocks(stepped, saved, n, fma=machine.fma(), lanes=self.width, varying=self._varies)
+        self._program = Program(em, BLOCKS, 1, 4)
         self._known = FIRST
 
     def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
@@ -123,42 +125,52 @@ class Lanes:
         done = np.zeros((n_blocks, self.width), np.int64)
         shared = [not v for v in self._varies]
         tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
-        each = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
-        workers = min(threads or os.cpu_count() or 1, n_blocks)
-        left, stop = iter(range(n_blocks)), threading.Event()
-
-        def work(_: int) -> None:
-            pace = Pace(self._known)
-            for b in left:  # a block at a time, so that no thread waits for another's share
-                where = [first + b * step for first, step in each]
-                self._advance(where, status[b], n_nodes * stride, stride, pace, stop)
-            self._known = pace.amount
-
-        if workers == 1:
-            work(0)
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                try:
-                    list(pool.map(work, range(workers)))
-                finally:
-                    stop.set()
+        places = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
+        each = np.stack([first + size * np.arange(n_blocks) for first, size in (*places, (0, 0))], axis=1)
+        self._advance(each, n_nodes * stride, stride, threads or os.cpu_count() or 1)
         after = [self._from_blocks(x, n) for x in homes]
         return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
 
-    def _advance(
-        self, where: list[int], status: np.ndarray, total: int, stride: int, pace: Pace, stop: threading.Event
-    ) -> None:
-        """All steps of one block, whose arrays are at these addresses."""
-        *arrays, rows = where
-        done, size = 0, 8 * self.row_size * self.width
-        while done < total and not stop.is_set():
-            pace.begin()
-            row, n = rows + done // stride * size, min(pace.amount, total - done)
-            steps = self._program.call(*arrays, row, n, stride, stride - done % stride)
-            pace.end(steps)
-            done += steps
-            if steps < n and status.all():
-                return
+    def _advance(self, each: np.ndarray, total: int, stride: int, threads: int) -> None:
+        """All steps of blocks, over threads; of each its five addresses, and how many were done: shape=[blocks, 6]."""
+        workers, lock, stop = min(threads, len(each)), threading.Lock(), threading.Event()
+        size, begun = 8 * self.row_size * self.width, 0
+
+        def work() -> None:
+            nonlocal begun
+            pace = Pace(self._known)
+
+            def call(blocks: np.ndarray, done: int) -> None:
+                n = min(pace.amount, total - done)
+                pace.begin()
+                self._program.call(blocks.ctypes.data, len(blocks), n, stride, stride - done % stride)
+                pace.end(int(blocks[:, STEPS].sum()))
+
+            while begun < len(each) and not stop.is_set():
+                with lock:  # a part of what is left, so that no thread waits long for another
+                    n = min(pace.amount // total, (len(each) - begun) // (2 * workers))
+                    blocks = each[begun : begun + max(n, 1)]
+                    begun += len(blocks)
+                if len(blocks):
+                    call(blocks, 0)
+                for b in np.flatnonzero(blocks[:, STEPS] < total):
+                    block, done = blocks[b : b + 1], int(blocks[b, STEPS])
+                    rows = int(block[0, ROWS])
+                    while done < total and block[0, STEPS] and not stop.is_set():  # none were done where all failed
+                        block[0, ROWS] = rows + done // stride * size
+                        call(block, done)
+                        done += int(block[0, STEPS])
+            self._known = pace.amount
+
+        if total:
+            with ThreadPoolExecutor(max(workers - 1, 1)) as pool:
+                try:
+                    others = [pool.submit(work) for _ in range(workers - 1)]
+                    work()
+                    for other in others:
+                        other.result()
+                finally:
+                    stop.set()
 
     def _in_blocks(self, values: np.ndarray) -> np.ndarray:
         """Values of all members as shape=[blocks, ..., width], the last member repeated up to the width."""

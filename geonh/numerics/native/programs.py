@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from geonh.numerics.native.builder import Function
 from geonh.numerics.native.emitter import Emitter
 from geonh.numerics.native.loops import Carried, part
 from geonh.numerics.native.values import STRAIGHT, Memory, Value, kind_of, pack
 
 ADVANCE = "advance"
+BLOCKS = "blocks"
 MAP = "apply"
 
 
@@ -109,6 +111,30 @@ def stepping_loop(
     function.lines[mask] = f"{running} = phi {t} [{before}, %entry], [{running}, %bad], [{others}, %fail]"
     em.line("ret i64 %i")
     _define(em, ADVANCE, f"{_POINTERS}, {_MORE}, i64 %n, i64 %stride, i64 %first")
+    return em
+
+
+def stepping_blocks(
+    step: Any, row: Any, n_params: int, *, fma: bool, lanes: int, varying: Sequence[bool]
+) -> Emitter:
+    """Program of ``i64 blocks(each, n_blocks, n, stride, first)``: that of ``stepping_loop`` for blocks of members.
+
+    ``each`` has of every block the five addresses that ``advance`` takes; after them the number of steps is written
+    that were done.
+    """
+    em = stepping_loop(step, row, n_params, fma=fma, lanes=lanes, varying=varying)
+    em.function = Function()
+
+    def advance(b: str) -> None:
+        block = em.emit(f"getelementptr inbounds [6 x i64], ptr %each, i64 {b}")
+        *places, steps = (em.emit(f"getelementptr inbounds i64, ptr {block}, i64 {i}") for i in range(6))
+        addresses = ", ".join("ptr " + em.emit(f"load ptr, ptr {place}, align 8") for place in places)
+        em.line(f"%steps = call i64 @{ADVANCE}({addresses}, i64 %n, i64 %stride, i64 %first)")
+        em.line(f"store i64 %steps, ptr {steps}, align 8")
+
+    em.for_each("%n_blocks", advance)
+    em.line("ret i64 %n_blocks")
+    _define(em, BLOCKS, "ptr noalias %each, i64 %n_blocks, i64 %n, i64 %stride, i64 %first")
     return em
 
 
