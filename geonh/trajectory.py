@@ -178,7 +178,8 @@ class Trajectory(Observed):
         n_g, n = self.g_vector.shape[1], self.p_plus.shape[1]
         whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
         _, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
-        k = self.save_every * (np.arange(len(whole)) + int(whole[0, 0]) // self.save_every)
+        begin = int(whole[0, 0]) // self.save_every
+        k = np.arange(begin * self.save_every, (begin + len(whole)) * self.save_every, self.save_every)
         k[[0, -1]] = whole[[0, -1], 0]  # they may lie between two others
         return replace(
             self,

@@ -250,8 +250,9 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     rows = system.rows(x)
     volume = _volume(rows)
     unit = jnp.concatenate([rows[:1] * (1 / volume), rows[1:]])
-    total = sum(map(jnp.sum, jax.tree.leaves((made.g, made.p_plus, made.memory))), jnp.sum(made.p_minus))
-    total = total + system.potential_energy(x)  # only its slope is in the step, which may be finite where it is not
+    numbers = jax.tree.leaves((made.g, made.p_plus, made.p_minus, made.memory))
+    numbers.append(system.potential_energy(x))  # only its slope is in the step, which may be finite where it is not
+    total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),

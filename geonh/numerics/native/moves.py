@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from geonh.numerics.native.values import STRAIGHT, Entry, Memory, NotLowered, Va
 
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
+
+IN_TURN = 8
+"""Entries that are summed one after another."""
 
 
 def _moves(move: Callable) -> Callable:
@@ -130,13 +134,18 @@ def _reduce(name: str) -> Callable:
         for row in x.transpose([*kept, *axes]).reshape(aval.size, x.size // max(aval.size, 1)).tolist():
             if not row:
                 row = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
-            total = row[0]
-            for y in row[1:]:
-                total = combine(total, y)
-            out.append(total)
+            out.append(_combined(combine, row))
         return [pack(out, aval.shape)]
 
     return rule
+
+
+def _combined(combine: Callable, row: list[Entry]) -> Entry:
+    """Of all entries: few one after another, so that products are fused, of more the halves, so that few wait."""
+    if len(row) > IN_TURN:
+        half = len(row) // 2
+        return combine(_combined(combine, row[:half]), _combined(combine, row[half:]))
+    return reduce(combine, row)
 
 
 def _cumulate(name: str) -> Callable:
