@@ -152,7 +152,8 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.annihilator(x))
         guess = continued(state.warm.guess)
-        scale = 1e-14 + self.newton.tol * jnp.max(jnp.abs(guess / clock.dt))  # hΛ is known as well as p, not as hp
+        size = jnp.max(jnp.abs(guess)) / jnp.abs(clock.dt)
+        scale = 1e-14 + self.newton.tol * size  # hΛ is known as well as p, not as hp
         return Equations(lambda z: self._left_over(system, clock, state, z, leading), guess, scale)
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:

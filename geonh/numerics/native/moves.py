@@ -134,17 +134,17 @@ def _reduce(name: str) -> Callable:
         for row in x.transpose([*kept, *axes]).reshape(aval.size, x.size // max(aval.size, 1)).tolist():
             if not row:
                 row = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
-            out.append(_combined(combine, row))
+            out.append(combined(combine, row))
         return [pack(out, aval.shape)]
 
     return rule
 
 
-def _combined(combine: Callable, row: list[Entry]) -> Entry:
-    """Of all entries: few one after another, so that products are fused, of more the halves, so that few wait."""
+def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
+    """One of all entries: few one after another, so that products are fused, of more the halves, so that few wait."""
     if len(row) > IN_TURN:
         half = len(row) // 2
-        return combine(_combined(combine, row[:half]), _combined(combine, row[half:]))
+        return combine(combined(combine, row[:half]), combined(combine, row[half:]))
     return reduce(combine, row)
 
 

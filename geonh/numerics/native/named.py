@@ -15,6 +15,7 @@ from geonh.numerics import newton
 from geonh.numerics.elimination import eliminated
 from geonh.numerics.native.builder import Function
 from geonh.numerics.native.loops import in_memory
+from geonh.numerics.native.moves import combined
 from geonh.numerics.native.values import Entry, Memory, NotLowered, Value, pack
 
 if TYPE_CHECKING:
@@ -122,10 +123,7 @@ def _block(em: Emitter, A: list[list[Entry]], b: list[Entry]) -> list[Entry]:
 
 
 def _sum(em: Emitter, terms: list[Entry]) -> Entry:
-    total: Entry = 0.0
-    for term in terms:
-        total = em.add(total, term)
-    return total
+    return combined(em.add, terms or [0.0])
 
 
 def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
