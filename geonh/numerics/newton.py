@@ -191,7 +191,7 @@ class Newton(eqx.Module):
 
         Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
         """
-        size = jnp.max(jnp.abs(start)) + floor
+        size = _length(start) + floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
@@ -221,7 +221,7 @@ class Newton(eqx.Module):
             fast = lambda carry: self._unfinished(carry[2], carry[5]) & (carry[4] < slow)  # noqa: E731
             begin: tuple[Array, ...] = (start, start, infinite, zero, zero, k, inverse, start[: start.size * few])
             before, z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
-            z = jnp.where((ratio >= 1) & (error > 0), before, z)
+            z = lax.cond((ratio < 1) | ~(error > 0), lambda: z, lambda: before)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
             return start, z, better, inverse, jnp.asarray(True), error, k
@@ -270,7 +270,11 @@ def make_newton(newton: Newton | None) -> Newton:
 def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
     """z − δ and the relative size of δ."""
     z = z - delta
-    return z, jnp.max(jnp.abs(delta)) / (jnp.max(jnp.abs(z)) + size)
+    return z, _length(delta) / (_length(z) + size)
+
+
+def _length(z: Array) -> Array:
+    return jnp.sqrt(jnp.sum(z * z))
 
 
 @judged

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
 
 SELECTED = 30
-"""Branches of at most so many operations are computed all."""
+"""Branches of at most so many operations are computed all,"""
+FEW = 2
+"""where they have at most so many results; what follows a branch waits for no condition, as the CPU foresees it."""
 
 
 def _cond(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -27,7 +29,8 @@ def _cond(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     if known(index):
         return em.closed(branches[max(0, min(int(index), len(branches) - 1))], xs[1:])
     avals = [var.aval for var in eqn.outvars]
-    if all(em.size(branch.jaxpr) <= SELECTED and not _loops(branch.jaxpr) for branch in branches):
+    waits = em.lanes > 1 or sum(aval.size for aval in avals) <= FEW
+    if waits and all(em.size(branch.jaxpr) <= SELECTED and not _loops(branch.jaxpr) for branch in branches):
         cases = [[em.entries(x) for x in em.closed(branch, xs[1:])] for branch in branches]
         return [_selected(em, index, kind, row, kind_of(aval)) for *row, aval in zip(*cases, avals, strict=True)]
     return (_masked_branches if em.lanes > 1 else _branches)(em, branches, index, kind, xs[1:], avals)
@@ -61,7 +64,7 @@ def _branches(
     for which, branch in enumerate(branches):
         here, following = function.label(), function.label()
         if which < n - 1:
-            em.branch(first[which], here, following)
+            em.branch(first[which], here, following, seldom=n == 2)
             em.begin(here)
         with em.scope():
             texts = []

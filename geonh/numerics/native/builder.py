@@ -197,8 +197,10 @@ class Builder:
     def jump(self, block: str) -> None:
         self.line(f"br label %{block}")
 
-    def branch(self, condition: Entry, yes: str, no: str) -> None:
-        self.line(f"br i1 {self.operand(condition, 'b')}, label %{yes}, label %{no}")
+    def branch(self, condition: Entry, yes: str, no: str, *, seldom: bool = False) -> None:
+        """To one of two blocks; LLVM makes no choice between numbers of it where the first is the one ``seldom`` taken."""
+        weights = ", !prof !0" if seldom else ""
+        self.line(f"br i1 {self.operand(condition, 'b')}, label %{yes}, label %{no}{weights}")
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -231,4 +233,5 @@ class Builder:
         """The program so far."""
         attributes = 'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" }'
         pure = "attributes #1 = { nounwind willreturn memory(none) }"
-        return "\n".join([*self.declarations, *self.definitions, *self.functions.values(), attributes, pure, ""])
+        weights = '!0 = !{!"branch_weights", i32 1, i32 1000}'
+        return "\n".join([*self.declarations, *self.definitions, *self.functions.values(), attributes, pure, weights, ""])
