@@ -198,7 +198,7 @@ class Builder:
         self.line(f"br label %{block}")
 
     def branch(self, condition: Entry, yes: str, no: str, *, seldom: bool = False) -> None:
-        """To one of two blocks; LLVM makes no choice between numbers of it where the first is the one ``seldom`` taken."""
+        """To one of two blocks; where the first is the one ``seldom`` taken, LLVM makes no selections of it."""
         weights = ", !prof !0" if seldom else ""
         self.line(f"br i1 {self.operand(condition, 'b')}, label %{yes}, label %{no}{weights}")
 
@@ -233,5 +233,6 @@ class Builder:
         """The program so far."""
         attributes = 'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" }'
         pure = "attributes #1 = { nounwind willreturn memory(none) }"
-        weights = '!0 = !{!"branch_weights", i32 1, i32 1000}'
-        return "\n".join([*self.declarations, *self.definitions, *self.functions.values(), attributes, pure, weights, ""])
+        seldom = '!0 = !{!"branch_weights", i32 1, i32 1000}'
+        functions = self.functions.values()
+        return "\n".join([*self.declarations, *self.definitions, *functions, attributes, pure, seldom, ""])

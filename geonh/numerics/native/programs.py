@@ -114,9 +114,7 @@ def stepping_loop(
     return em
 
 
-def stepping_blocks(
-    step: Any, row: Any, n_params: int, *, fma: bool, lanes: int, varying: Sequence[bool]
-) -> Emitter:
+def stepping_blocks(step: Any, row: Any, n_params: int, *, fma: bool, lanes: int, varying: Sequence[bool]) -> Emitter:
     """Program of ``i64 blocks(each, n_blocks, n, stride, first)``: that of ``stepping_loop`` for blocks of members.
 
     ``each`` has of every block the five addresses that ``advance`` takes; after them the number of steps is written

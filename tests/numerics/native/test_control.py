@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jax import lax
 from native_support import check, evaluate, needs_compiler, random
@@ -218,6 +218,7 @@ def run(program, x, y, s):
 
 @settings(max_examples=40, deadline=None)
 @given(program=programs(), seed=st.integers(0, 1000))
+@example(program=("index", 2, ("binary", "solve", "s", "x")), seed=838)
 def test_random_programs(program, seed):
     with jax.enable_x64(True):
         x, y, s = random(seed, 3), random(seed + 1, 3), np.float64(0.3)

@@ -35,7 +35,8 @@ def check(function, x, *others, rtol=1e-13):
         np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
         good = np.isfinite(expected)
         scale = np.abs(expected[good]).max(initial=1e-300)
-        np.testing.assert_allclose(found[good], expected[good], rtol=0, atol=rtol * scale)
+        rounding = 1e-15  # a slope 1 − tanh² may be a small part of what it is computed from
+        np.testing.assert_allclose(found[good], expected[good], rtol=0, atol=rtol * scale + rounding)
 
 
 @jax.custom_jvp
