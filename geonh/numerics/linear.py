@@ -156,15 +156,21 @@ def polar(A: Array) -> Array:
 
 
 def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
-    """Gram and Schmidt's process, on the rows and on their images under the metric at once."""
-    found: list[tuple[Array, Array]] = []
+    """Gram and Schmidt's process, on the rows and on their images under the metric at once.
+
+    Lengths are divided out last, so that no row waits for the root of the one before.
+    """
+    found: list[tuple[Array, Array, Array]] = []
     for row, dual in zip(rows, duals, strict=True):
-        for unit, image in found:
-            along = image @ row
-            row, dual = row - along * unit, dual - along * image
-        scale = 1 / jnp.sqrt(row @ dual)
-        found.append((row * scale, dual * scale))
-    return (jnp.stack([a for a, _ in found]), jnp.stack([b for _, b in found])) if found else (rows, duals)
+        for other, image, inverse in found:
+            along = (image @ row) * inverse
+            row, dual = row - along * other, dual - along * image
+        found.append((row, dual, 1 / (row @ dual)))
+    if not found:
+        return rows, duals
+    rows, duals, inverses = (jnp.stack(part) for part in zip(*found, strict=True))
+    scales = jnp.sqrt(inverses)[:, None]
+    return rows * scales, duals * scales
 
 
 def _solve(A: Array, b: Array, symmetric: bool) -> Array:

@@ -63,8 +63,9 @@ def test_each_member_gets_the_bits_of_its_own_run(width, n):
             np.testing.assert_array_equal(found.state[name][i], value)
 
 
-def test_failures_are_masked():
-    n = 11
+@pytest.mark.parametrize("amount", [7, 10**6])  # steps asked for at once; where there are fewer, of several blocks
+def test_failures_are_masked(amount):
+    n = 43
     params, varies = parameters(n)
     params["end"], varies["end"] = np.where(np.arange(n) % 3, 10**9, np.arange(n) + 4), True
     states = starts(n)
@@ -72,8 +73,8 @@ def test_failures_are_masked():
     member = lambda i: jax.tree.map(lambda x, v: x[i] if v else x, params, varies)  # noqa: E731
     first = jax.tree.map(lambda x: x[0], states)
     lanes, loop = native.Lanes(step, row, member(0), first, varies, width=4), native.Loop(step, row, member(0), first)
-    buffer = lanes.buffer(n, 30)
-    found = lanes.run(params, states, 30, 1, buffer)
+    buffer, lanes._known = lanes.buffer(n, 30), amount
+    found = lanes.run(params, states, 30, 1, buffer, threads=1)
     for i in range(n):
         rows = np.zeros((30, loop.width))
         state, status, n_saved = loop.run(member(i), jax.tree.map(lambda x, i=i: x[i], states), 30, 1, rows)
