@@ -22,7 +22,6 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
-from geonh.numerics.tracing import differentiated
 
 
 class Shooting(NamedTuple):
@@ -75,8 +74,7 @@ def _directional(shooting: Shooting, node: tuple) -> tuple[tuple, tuple]:
         return _motion(shooting, *begin, s * direction)
 
     zero = jnp.zeros(())
-    with differentiated():
-        (residual, start, end, status), (slope, start_rate, end_rate, _) = jax.jvp(along, (zero,), (zero + 1.0,))
+    (residual, start, end, status), (slope, start_rate, end_rate, _) = jax.jvp(along, (zero,), (zero + 1.0,))
 
     def perturbation(place: tuple, rate: tuple) -> Array:
         g, g_rate = place[0], rate[0]

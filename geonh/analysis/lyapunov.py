@@ -30,7 +30,6 @@ from geonh.numerics.compiled import mapped, stepping
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import gram_schmidt
 from geonh.numerics.precision import as_count, as_float64
-from geonh.numerics.tracing import differentiated
 from geonh.start import made_drive
 
 
@@ -185,8 +184,7 @@ def _round(tree: tuple, state: _State) -> tuple[_State, Array]:
             after = system.at(new.g, clock.time(1))
             return new.g, system.velocity(after, (new.p_plus + new.p_minus) / 2), new.status
 
-        with differentiated():
-            (new_g, new_xi, new_status), carried = jax.linearize(after, jnp.zeros(2 * n))
+        (new_g, new_xi, new_status), carried = jax.linearize(after, jnp.zeros(2 * n))
 
         def pushed(row: Array) -> Array:
             rate, delta, _ = carried(row)

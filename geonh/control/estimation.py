@@ -27,7 +27,6 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, as_names, as_part, float64
-from geonh.numerics.tracing import differentiated
 from geonh.start import inspect_forces, made_start
 
 HALVINGS = 20
@@ -285,6 +284,5 @@ def _observed(tree: tuple, node: tuple) -> tuple[tuple, Array]:
         return seen, (begin, velocity), carry[1]
 
     zero = jnp.zeros(())
-    with differentiated():
-        value, slope = jax.jvp(motion, (zero,), (zero + 1.0,))
+    value, slope = jax.jvp(motion, (zero,), (zero + 1.0,))
     return value, slope[0]

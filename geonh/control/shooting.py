@@ -35,7 +35,6 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64
-from geonh.numerics.tracing import differentiated
 from geonh.solve import solve
 from geonh.trajectory import Trajectory
 
@@ -292,8 +291,7 @@ def _shots(tree: tuple, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
 def _directional(tree: tuple, node: tuple) -> tuple[tuple, Array]:
     u, direction = node
     zero = jnp.zeros(())
-    with differentiated():
-        (value, status), (slope, _) = jax.jvp(lambda s: _shot(tree, u + s * direction), (zero,), (zero + 1.0,))
+    (value, status), (slope, _) = jax.jvp(lambda s: _shot(tree, u + s * direction), (zero,), (zero + 1.0,))
     return (value, status), slope
 
 

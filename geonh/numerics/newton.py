@@ -33,7 +33,7 @@ from geonh.numerics.judging import judged
 from geonh.numerics.linear import solve
 from geonh.numerics.named import Named
 from geonh.numerics.precision import as_count, as_float64
-from geonh.numerics.tracing import forward_only, is_forward_only, once
+from geonh.numerics.tracing import forward_only, once
 
 KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
@@ -136,8 +136,9 @@ class Newton(eqx.Module):
             z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol))
             return z, (converged.astype(start.dtype), found)
 
-        found = iterate if is_forward_only() else implicit(iterate)
-        root, (converged, inverse) = found(residual, *lax.stop_gradient((guess, inverse, jnp.asarray(floor))))
+        root, (converged, inverse) = implicit(iterate)(
+            residual, *lax.stop_gradient((guess, inverse, jnp.asarray(floor)))
+        )
         return root, converged > 0.5, inverse
 
     @property

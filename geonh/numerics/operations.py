@@ -19,8 +19,6 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from geonh.numerics.tracing import differentiated
-
 VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
 
 
@@ -71,11 +69,10 @@ class Part:
             return self.of.plain(joined(arrays, moving, self.active), x)
 
         at = chosen(arrays, self.active), x
-        with differentiated():
-            if self.kind == TANGENT:
-                return [jax.jvp(function, at, (list(rest[:-1]), rest[-1]))[1]]
-            moving, x = jax.vjp(function, *at)[1](rest[0])
-            return [*moving, x]
+        if self.kind == TANGENT:
+            return [jax.jvp(function, at, (list(rest[:-1]), rest[-1]))[1]]
+        moving, x = jax.vjp(function, *at)[1](rest[0])
+        return [*moving, x]
 
     def parted(self, operands: Sequence[Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
         """Arrays, x, and what comes after y."""

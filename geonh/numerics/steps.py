@@ -16,7 +16,6 @@ from jax import Array, lax
 
 from geonh.numerics.evaluation import Parts
 from geonh.numerics.operations import Operation, chosen, joined
-from geonh.numerics.tracing import differentiated
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,7 @@ class AdvanceTangent:
             (node, *rest), status = self.step(joined(arrays, moving, self.active), (x, *state[1:]))
             return node, (rest, status)
 
-        with differentiated():
-            x, x_dot, (rest, status) = jax.jvp(
-                function, (chosen(arrays, self.active), x), (tangents, x_dot), has_aux=True
-            )
+        x, x_dot, (rest, status) = jax.jvp(function, (chosen(arrays, self.active), x), (tangents, x_dot), has_aux=True)
         return ((x, x_dot), *rest), status
 
 
@@ -108,9 +104,8 @@ class Retreat:
             return node, new
 
         at = chosen(arrays, active), nodes[i, :-1], *([near] if driven else [])
-        with differentiated():
-            _, pull, later = jax.vjp(function, *at, has_aux=True)
-            moved, x_bar, *rows = pull(x_bar + entering[i + 1, :-1])
+        _, pull, later = jax.vjp(function, *at, has_aux=True)
+        moved, x_bar, *rows = pull(x_bar + entering[i + 1, :-1])
         sums = [a + b for a, b in zip(sums, moved, strict=True)]
         return (i - 1, x_bar, sums, later, rows), (i < 0).astype(np.int32)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -26,11 +26,6 @@ def forward_only() -> Iterator[None]:
     """
     with _forward(True), jax.disable_jit(False):
         yield
-
-
-def differentiated() -> AbstractContextManager[None]:
-    """Context, within such traces, of what is differentiated in them."""
-    return cast("AbstractContextManager[None]", _forward(False))
 
 
 def is_forward_only() -> bool:
