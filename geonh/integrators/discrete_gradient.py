@@ -61,6 +61,7 @@ from geonh.integrators.base import (
     repeated,
 )
 from geonh.integrators.hamel import velocity_node
+from geonh.mechanics.holonomic import negligible
 from geonh.mechanics.quasi_velocities import (
     Normals,
     energy_slope,
@@ -174,7 +175,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
                 return jnp.concatenate([off, missing + N.forms.T @ (N.lifts @ step.change)])
             return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + before / h)[0]
 
-        return Equations(mismatch, continued(state.warm.guess), 1e-14 * jnp.abs(h))
+        return Equations(mismatch, continued(state.warm.guess), negligible(system, state.g, h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         x = system.action.at(state.g)

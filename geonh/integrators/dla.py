@@ -48,6 +48,7 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.discrete_flow import reflected
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
+from geonh.mechanics.holonomic import negligible
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import saddle
@@ -192,7 +193,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         p = system.momentum(x, xi0)
         leaving = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))
         mismatch = self._node(system, clock, x, lambda p_minus: p_minus - leaving)
-        zeta, solved = self.newton.solve(mismatch, h * xi0, floor=1e-14 * jnp.abs(h))
+        zeta, solved = self.newton.solve(mismatch, h * xi0, floor=negligible(system, g0, h))
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
         return Outcome(g0, reflected(p_minus, p), p_minus, NextStep(zeta), found=solved)
 
@@ -200,7 +201,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         return Warm(inverse=no_inverse(xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        _, x, p_plus = self._arrival(system, clock, state)
+        g, x, p_plus = self._arrival(system, clock, state)
         h, t, u = clock.dt, clock.time(state.k + 1), clock.control(state.k + 1)
 
         def jump(p_minus: Array) -> Array:
@@ -208,7 +209,7 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
                 return p_minus - p_plus
             return p_minus - p_plus - h * system.force(t, x, system.velocity(x, (p_plus + p_minus) / 2), u)
 
-        return Equations(self._node(system, clock, x, jump), state.memory.zeta, 1e-14 * jnp.abs(h))
+        return Equations(self._node(system, clock, x, jump), state.memory.zeta, negligible(system, g, h))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         tau = self.tau(system)

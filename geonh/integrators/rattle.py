@@ -35,7 +35,7 @@ from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, Integrator, NextStep, Outcome, State
 from geonh.integrators.discrete_flow import ReflectingFlow, arrived, check_start, reflected, started
-from geonh.mechanics.holonomic import normal_directions
+from geonh.mechanics.holonomic import negligible_residual, normal_directions
 from geonh.mechanics.system import System
 from geonh.numerics.dependence import depends
 from geonh.numerics.newton import Newton, make_newton
@@ -139,7 +139,7 @@ class SHAKE(Integrator):
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         made, h = started(self.start, system, clock, g0, xi0), clock.dt
         x = system.at(g0, clock.time(0))
-        ahead, found = self._ahead(system, h, x, made.p_minus + h / 2 * potential_force(system, x))
+        ahead, found = self._ahead(system, h, g0, x, made.p_minus + h / 2 * potential_force(system, x))
         return made._replace(memory=NextStep(ahead), found=found)
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
@@ -149,10 +149,10 @@ class SHAKE(Integrator):
         slope = h / 2 * potential_force(system, x)
         p_plus, middle = arrived(system, clock, state.k + 1, x, system.momentum(x, before / h) + slope, self.newton)
         p_minus = reflected(p_plus, middle.momentum)
-        ahead, found = self._ahead(system, h, x, p_minus + slope)
+        ahead, found = self._ahead(system, h, g, x, p_minus + slope)
         return Outcome(g, p_plus, p_minus, NextStep(ahead), found=found & middle.found)
 
-    def _ahead(self, system: System, h: Array, x: Any, half_step: Array) -> tuple[Array, Array]:
+    def _ahead(self, system: System, h: Array, g: Point, x: Any, half_step: Array) -> tuple[Array, Array]:
         """q_{k+1} − q_k = hM⁻¹(p_{k+½} + Gᵀν) with φ(q_{k+1}) = 0, and whether it was found."""
         ahead = h * system.velocity(x, half_step)
         if system.holonomic is None:
@@ -162,7 +162,8 @@ class SHAKE(Integrator):
         def phi(nu: Array) -> Array:
             return system.holonomic_residual(system.act(x, system.group.exp(ahead + directions @ nu), h))
 
-        nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]))
+        floor = negligible_residual(system, g, system.holonomic_rows(x))
+        nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]), floor)
         return ahead + directions @ nu, found
 
 

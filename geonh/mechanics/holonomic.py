@@ -7,7 +7,7 @@ r"""Points onto the holonomic constraints φ(x) = 0, by the shortest displacemen
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,10 @@ from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import is_traced
 
+ArrayLike: TypeAlias = Any
+
+SMALL = 1e-14
+"""Of what it stands beside this counts as zero."""
 ON_HOLONOMIC = 1e-9
 """A start whose φ is above this is refused."""
 LONGEST_WAY = 100
@@ -34,6 +38,23 @@ def normal_directions(system: Any, x: Any) -> Array:
     return jax.vmap(lambda right: saddle(system.mass_matrix(x), G, zero, right)[0])(jnp.eye(len(G))).T
 
 
+def negligible(system: Any, g: Point, h: ArrayLike) -> Array:
+    """The size of an increment ζ in a step h that counts as zero: 1e-14 as a velocity; with φ also beside the position,
+    where φ knows no more.
+    """
+    least = SMALL * jnp.abs(h)
+    return least if system.holonomic is None else least + SMALL * _extent(g)
+
+
+def negligible_residual(system: Any, g: Point, rows: Array) -> Array:
+    """The size of φ that counts as zero near g, where its rows are G, shape=[k, n]."""
+    return SMALL * (1 + _extent(g) * jnp.max(jnp.abs(rows)))
+
+
+def _extent(g: Point) -> Array:
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(g)]))
+
+
 def shift_left(system: Any, centre: Any, shift: Array, phi: Array) -> Array:
     """What a shift, given twice in a step about a centre, leaves of φ = 0 and of being normal there, shape=[n]."""
     M, G = system.mass_matrix(centre), system.holonomic_rows(centre)
@@ -44,13 +65,17 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
     """The point on φ = 0 along the normals at a point near it, and whether it was found; g itself without φ."""
     if system.holonomic is None:
         return g, jnp.asarray(True)
-    directions, group = normal_directions(system, system.at(g, t)), system.group
+    x, group = system.at(g, t), system.group
+    directions, floor = normal_directions(system, x), negligible_residual(system, g, system.holonomic_rows(x))
 
     def moved(nu: Array) -> Point:
         return group.compose(g, group.exp(directions @ nu))
 
-    start = jnp.zeros(directions.shape[1])
-    nu, found = Newton().solve(lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start)
+    start, floor = (
+        jnp.zeros(directions.shape[1]),
+        negligible_residual(system, g, system.holonomic_rows(system.at(g, t))),
+    )
+    nu, found = Newton().solve(lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start, floor)
     return moved(nu), found
 
 

@@ -87,7 +87,7 @@ class Newton(eqx.Module):
         guess : array, shape=[n]
             Where to start; no derivative flows through it.
         floor : float
-            Size of z that counts as zero.
+            Size of z that counts as zero: a correction below it that shrinks no more is rounding.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class Newton(eqx.Module):
         inverse : array, shape=[n, n] or [0, 0]
             Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
         floor : float
-            Size of z that counts as zero.
+            Size of z that counts as zero: a correction below it that shrinks no more is rounding.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class Newton(eqx.Module):
         By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
         or a choice.
         """
-        size = start @ start + floor * floor
+        size, least = start @ start + floor * floor, (self.tol * floor) ** 2
 
         def unfinished(square: Array, limit: Array, k: Array) -> Array:
             return (square > limit) & (k < self.max_iterations)  # false for nan
@@ -170,6 +170,7 @@ class Newton(eqx.Module):
                 now, whole = delta @ delta, z @ z + size
                 limit = self._allowed**2 * whole * (whole if before is None else before)
                 serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
+                limit = jnp.where(serves | (now > least), limit, now * now)  # what shrinks no more is rounding
                 return z, delta, now, now * now, limit, serves, k + 1
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -193,6 +194,7 @@ class Newton(eqx.Module):
         Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
         """
         size = _length(start) + floor
+        rounding = jnp.maximum(STAGNANT, self.tol * floor / size)
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
@@ -210,12 +212,12 @@ class Newton(eqx.Module):
                 delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
-                    trusted = jnp.where((before > 0) & (now > STAGNANT), delta, 0.0)
+                    trusted = jnp.where((before > 0) & (now > rounding), delta, 0.0)
                     inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
                 error = now * jnp.maximum(ratio, last)
-                error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
+                error = jnp.where((now < rounding) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
                 return z, new, error, now, ratio, k + 1, inverse, new_value if few else value
 

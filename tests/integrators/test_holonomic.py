@@ -306,3 +306,32 @@ def test_parametric_excitation():
     assert np.abs(np.linalg.eigvals(np.array(ends))).max() > 1.3
     with pytest.raises(ValueError, match="depends on the time"):
         system.at(np.zeros(1))
+
+
+@pytest.mark.parametrize("name", ["projected", "gni", "rattle", "dla", "rkmk4", "gauss4", "lobatto4", "rk4-projected"])
+@pytest.mark.parametrize(
+    ("length", "pivot", "speed", "dt", "unit"),
+    [
+        (20.0, 0.0, 1.0, 0.01, 1.0),
+        (1000.0, 0.0, 1.0, 1e-3, 1.0),
+        (100.0, 0.0, 0.0, 1e-4, 1.0),
+        (1.0, 1e4, 0.0, 1e-3, 1.0),
+        (1.0, 0.0, 0.0, 1e-5, 1.0),
+        (1.0, 0.0, 1.0, 1e-3, 1e12),
+    ],
+)
+def test_a_constraint_on_positions_is_known_to_rounding_of_the_place(name, length, pivot, speed, dt, unit):
+    """A pendulum of any length, far away or written in other units, from rest or not: φ has no more digits."""
+    system = gn.System(
+        gn.groups.Translations(3),
+        metric=[1.0, 1.0, 1.0],
+        potential=lambda x: 9.81 * x[2],
+        holonomic=lambda x, p: p["unit"] * jnp.stack([(x - p["c"]) @ (x - p["c"]) - p["L"] ** 2]),
+        parameters={"c": np.array([pivot, 0.0, 0.0]), "L": length, "unit": unit},
+    )
+    begin = system.parameters["c"] + length * np.array([0.6, 0.0, -0.8])
+    g0, xi0 = system.project(begin, [0.0, speed, 0.0])
+    run = gn.solve(system, gn.methods[name].make(), g0=g0, xi0=xi0, dt=dt, n_steps=2000)
+    at = run.g - system.parameters["c"]
+    assert np.max(np.abs(np.sum(at**2, axis=1) - length**2)) < 1e-13 * length * (length + pivot)
+    assert np.max(np.abs(run.energy - run.energy[0])) < 1e-3 * 9.81 * length
