@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
+from geonh.groups.coefficients import safe_sqrt
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
 from geonh.mechanics.equations import multipliers
@@ -124,5 +125,6 @@ def _impulse(
         free = free + h * (mu.T @ lam - system.nonholonomic_part(x, mu.T @ lam))
     own = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
     part = h / 2 * mu.T @ (own - lam)
-    size = jnp.sqrt(jnp.maximum(part @ solve_spd(M, part), 0.0))
+    square = part @ solve_spd(M, part)
+    size = safe_sqrt(square) + 0.0 * square  # what is no number stays so
     return {"impulse_multipliers": own, "alternation": size, "kinetic": xi @ M @ xi / 2}

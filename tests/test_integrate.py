@@ -297,6 +297,19 @@ def test_gradient_at_rest_is_finite():
     assert np.all(np.isfinite(jax.grad(end_from)(jnp.zeros(3), gn.GNI(retraction="exp"))))
 
 
+@pytest.mark.parametrize("name", ["gni", "euler-ab"])
+def test_gradient_where_nothing_alternates(name):
+    """A sleigh that goes straight ahead: the size of the part that alternates is a root of zero."""
+    system = catalogue["chaplygin-sleigh"].system()
+
+    def energy(speed):
+        xi0 = speed * jnp.array([0.0, 1.0, 0.0])
+        run = gn.integrate(system, name, xi0=xi0, dt=0.05, n_steps=10, observables=True)
+        return run.observables["energy"][-1]
+
+    assert abs(jax.grad(energy)(1.0) - 2 * energy(1.0)) < 1e-12
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [gn.GNI(retraction="exp"), gn.SymmetricProjection()])
 def test_second_derivatives(method):

@@ -15,6 +15,7 @@ from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
 from geonh.integrators.node import Result
+from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
 from geonh.numerics.precision import as_count, as_float64, as_part, float64
@@ -63,8 +64,7 @@ def made_shooting(
     parameter: str,
 ) -> tuple[Shooting, Point, np.ndarray]:
     """What is shot, tested, and the guess."""
-    if method is None:
-        method = RKMK(6) if system.holonomic is None else Gauss(3)
+    method = made_method(method, lambda: RKMK(6) if system.holonomic is None else Gauss(3))
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(

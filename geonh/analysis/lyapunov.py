@@ -23,6 +23,7 @@ from geonh.analysis.subspaces import kernel
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
+from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
@@ -76,7 +77,7 @@ def lyapunov_exponents(
     count: int | None = None,
     every: int = 10,
     n_saved: int = 100,
-    method: Integrator | None = None,
+    method: Integrator | str | None = None,
     controls: Any = None,
 ) -> LyapunovSpectrum:
     """Lyapunov exponents along a motion.
@@ -99,7 +100,7 @@ def lyapunov_exponents(
         Steps from one orthonormalisation to the next.
     n_saved : int
         How many values of ``running``, at most.
-    method : Integrator, optional
+    method : Integrator or str, optional
         One whose node is a velocity; ``RKMK(4)`` when left out.
     controls : callable, optional
         u(t).
@@ -115,7 +116,7 @@ def lyapunov_exponents(
     RuntimeError
         If a step fails.
     """
-    method = RKMK(4) if method is None else method
+    method = made_method(method, RKMK)
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")

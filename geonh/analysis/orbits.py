@@ -31,6 +31,9 @@ from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64, shortly
 
+VANISHED = 1e-3
+"""A period less than this part of the guess is none: in no time every motion returns."""
+
 
 @dataclass(frozen=True)
 class PeriodicOrbit:
@@ -97,7 +100,7 @@ def periodic_orbit(
     returns: Callable | None = None,
     fixed: Callable | None = None,
     conditions: Callable | None = None,
-    method: Integrator | None = None,
+    method: Integrator | str | None = None,
     n_steps: int = 200,
     t0: float = 0.0,
     controls: Callable | None = None,
@@ -124,7 +127,7 @@ def periodic_orbit(
         symmetric, and shot over half its period.
     conditions : callable, optional
         c(g, ξ, T, parameters) → array of further conditions c = 0: an energy, an amplitude, a period.
-    method : Integrator, optional
+    method : Integrator or str, optional
         Whose orbit it is, one whose node is a velocity; ``RKMK(6)`` when left out, ``Gauss(3)`` with holonomic
         constraints.
     n_steps : int
@@ -158,7 +161,13 @@ def periodic_orbit(
     if not begin[-2]:
         raise ValueError(f"period must not be zero, got {period}")
     found = closed(shooting, (g, xi), begin, np.zeros((0, len(begin))), tol, max_iterations)
-    return _orbit(*found, shooting, parts)
+    orbit = _orbit(*found, shooting, parts)
+    if not orbit.period / period > VANISHED:
+        raise RuntimeError(
+            f"the period went from {period:g} to {orbit.period:.3g} s, where every motion returns: begin nearer to an "
+            "orbit, with a longer period, or pin the period by conditions="
+        )
+    return orbit
 
 
 @judged

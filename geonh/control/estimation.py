@@ -21,7 +21,7 @@ from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
-from geonh.integrators.symmetric_projection import SymmetricProjection
+from geonh.integrators.registry import made_method
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
@@ -92,7 +92,7 @@ def estimate(
     sigma: float | None = None,
     controls: Any = None,
     t0: float = 0.0,
-    method: Integrator | None = None,
+    method: Integrator | str | None = None,
     tol: float = 1e-8,
     max_iterations: int = 50,
 ) -> Estimate:
@@ -125,7 +125,7 @@ def estimate(
         As in ``solve``.
     t0 : float
         Initial time, s.
-    method : Integrator, optional
+    method : Integrator or str, optional
         ``SymmetricProjection()`` when left out. Its own error must be small beside the noise.
     tol : float
         A step as small as this part of the parameters' errors is the last.
@@ -143,7 +143,7 @@ def estimate(
     RuntimeError
         If a step of the motion fails, or the estimate does not settle.
     """
-    method = SymmetricProjection() if method is None else method
+    method = made_method(method)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]

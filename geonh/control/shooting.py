@@ -30,6 +30,7 @@ from geonh.control.programmes import Programme, least, require
 from geonh.geometry.field import evaluated
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
+from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
@@ -113,7 +114,7 @@ def shooting_control(
     cost: Callable | None = None,
     bounds: tuple[Any, Any] | None = None,
     guess: Any = None,
-    method: Integrator | None = None,
+    method: Integrator | str | None = None,
     solver: str = "slsqp",
     t0: float = 0.0,
     max_iterations: int = 200,
@@ -144,7 +145,7 @@ def shooting_control(
         Of the controls, numbers or of shape=[n_u]; they hold at the knots, and so between them.
     guess : array_like or Shot, optional
         Controls at evenly spread times, shape=[…, n_u]; zero when left out.
-    method : Integrator, optional
+    method : Integrator or str, optional
         Any method whose controls are a function of the time; ``RKMK(4)`` when left out.
     solver : str
         As of ``optimal_control``.
@@ -162,7 +163,7 @@ def shooting_control(
     RuntimeError
         If the end is not reached, or a motion fails on the way.
     """
-    method = RKMK(4) if method is None else method
+    method = made_method(method, RKMK)
     require(solver)
     what = asked(
         system,

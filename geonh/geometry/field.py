@@ -87,6 +87,7 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
     """
     own = arguments.split(", ")
     wanted = f"{name} takes ({arguments}) or ({arguments}, parameters)"
+    _refuse_unhashable(function, name)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -102,6 +103,18 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
         _refuse_order(signature, own, wanted)
         return bool(extra)
     raise TypeError(f"{wanted}; yours takes {signature}")
+
+
+def _refuse_unhashable(function: Callable, name: str) -> None:
+    if not any(leaf is function for leaf in jax.tree.leaves(function)):
+        return  # a pytree, whose arrays are arguments of programs
+    try:
+        hash(function)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} names the programs made of it, so it must be hashable, and this {type(function).__name__} is not: "
+            "give a function, with its numbers as parameters=, or a frozen dataclass of numbers"
+        ) from error
 
 
 def check_arguments(function: Callable, arguments: str, name: str) -> None:

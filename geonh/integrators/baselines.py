@@ -115,7 +115,8 @@ class RungeKutta(Integrator):
         if self.project == "energy":
             kinetic = 0.5 * xi @ system.mass_matrix(x) @ xi
             wanted = state.memory.energy - system.potential_energy(x)
-            xi = xi * jnp.where(kinetic > 0, jnp.sqrt(wanted / jnp.where(kinetic > 0, kinetic, 1.0)), 1.0)
+            moves = kinetic > 0
+            xi = xi * jnp.sqrt(jnp.where(moves, wanted / jnp.where(moves, kinetic, 1.0), 1.0))
         p = system.momentum(x, xi)
         return Outcome(g, p, p, state.memory, found=found, xi=xi)
 

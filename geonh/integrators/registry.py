@@ -97,10 +97,12 @@ methods = Methods(_ALL)
 """Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
 
 
-def made_method(method: Integrator | str | None) -> Integrator:
-    """A method from what a user of ``solve`` writes: one, its name, or nothing for the symmetric projection."""
+def made_method(
+    method: Integrator | str | None, default: Callable[..., Integrator] = SymmetricProjection
+) -> Integrator:
+    """A method from what a user writes: one, its name, or nothing for the default."""
     if method is None:
-        return SymmetricProjection()
+        return default()
     return method_of(method) if isinstance(method, str) else method
 
 

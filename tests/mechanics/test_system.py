@@ -1,5 +1,7 @@
 """A system's own transforms: Legendre's and its inverse, energy, projection, for every way of giving ℓ."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,3 +77,16 @@ def test_a_system_is_printed_in_a_line():
     text = repr(gn.systems.chaplygin_sphere())
     assert text.startswith("System 'chaplygin-sphere' on R² × SO(3): a metric; affine constraints; parameters J, m, r")
     assert "\n" not in text
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen": True}])
+def test_a_function_that_cannot_name_a_program_is_refused(options):
+    @dataclasses.dataclass(**options)
+    class Spring:
+        stiffness: np.ndarray
+
+        def __call__(self, x):
+            return 0.5 * x @ self.stiffness @ x
+
+    with pytest.raises(TypeError, match=r"potential names .* hashable, and this Spring is not"):
+        gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=Spring(np.eye(2)))

@@ -129,6 +129,15 @@ def test_the_polar_factor(m, mirrored):
     np.testing.assert_allclose(found @ found.T, np.eye(m), atol=1e-14)
 
 
+@pytest.mark.parametrize("cosine", [0.7, 0.4, 0.2, 0.01])
+def test_the_polar_factor_of_bases_far_apart(cosine):
+    """To rounding, or nan: never nearly orthogonal."""
+    rng = np.random.default_rng(7)
+    u, v = (np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(2))
+    found = polar(jnp.asarray(u @ np.diag([1.0, 0.95, 0.8, cosine]) @ v))
+    np.testing.assert_allclose(found, u @ v if cosine > 0.1 else np.full((4, 4), np.nan), atol=1e-14)
+
+
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (9, 6), (4, 0)])
 def test_forms_made_orthonormal(n, m):
     M, mu = spd(n), np.random.default_rng(m).normal(size=(m, n))
