@@ -80,6 +80,17 @@ def test_the_impulse_is_the_jump_of_the_momentum():
 
 
 # --- the warning ---------------------------------------------------------------------------------------------
+def test_a_run_that_stops_between_two_looks_is_warned_of(tmp_path):
+    J = [[3.69114947, -0.90615279, -0.39005137], [-0.90615279, 1.19468469, -0.64587344]]
+    J.append([-0.39005137, -0.64587344, 0.78869047])
+    system = gn.System(gn.groups.SO3(), metric=J, distribution=gn.Distribution([[0.0, 0.0, 1.0]]), base="point")
+    start = {"xi0": [1.29875425, -0.34911024, 0.0], "dt": 0.3, "n_steps": 75}
+    with pytest.warns(AlternationWarning, match=r"reaches about 153 %"):
+        run = gn.solve(system, gn.GNI(start="average"), throw=False, **start)
+    assert run.status == gn.integrators.node.Result.CHART
+    assert run.spoiled_from == gn.Trajectory.load(run.save(tmp_path / "run.nc")).spoiled_from
+
+
 def test_a_spoiled_run_is_warned_of_with_the_time_and_a_cure():
     """Suslov near its steady rotation: the part grows as e^t from 1e-8 on; before that nothing is said."""
     suslov, options = gn.systems.suslov(), {"xi0": [0.0, 1.0, 0.0], "dt": 0.05}
