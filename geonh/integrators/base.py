@@ -243,7 +243,9 @@ class ImplicitIntegrator(Integrator):
 
     def _solution(self, equations: Equations, state: State) -> tuple[Array, Array, Array | None]:
         """Root, whether it was found, and the inverse Jacobian to keep; None where no guess was needed."""
-        return self.newton.follow(equations.residual, equations.guess, state.warm.inverse, equations.scale)
+        past, inverse = state.warm.guess, state.warm.inverse
+        last = past[-1] if past.ndim == 2 and past.shape[1:] == equations.guess.shape else None
+        return self.newton.follow(equations.residual, equations.guess, inverse, equations.scale, last)
 
 
 class RetractingIntegrator(Integrator):

@@ -100,7 +100,12 @@ class Newton(eqx.Module):
         return self.follow(residual, guess, no_inverse(guess.size, cheap=True), floor)[:2]
 
     def follow(
-        self, residual: Callable[[Array], Array], guess: Array, inverse: Array, floor: float | Array = 1e-14
+        self,
+        residual: Callable[[Array], Array],
+        guess: Array,
+        inverse: Array,
+        floor: float | Array = 1e-14,
+        near: Array | None = None,
     ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
 
@@ -114,6 +119,8 @@ class Newton(eqx.Module):
             Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
         floor : float
             Size of z that counts as zero: a correction below it that shrinks no more is rounding.
+        near : array, shape=[n], optional
+            Where to begin again if ``guess`` leads to no root.
 
         Returns
         -------
@@ -130,15 +137,14 @@ class Newton(eqx.Module):
             return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
 
         def iterate(
-            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
+            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array, other: Array | None = None
         ) -> tuple[Array, tuple[Array, Array]]:
             method = self._linear if kept.size else self._quadratic
-            z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol))
+            z, converged, found = method(function, start, other, kept, jnp.asarray(floor / self.tol))
             return z, (converged.astype(start.dtype), found)
 
-        root, (converged, inverse) = implicit(iterate)(
-            residual, *lax.stop_gradient((guess, inverse, jnp.asarray(floor)))
-        )
+        begin = lax.stop_gradient((guess, inverse, jnp.asarray(floor), *([] if near is None else [near])))
+        root, (converged, inverse) = implicit(iterate)(residual, *begin)
         return root, converged > 0.5, inverse
 
     @property
@@ -149,7 +155,7 @@ class Newton(eqx.Module):
         return (error > self._allowed) & (k < self.max_iterations)  # false for nan
 
     def _quadratic(
-        self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
+        self, function: Callable[[Array], Array], start: Array, near: Array | None, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
 
@@ -162,7 +168,9 @@ class Newton(eqx.Module):
             return (square > limit) & (k < self.max_iterations)  # false for nan
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            z, *_, k = carry
+            z, _, square, limit, again, k = carry
+            lost = ~unfinished(square, limit, k)
+            z, k = z if near is None else jnp.where(lost, near, z), jnp.where(lost, 0, k)
             A = jacobian(function, z)
 
             def correction_at(z: Array, before: Array | None, k: Array) -> tuple[Array, ...]:
@@ -179,15 +187,19 @@ class Newton(eqx.Module):
 
             fast = lambda carry: unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
             z, delta, _, square, limit, _, k = lax.while_loop(fast, correct, correction_at(z, None, k))
-            return z, delta, square, limit, k
+            return z, delta, square, limit, again | lost, k
+
+        def on(carry: tuple[Array, ...]) -> Array:
+            *_, square, limit, again, k = carry
+            return unfinished(square, limit, k) | ~(again | ((square <= limit) & (limit < infinite)))
 
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
-        first: tuple[Array, ...] = (start, start, infinite, zero, jnp.asarray(0))
-        z, delta, square, limit, _ = lax.while_loop(lambda carry: unfinished(*carry[2:]), attempt, first)
+        first: tuple[Array, ...] = (start, start, infinite, zero, jnp.asarray(near is None), jnp.asarray(0))
+        z, delta, square, limit, *_ = lax.while_loop(on, attempt, first)
         return z - delta, (square <= limit) & (limit < infinite), kept
 
     def _linear(
-        self, function: Callable[[Array], Array], start: Array, kept: Array, floor: Array
+        self, function: Callable[[Array], Array], start: Array, near: Array | None, kept: Array, floor: Array
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
 
@@ -200,8 +212,10 @@ class Newton(eqx.Module):
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            start, z, better, inverse, renew, _, k = carry
-            start = jnp.where(better, z, start)
+            start, z, better, inverse, renew, again, error, k = carry
+            lost = ~self._unfinished(error, k)
+            start, k = jnp.where(better, z, start), jnp.where(lost, 0, k)
+            start = start if near is None else jnp.where(lost, near, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
             new = lambda _: (inverted(jacobian(function, start, together=1).T), jnp.asarray(False))  # noqa: E731
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
@@ -227,11 +241,24 @@ class Newton(eqx.Module):
             z = lax.cond((ratio < 1) | ~(error > 0), lambda: z, lambda: before)
             error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
             better = renew | (ratio < 1) | ~self._unfinished(error, k)
-            return start, z, better, inverse, jnp.asarray(True), error, k
+            return start, z, better, inverse, jnp.asarray(True), again | lost, error, k
+
+        def on(carry: tuple[Array, ...]) -> Array:
+            *_, again, error, k = carry
+            return self._unfinished(error, k) | ~(again | (error <= self._allowed))
 
         unknown, no = jnp.max(jnp.abs(kept[0])) == 0.0, jnp.asarray(False)
-        first: tuple[Array, ...] = (start, start, no, kept, unknown, infinite, jnp.asarray(0))
-        _, z, _, found, _, error, _ = lax.while_loop(lambda carry: self._unfinished(*carry[5:]), attempt, first)
+        first: tuple[Array, ...] = (
+            start,
+            start,
+            no,
+            kept,
+            unknown,
+            jnp.asarray(near is None),
+            infinite,
+            jnp.asarray(0),
+        )
+        _, z, _, found, _, _, error, _ = lax.while_loop(on, attempt, first)
         return z, error <= self._allowed, found
 
 

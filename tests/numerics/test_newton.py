@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import geonh as gn
 from geonh.numerics.newton import KEEP, Newton, no_inverse
 
 
@@ -206,3 +207,27 @@ def test_bad_options_are_refused():
         Newton(tol=0.1)
     with pytest.raises(ValueError, match="max_iterations"):
         Newton(max_iterations=0)
+
+
+@pytest.mark.parametrize("n", [1, 3, KEEP + 2])
+@pytest.mark.parametrize("kept", [False, True])
+def test_it_begins_again_near_by_where_a_guess_leads_nowhere(n, kept):
+    residual, guess = lambda z: jnp.log(z) - jnp.log(2.0), -jnp.ones(n)
+    inverse = jnp.zeros((n, n)) if kept else no_inverse(n, cheap=n <= KEEP)
+    assert not Newton().follow(residual, guess, inverse)[1]
+    root, converged, _ = Newton().follow(residual, guess, inverse, near=1.5 * jnp.ones(n))
+    assert converged
+    np.testing.assert_allclose(root, 2.0, rtol=1e-15)
+    slope = jax.jacfwd(lambda a: Newton().follow(lambda z: jnp.log(z) - a, guess, inverse, near=1.5 * jnp.ones(n))[0])
+    np.testing.assert_allclose(slope(jnp.log(2.0)), 2.0, rtol=1e-14)
+    assert not Newton().follow(residual, guess, inverse, near=guess)[1]
+
+
+@pytest.mark.parametrize(("name", "dt"), [("itoh-abe", 0.05), ("lobatto6", 0.08)])
+def test_a_run_goes_on_where_its_guess_leads_nowhere(name, dt):
+    """A double pendulum that turns by 0.6 and 1 rad in a step, where a fresh start would go on."""
+    mass = lambda q: [[3.0, jnp.cos(q[0] - q[1])], [jnp.cos(q[0] - q[1]), 1.0]]  # noqa: E731
+    potential = lambda q: -20 * jnp.cos(q[0]) - 10 * jnp.cos(q[1])  # noqa: E731
+    system = gn.System(gn.groups.Torus(2), metric=mass, potential=potential)
+    run = gn.solve(system, name, g0=np.array([2.5, 2.0]), xi0=np.array([1.0, -1.0]), dt=dt, n_steps=12_000)
+    assert np.max(np.abs(run.energy - run.energy[0])) < (1e-9 if name == "itoh-abe" else 5.0)
