@@ -162,10 +162,10 @@ def _square(system: System, x: Any, p_plus: Any, p_minus: Any) -> Any:
 def what_alternates(trajectory: Trajectory, since: float) -> str:
     """What is said of a run that is spoiled from a time on."""
     trail = trajectory.trail
-    if trail is None or _failed(trajectory):
-        most = trajectory.alternation.max()
-    else:
-        most = np.sqrt(trail.worst / trail.largest)
+    most = trajectory.alternation.max() if trail is None else np.sqrt(trail.worst / trail.largest)
+    if trail is not None and _failed(trajectory):
+        last = trajectory.read(slice(max(len(trajectory) - PERIOD, 0), len(trajectory)))["alternation"]
+        most = max(most, last.max() / np.sqrt(_largest(trajectory)))
     return (
         f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches about "
         f"{100 * most:.3g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
