@@ -154,39 +154,35 @@ ROD = gn.System(  # φ has the constant 1
 
 
 def swing(system, g0, dt, n_steps, method="discrete-gradient"):
-    """From rest, its energy kept to two roundings a step where they all add: of V, and of the 1s it is made of."""
+    """From rest, its energy kept to roundings that do not add up: of V, and of the 1s it is made of."""
     run = gn.solve(system, method, g0=g0, xi0=np.zeros(system.group.dim), dt=dt, n_steps=n_steps)
-    assert np.ptp(run.energy) < (2 * np.sqrt(n_steps) + n_steps / 10) * np.spacing(1 + np.abs(run.energy).max())
+    assert np.ptp(run.energy) < 6 * np.sqrt(n_steps) * np.spacing(1 + np.abs(run.energy).max())
     return run
 
 
 @pytest.mark.parametrize("dt", [1e-4, 1e-3, 1e-2, 1e-1])
 @pytest.mark.parametrize("amplitude", [1e-9, 1e-6, 1e-3, 0.1, 1.0, 2.0])
 def test_a_pendulum_of_any_amplitude(amplitude, dt):
-    """Along the motion of order 4, at second order; what V is counted from is nothing to it."""
+    """The motion that a method of order 4 finds, to second order; what V is counted from is nothing to it."""
     run = swing(PENDULUM, [amplitude], dt, 10_000)
-    exact = gn.solve(PENDULUM, "gauss4", g0=[amplitude], xi0=[0.0], dt=dt, n_steps=1000).g[:, 0]
-    assert np.abs(run.g[:1001, 0] - exact).max() < amplitude * (1e-7 + 0.2 * dt**2 * 1000 * dt)
-    assert np.abs(run.g).max() < amplitude * (1 + 1e-7 + (amplitude < 1e-2) * 1e-4)
-    raised = swing(replace_c(1e6), [amplitude], dt, 10_000).g
-    np.testing.assert_allclose(raised, run.g, rtol=0, atol=(1e-8 if amplitude < 1 else 1e-5) * amplitude)
-
-
-def replace_c(c):
-    return eqx.tree_at(lambda system: system.parameters, PENDULUM, {"c": np.float64(c)})
+    accurate = gn.solve(PENDULUM, "gauss4", g0=[amplitude], xi0=[0.0], dt=dt, n_steps=1000).g[:, 0]
+    assert np.abs(run.g[:1001, 0] - accurate).max() < amplitude * (1e-10 + 100 * dt**3)
+    assert np.abs(run.g).max() < amplitude * (1 + 1e-9)
+    raised = eqx.tree_at(lambda system: system.parameters, PENDULUM, {"c": np.float64(1e6)})
+    np.testing.assert_allclose(swing(raised, [amplitude], dt, 10_000).g, run.g, rtol=0, atol=1e-10 * amplitude)
 
 
 @pytest.mark.parametrize("method", ["discrete-gradient", "discrete-gradient4"])
 @pytest.mark.parametrize("amplitude", [1e-9, 1e-3, 0.5])
 @pytest.mark.parametrize("system", [PARTICLE, SHAPED], ids=lambda s: s.name)
 def test_constrained_systems_near_rest(system, amplitude, method):
-    """By order 4 the same motion, and back by the reversed velocity."""
+    """The motion that a method of order 4 finds, and back by the reversed velocity."""
     g0 = amplitude * np.array([1.0, 0.7, 0.0])[: system.group.dim]
     run = swing(system, g0, 1e-2, 10_000, method)
-    exact = gn.solve(system, "gauss4", g0=g0, xi0=0 * g0, dt=1e-2, n_steps=300)
-    np.testing.assert_allclose(run.g[:301], exact.g, rtol=0, atol=1e-4 * amplitude)
+    accurate = gn.solve(system, "gauss4", g0=g0, xi0=0 * g0, dt=1e-2, n_steps=300).g
+    np.testing.assert_allclose(run.g[:301], accurate, rtol=0, atol=3e-5 * amplitude)
     back = gn.solve(system, method, g0=run.g[300], xi0=-run.xi[300], dt=1e-2, n_steps=300)
-    np.testing.assert_allclose(back.g[-1], g0, rtol=0, atol=1e-11 * amplitude)
+    np.testing.assert_allclose(back.g[-1], g0, rtol=0, atol=1e-12 * amplitude)
 
 
 @pytest.mark.parametrize("amplitude", [1e-9, 1e-3, 1.0])
