@@ -178,11 +178,14 @@ class Equations(NamedTuple):
         Where Newton's method starts.
     scale : float
         The size of z that counts as zero.
+    rounding : float, optional
+        What a correction of z may be that shrinks no more.
     """
 
     residual: Callable[[Array], Array]
     guess: Array
     scale: Array
+    rounding: Array | None = None
 
 
 SMOOTH = (-1.0, 6.0, -15.0, 20.0, -15.0, 6.0)
@@ -245,7 +248,9 @@ class ImplicitIntegrator(Integrator):
         """Root, whether it was found, and the inverse Jacobian to keep; None where no guess was needed."""
         past, inverse = state.warm.guess, state.warm.inverse
         last = past[-1] if past.ndim == 2 and past.shape[1:] == equations.guess.shape else None
-        return self.newton.follow(equations.residual, equations.guess, inverse, equations.scale, last)
+        return self.newton.follow(
+            equations.residual, equations.guess, inverse, equations.scale, equations.rounding, near=last
+        )
 
 
 class RetractingIntegrator(Integrator):

@@ -44,7 +44,7 @@ from geonh.integrators.base import (
     repeated,
 )
 from geonh.mechanics.equations import multipliers
-from geonh.mechanics.holonomic import negligible
+from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
@@ -124,7 +124,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
             missing = self.legendre_minus(system, h, x, zeta) - state.p_minus
             return missing if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
-        return Equations(mismatch, self._expected(state), negligible(system, state.g, h))
+        return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h), rounding_of_places(system, state.g))
 
     def _held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
         """What a step misses, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""

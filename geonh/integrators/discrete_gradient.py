@@ -15,7 +15,9 @@ and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
     itoh-abe    quotients of differences of H, one coordinate of ζ changed after the other, then π;   order 1
                 in π, in which H is quadratic, that is the derivative in the middle
 
-with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same. Itoh–Abe's has
+with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same. In Gonzalez's, and
+in that of φ below, the rounding of V over ⟨Mζ, ζ⟩ would be all that is left of the quotient where ζ is small: there
+V_{k+1} − V_k is ∫⟨dτ_{−sζ}ᵀ∂V, ζ⟩ ds, by as many nodes as make it exact. Itoh–Abe's has
 x̄ = x_k, π̄ = π_k, and moves by coordinates of the second kind, g_{k+1} = g_k τ(ζ₁e₁)…τ(ζ_ne_n); its
 ``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
 
@@ -61,7 +63,7 @@ from geonh.integrators.base import (
     repeated,
 )
 from geonh.integrators.hamel import velocity_node
-from geonh.mechanics.holonomic import negligible
+from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.quasi_velocities import (
     Normals,
     energy_slope,
@@ -76,11 +78,15 @@ from geonh.mechanics.quasi_velocities import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton, make_newton
+from geonh.numerics.newton import TINY, Newton, make_newton
 from geonh.numerics.precision import one_of
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_FOUR, _WEIGHTS_OF_FOUR = np.polynomial.legendre.leggauss(4)
+_MEAN_AND_BEND = (np.polynomial.legendre.legvander(_FOUR, 3) * [0.5, 0.0, 2.5, 3.5]).T[[0, 2, 3]] * _WEIGHTS_OF_FOUR
+"""Legendre's coefficients c₀, c₂ and c₃ of a function from its values at the four nodes."""
+_EPS = float(np.finfo(float).eps)
 _SMALL = 1e-3
 """A difference quotient over a shorter increment has lost digits; the mean of the derivative at five nodes has all."""
 
@@ -158,7 +164,10 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.action.at(state.g)
         p, t = state.p_minus, clock.time(state.k + 0.5)
-        energy, before = system.energy(x, p), jnp.zeros(len(system.annihilator(x)))
+        before = jnp.zeros(len(system.annihilator(x)))
+        velocity = system.velocity(x, p)
+        kinetic = (p - system.momentum_at_rest(x)) @ velocity / 2
+        energy = kinetic if self.gradient == "gonzalez" else kinetic + system.potential_energy(x)
         if system.holonomic is not None:  # φ at the node, a rounding, which goes so that none adds to it
             phi = system.holonomic_residual(x)
             before = before.at[: len(phi)].set(phi)
@@ -175,7 +184,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
                 return jnp.concatenate([off, missing + N.forms.T @ (N.lifts @ step.change)])
             return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + before / h)[0]
 
-        return Equations(mismatch, continued(state.warm.guess), negligible(system, state.g, h))
+        # Where a motion turns back w is small, and known to the rounding of the velocities at the nodes.
+        floor = jnp.abs(h) * (1e-14 + self.newton.tol * jnp.max(jnp.abs(velocity)))
+        return Equations(mismatch, continued(state.warm.guess), floor, rounding_of_places(system, state.g))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         x = system.action.at(state.g)
@@ -214,9 +225,10 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         if self.gradient == "itoh-abe":
             G = self._quotients(system, lambda W: phi(system.action.act(x, W)), phi(x), zeta).T
         else:
-            ahead = system.action.act(x, self._increment(system, zeta))
             G = system.holonomic_rows(middle)
-            G = G + jnp.outer(phi(ahead) - phi(x) - G @ zeta, _unit_change(system, middle, zeta / h, zeta))
+            ahead = system.action.act(x, self._increment(system, zeta))
+            missing = self._growth(system, phi, (x, ahead), zeta) - G @ zeta
+            G = G + jnp.outer(missing, _unit_change(system, middle, zeta / h, zeta))
         return normals_of(jnp.concatenate([G, mu[len(G) :]]))
 
     def _increment(self, system: System, zeta: Array) -> Point:
@@ -254,8 +266,31 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             return jnp.sum(slopes, axis=0), jnp.sum(ws, axis=0)
         slope = energy_slope(system, middle, w, step.kappa)
         ahead = action.act(x, self._increment(system, zeta))
-        missing = reduced_energy(system, ahead, step.start + step.change) - energy - slope @ zeta - step.change @ w
+        after = step.start + step.change
+        kinetic = (after - system.momentum_at_rest(ahead)) @ velocity_of_momentum(system, ahead, after) / 2 - energy
+        potential = self._growth(system, system.potential_energy, (x, ahead), zeta)
+        missing = kinetic - step.change @ w + potential - slope @ zeta
         return slope + missing * _unit_change(system, middle, w, zeta), w
+
+    def _growth(self, system: System, f: Callable[[Any], Array], ends: tuple[Any, Any], zeta: Array) -> Array:
+        """f(y) − f(x) for y = x·τ(ζ/2)², of the shape of f: to its own rounding, not that of f, where ζ is small.
+
+        As the mean of ∂f = (d/ds) f(x̄·τ(sζ)) by Gauss's four nodes, where its error is below the rounding of f.
+        The error is that of ∂f's term of degree 8: where the terms fall by a constant factor, at most a fifteenth of
+        |∂f|(|c₂/∂f|⁴ + |c₃/∂f|^{8/3}), by Legendre's coefficients c_k of ∂f.
+        """
+        tau, action, group = self.tau(system), system.action, system.group
+        (x, y), middle = ends, action.act(ends[0], tau(group, zeta / 2))
+
+        def rate(s: Array) -> Array:
+            return jax.jvp(lambda s: f(action.act(middle, tau(group, s * zeta))), (s,), (jnp.ones(()),))[1]
+
+        rates = lax.map(rate, jnp.asarray(_FOUR / 2))
+        mean, c2, c3 = jnp.tensordot(jnp.asarray(_MEAN_AND_BEND), rates, axes=1)
+        begin, end, size = f(x), lax.stop_gradient(f(y)), jnp.max(jnp.abs(rates), axis=0) + TINY
+        rounding = 15 * _EPS * (jnp.abs(begin) + jnp.abs(end) + size)
+        exact = (c2 / size) ** 12 + jnp.abs(c3 / size) ** 8 <= (rounding / size) ** 3
+        return lax.cond(jnp.all(exact), lambda: mean, lambda: f(y) - begin)
 
     def _quotients(self, system: System, H: Callable[[Point], Array], begin: Array, zeta: Array) -> Array:
         """Itoh–Abe's difference quotients in ζ of H(W), which is ``begin`` at W = 1: shape=[n, ...].

@@ -48,7 +48,7 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.discrete_flow import reflected
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
-from geonh.mechanics.holonomic import negligible
+from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import inspected
 from geonh.numerics.linear import saddle
@@ -193,7 +193,8 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         p = system.momentum(x, xi0)
         leaving = p + h / 2 * system.force(clock.time(0), x, xi0, clock.control(0))
         mismatch = self._node(system, clock, x, lambda p_minus: p_minus - leaving)
-        zeta, solved = self.newton.solve(mismatch, h * xi0, floor=negligible(system, g0, h))
+        rounding = rounding_of_places(system, g0)
+        zeta, solved = self.newton.solve(mismatch, h * xi0, 1e-14 * jnp.abs(h), rounding)
         p_minus = self.rule.legendre_minus(system, self.tau(system), h, x, zeta)
         return Outcome(g0, reflected(p_minus, p), p_minus, NextStep(zeta), found=solved)
 
@@ -209,7 +210,8 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
                 return p_minus - p_plus
             return p_minus - p_plus - h * system.force(t, x, system.velocity(x, (p_plus + p_minus) / 2), u)
 
-        return Equations(self._node(system, clock, x, jump), state.memory.zeta, negligible(system, g, h))
+        rounding = rounding_of_places(system, g)
+        return Equations(self._node(system, clock, x, jump), state.memory.zeta, 1e-14 * jnp.abs(h), rounding)
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         tau = self.tau(system)

@@ -35,7 +35,7 @@ from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, Integrator, NextStep, Outcome, State
 from geonh.integrators.discrete_flow import ReflectingFlow, arrived, check_start, reflected, started
-from geonh.mechanics.holonomic import negligible_residual, normal_directions
+from geonh.mechanics.holonomic import normal_directions, rounding_of_residual
 from geonh.mechanics.system import System
 from geonh.numerics.dependence import depends
 from geonh.numerics.newton import Newton, make_newton
@@ -162,8 +162,8 @@ class SHAKE(Integrator):
         def phi(nu: Array) -> Array:
             return system.holonomic_residual(system.act(x, system.group.exp(ahead + directions @ nu), h))
 
-        floor = negligible_residual(system, g, system.holonomic_rows(x))
-        nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]), floor)
+        rounding = rounding_of_residual(system, g, system.holonomic_rows(x))
+        nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]), rounding=rounding)
         return ahead + directions @ nu, found
 
 

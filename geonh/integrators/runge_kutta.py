@@ -59,7 +59,7 @@ from geonh.integrators.base import (
 from geonh.integrators.hamel import velocity_node
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
-from geonh.mechanics.holonomic import negligible, onto, shift_left
+from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
 from geonh.numerics.newton import Newton, make_newton
@@ -210,7 +210,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             phi = system.holonomic_residual(system.act(system.act(centre, half, h / 2), tau(group, shift), 0.0))
             return jnp.concatenate([shift_left(system, centre, shift, phi), missing])
 
-        return Equations(mismatch, continued(state.warm.guess), negligible(system, state.g, h))
+        return Equations(mismatch, continued(state.warm.guess), 1e-14 * jnp.abs(h), rounding_of_places(system, state.g))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         a, b = GAUSS[self.stages]

@@ -37,7 +37,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm, no_inverse
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
-from geonh.mechanics.holonomic import negligible
+from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
 from geonh.numerics.linear import det, polar, solve_spd
 
@@ -122,7 +122,7 @@ class SymmetricProjection(RuleFlow):
             missing = missing - N.T @ (lifts @ missing) / 2
             return h * solve_spd(M, missing) if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
-        return Equations(mismatch, self._expected(state), negligible(system, state.g, h))
+        return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h), rounding_of_places(system, state.g))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)

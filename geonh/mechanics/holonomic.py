@@ -7,7 +7,7 @@ r"""Points onto the holonomic constraints φ(x) = 0, by the shortest displacemen
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,8 @@ from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import is_traced
 
-ArrayLike: TypeAlias = Any
-
 SMALL = 1e-14
-"""Of what it stands beside this counts as zero."""
+"""Some roundings of 1."""
 ON_HOLONOMIC = 1e-9
 """A start whose φ is above this is refused."""
 LONGEST_WAY = 100
@@ -38,17 +36,14 @@ def normal_directions(system: Any, x: Any) -> Array:
     return jax.vmap(lambda right: saddle(system.mass_matrix(x), G, zero, right)[0])(jnp.eye(len(G))).T
 
 
-def negligible(system: Any, g: Point, h: ArrayLike) -> Array:
-    """The size of an increment ζ in a step h that counts as zero: 1e-14 as a velocity; with φ also beside the position,
-    where φ knows no more.
-    """
-    least = SMALL * jnp.abs(h)
-    return least if system.holonomic is None else least + SMALL * _extent(g)
+def rounding_of_places(system: Any, g: Point) -> Array | None:
+    """What an increment may be known to beside a point that φ holds, generously; None without φ."""
+    return None if system.holonomic is None else SMALL * _extent(g)
 
 
-def negligible_residual(system: Any, g: Point, rows: Array) -> Array:
-    """The size of φ that counts as zero near g, where its rows are G, shape=[k, n]."""
-    return SMALL * (1 + _extent(g) * jnp.max(jnp.abs(rows)))
+def rounding_of_residual(system: Any, g: Point, rows: Array) -> Array:
+    """What φ may be known to near g, where its rows are G, shape=[k, n]; generously."""
+    return SMALL * _extent(g) * jnp.max(jnp.abs(rows))
 
 
 def _extent(g: Point) -> Array:
@@ -66,16 +61,13 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
     if system.holonomic is None:
         return g, jnp.asarray(True)
     x, group = system.at(g, t), system.group
-    directions, floor = normal_directions(system, x), negligible_residual(system, g, system.holonomic_rows(x))
+    directions, rounding = normal_directions(system, x), rounding_of_residual(system, g, system.holonomic_rows(x))
 
     def moved(nu: Array) -> Point:
         return group.compose(g, group.exp(directions @ nu))
 
-    start, floor = (
-        jnp.zeros(directions.shape[1]),
-        negligible_residual(system, g, system.holonomic_rows(system.at(g, t))),
-    )
-    nu, found = Newton().solve(lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start, floor)
+    start = jnp.zeros(directions.shape[1])
+    nu, found = Newton().solve(lambda nu: system.holonomic_residual(system.at(moved(nu), t)), start, rounding=rounding)
     return moved(nu), found
 
 

@@ -76,7 +76,11 @@ class Newton(eqx.Module):
             raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
 
     def solve(
-        self, residual: Callable[[Array], Array], guess: Array, floor: float | Array = 1e-14
+        self,
+        residual: Callable[[Array], Array],
+        guess: Array,
+        floor: float | Array = 1e-14,
+        rounding: float | Array | None = None,
     ) -> tuple[Array, Array]:
         """Root of ``residual`` near ``guess``.
 
@@ -87,7 +91,9 @@ class Newton(eqx.Module):
         guess : array, shape=[n]
             Where to start; no derivative flows through it.
         floor : float
-            Size of z that counts as zero: a correction below it that shrinks no more is rounding.
+            Size of z that counts as zero.
+        rounding : float, optional
+            What a correction may be that shrinks no more.
 
         Returns
         -------
@@ -97,7 +103,7 @@ class Newton(eqx.Module):
             Whether the estimated error met the tolerance.
         """
 
-        return self.follow(residual, guess, no_inverse(guess.size, cheap=True), floor)[:2]
+        return self.follow(residual, guess, no_inverse(guess.size, cheap=True), floor, rounding)[:2]
 
     def follow(
         self,
@@ -105,6 +111,7 @@ class Newton(eqx.Module):
         guess: Array,
         inverse: Array,
         floor: float | Array = 1e-14,
+        rounding: float | Array | None = None,
         near: Array | None = None,
     ) -> tuple[Array, Array, Array | None]:
         """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
@@ -118,7 +125,9 @@ class Newton(eqx.Module):
         inverse : array, shape=[n, n] or [0, 0]
             Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
         floor : float
-            Size of z that counts as zero: a correction below it that shrinks no more is rounding.
+            Size of z that counts as zero.
+        rounding : float, optional
+            What a correction may be that shrinks no more.
         near : array, shape=[n], optional
             Where to begin again if ``guess`` leads to no root.
 
@@ -137,13 +146,13 @@ class Newton(eqx.Module):
             return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
 
         def iterate(
-            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array, other: Array | None = None
+            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array, *others: Array | None
         ) -> tuple[Array, tuple[Array, Array]]:
             method = self._linear if kept.size else self._quadratic
-            z, converged, found = method(function, start, other, kept, jnp.asarray(floor / self.tol))
+            z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol), *others)
             return z, (converged.astype(start.dtype), found)
 
-        begin = lax.stop_gradient((guess, inverse, jnp.asarray(floor), *([] if near is None else [near])))
+        begin = lax.stop_gradient((guess, inverse, jnp.asarray(floor), rounding, near))
         root, (converged, inverse) = implicit(iterate)(residual, *begin)
         return root, converged > 0.5, inverse
 
@@ -155,14 +164,20 @@ class Newton(eqx.Module):
         return (error > self._allowed) & (k < self.max_iterations)  # false for nan
 
     def _quadratic(
-        self, function: Callable[[Array], Array], start: Array, near: Array | None, kept: Array, floor: Array
+        self,
+        function: Callable[[Array], Array],
+        start: Array,
+        kept: Array,
+        floor: Array,
+        rounding: Array | None,
+        near: Array | None,
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
 
         By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
         or a choice.
         """
-        size, least = start @ start + floor * floor, (self.tol * floor) ** 2
+        size = start @ start + floor * floor
 
         def unfinished(square: Array, limit: Array, k: Array) -> Array:
             return (square > limit) & (k < self.max_iterations)  # false for nan
@@ -178,7 +193,8 @@ class Newton(eqx.Module):
                 now, whole = delta @ delta, z @ z + size
                 limit = self._allowed**2 * whole * (whole if before is None else before)
                 serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
-                limit = jnp.where(serves | (now > least), limit, now * now)  # what shrinks no more is rounding
+                if rounding is not None:
+                    limit = jnp.where(serves | (now > rounding**2), limit, now * now)
                 return z, delta, now, now * now, limit, serves, k + 1
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -199,14 +215,20 @@ class Newton(eqx.Module):
         return z - delta, (square <= limit) & (limit < infinite), kept
 
     def _linear(
-        self, function: Callable[[Array], Array], start: Array, near: Array | None, kept: Array, floor: Array
+        self,
+        function: Callable[[Array], Array],
+        start: Array,
+        kept: Array,
+        floor: Array,
+        rounding: Array | None,
+        near: Array | None,
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
 
         Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
         """
         size = _length(start) + floor
-        rounding = jnp.maximum(STAGNANT, self.tol * floor / size)
+        stagnant = jnp.asarray(STAGNANT) if rounding is None else jnp.maximum(STAGNANT, rounding / size)
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
@@ -226,12 +248,12 @@ class Newton(eqx.Module):
                 delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
-                    trusted = jnp.where((before > 0) & (now > rounding), delta, 0.0)
+                    trusted = jnp.where((before > 0) & (now > stagnant), delta, 0.0)
                     inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
                 error = now * jnp.maximum(ratio, last)
-                error = jnp.where((now < rounding) & (ratio >= slow), 0.0, error)
+                error = jnp.where((now < stagnant) & (ratio >= slow), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
                 return z, new, error, now, ratio, k + 1, inverse, new_value if few else value
 

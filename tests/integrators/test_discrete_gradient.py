@@ -1,5 +1,6 @@
 """Energy to rounding: quadratic ℓ however it is given, badly scaled metrics, from the smallest speeds, with forces."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,6 +128,86 @@ def test_from_the_smallest_speeds(gradient, speed):
             np.testing.assert_allclose(np.abs(run.xi).max(axis=1), np.abs(xi0).max(), rtol=0.2)
         else:
             assert np.abs(run.xi[-1]).max() > 0.1
+
+
+# --- small steps: the quotient of differences of V is rounding there -------------------------------------------
+PENDULUM = gn.System(
+    Translations(1), metric=[1.0], potential=lambda q, p: p["c"] - jnp.cos(q[0]), parameters={"c": 0.0}, name="pendulum"
+)
+SHAPED = gn.System(
+    Translations(2),
+    metric=lambda q: (1 + 0.3 * jnp.sin(q[0] + 0.4)) * jnp.array([[1.0, 0.3], [0.3, 1.5]]),
+    potential=lambda q: 2 - jnp.cos(q[0]) - jnp.cos(q[1]),
+    distribution=gn.Distribution(lambda q: jnp.stack([-jnp.cos(q[1]) - 0.5, jnp.ones(())])[None]),
+    name="shaped",
+)
+PARTICLE = gn.System(
+    Translations(3),
+    metric=[1.0, 1.0, 1.0],
+    potential=lambda q: -jnp.cos(q[0]) - jnp.cos(q[1]) + 0.5 * q[2] ** 2,
+    distribution=gn.Distribution(lambda q: jnp.stack([-q[1], jnp.zeros(()), jnp.ones(())])[None]),
+    name="particle",
+)
+ROD = gn.System(  # φ has the constant 1
+    Translations(2), metric=[1.0, 1.0], potential=lambda q: 9.81 * q[1], holonomic=lambda q: (q @ q - 1)[None]
+)
+
+
+def swing(system, g0, dt, n_steps, method="discrete-gradient"):
+    """From rest, its energy kept to roundings that do not add up: of V, and of the 1s it is made of."""
+    run = gn.solve(system, method, g0=g0, xi0=np.zeros(system.group.dim), dt=dt, n_steps=n_steps)
+    assert np.ptp(run.energy) < 6 * np.sqrt(n_steps) * np.spacing(1 + np.abs(run.energy).max())
+    return run
+
+
+@pytest.mark.parametrize("dt", [1e-4, 1e-3, 1e-2, 1e-1])
+@pytest.mark.parametrize("amplitude", [1e-9, 1e-6, 1e-3, 0.1, 1.0, 2.0])
+def test_a_pendulum_of_any_amplitude(amplitude, dt):
+    """The motion that a method of order 4 finds, to second order; what V is counted from is nothing to it."""
+    run = swing(PENDULUM, [amplitude], dt, 10_000)
+    accurate = gn.solve(PENDULUM, "gauss4", g0=[amplitude], xi0=[0.0], dt=dt, n_steps=1000).g[:, 0]
+    assert np.abs(run.g[:1001, 0] - accurate).max() < amplitude * (1e-10 + 100 * dt**3)
+    assert np.abs(run.g).max() < amplitude * (1 + 1e-9)
+    raised = eqx.tree_at(lambda system: system.parameters, PENDULUM, {"c": np.float64(1e6)})
+    np.testing.assert_allclose(swing(raised, [amplitude], dt, 10_000).g, run.g, rtol=0, atol=1e-10 * amplitude)
+
+
+@pytest.mark.parametrize("method", ["discrete-gradient", "discrete-gradient4"])
+@pytest.mark.parametrize("amplitude", [1e-9, 1e-3, 0.5])
+@pytest.mark.parametrize("system", [PARTICLE, SHAPED], ids=lambda s: s.name)
+def test_constrained_systems_near_rest(system, amplitude, method):
+    """The motion that a method of order 4 finds, and back by the reversed velocity."""
+    g0 = amplitude * np.array([1.0, 0.7, 0.0])[: system.group.dim]
+    run = swing(system, g0, 1e-2, 10_000, method)
+    accurate = gn.solve(system, "gauss4", g0=g0, xi0=0 * g0, dt=1e-2, n_steps=300).g
+    np.testing.assert_allclose(run.g[:301], accurate, rtol=0, atol=3e-5 * amplitude)
+    back = gn.solve(system, method, g0=run.g[300], xi0=-run.xi[300], dt=1e-2, n_steps=300)
+    np.testing.assert_allclose(back.g[-1], g0, rtol=0, atol=1e-12 * amplitude)
+
+
+@pytest.mark.parametrize("amplitude", [1e-9, 1e-3, 1.0])
+def test_a_pendulum_in_the_plane_near_rest(amplitude):
+    g0 = np.array([np.sin(amplitude), -np.cos(amplitude)])
+    run = gn.solve(ROD, "discrete-gradient", g0=g0, xi0=[0.0, 0.0], dt=1e-2, n_steps=10_000)
+    assert np.abs(run.holonomic_residual).max() < 1e-14
+    assert np.ptp(run.energy) < 1e-12
+    assert np.abs(run.g[:, 0]).max() <= np.sin(amplitude) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("system", [PENDULUM, PARTICLE, SHAPED], ids=lambda s: s.name)
+@pytest.mark.parametrize("amplitude", [0.0, 1e-6, 1e-2])
+def test_derivatives_near_rest(system, amplitude):
+    """Of the end by the start: near rest those of the linear motion, found by differences that are exact there."""
+    n = system.group.dim
+    g0 = amplitude * np.array([1.0, 0.7, 0.0])[:n]
+
+    def end(shift):
+        return gn.integrate(system, "discrete-gradient", g0=g0 + shift, xi0=jnp.zeros(n), dt=0.02, n_steps=5).g[-1]
+
+    run, h = jax.jit(end), 1e-4
+    by_differences = np.stack([(run(h * e) - run(-h * e)) / (2 * h) for e in np.eye(n)], axis=1)
+    for derivative in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(jax.jit(derivative(end))(jnp.zeros(n)), by_differences, rtol=0, atol=1e-7)
 
 
 def test_affine_constraints_and_general_lagrangians_are_refused():
