@@ -76,8 +76,10 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
         free = p_plus + half * system.force(t, x, xi, u) - system.momentum(x, xi)
         return saddle(M, mu, free, -system.constraint_residual(x, xi))
 
-    xi = correction(jnp.zeros_like(p_plus))[0]
-    xi, found = newton.solve(lambda xi: correction(xi)[0], xi)
+    left = lambda xi: correction(xi)[0]  # noqa: E731
+    rest = jnp.zeros_like(p_plus)
+    xi = left(rest)
+    xi, found = newton.solve(left, xi) if system.is_quadratic else newton.descend(left, xi, left(xi), rest)
     found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is judged as such
     return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found, xi)
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, pivots
+from geonh.numerics.linear import det, pivots, solve_spd
 from geonh.numerics.precision import is_traced
 from geonh.numerics.tracing import is_forward_only
 
@@ -254,10 +254,11 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     numbers.append(system.potential_energy(x))  # only its slope is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
+    improper, known = _soundness(system, x, made, before is None)
     status = first_failure(
-        (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
+        (improper & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
-        (jnp.logical_not(made.found), Result.NEWTON),
+        (jnp.logical_not(made.found & known), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
         (rows.size > 0 and ~(det(old_rows @ rows.T) > RANK_COSINE * volume), Result.RANK),  # also where they vanish
     )
@@ -271,21 +272,31 @@ def _volume(rows: Array) -> Array:
     return jnp.sqrt(det(square) if len(rows) <= 3 else jnp.prod(pivots(square)))
 
 
-def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
+def _soundness(system: System, x: Any, made: Outcome, first: bool) -> tuple[Array | bool, Array | bool]:
     """Whether the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only.
+    And whether a velocity was found that has the node's momentum.
 
-    The step has that of a metric, and eliminates it, anyway. Of an ℓ that is not quadratic it is the Hessian at the
-    node's velocity; where no velocity has its momentum there is none.
+    Steps have the mass matrix of a metric, and eliminate it, anyway. Of an ℓ that is not quadratic it is the Hessian
+    at the node's velocity: that of its momentum, which is all that the node hands on. The step's own is taken for it
+    where p is nearly M(x, 0)ξ.
     """
     field = system.metric.field if system.metric is not None else None
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
-        return False
+        return False, True
     if not system.is_quadratic:
-        xi = system.velocity(x, (made.p_plus + made.p_minus) / 2) if made.xi is None else made.xi
-        return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0)
+        p = (made.p_plus + made.p_minus) / 2
+        xi = system.velocity(x, p) if made.xi is None else _confirmed(system, x, p, made.xi)
+        known = jnp.all(jnp.isfinite(xi))
+        return known & ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0), known
     M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
-    return jnp.any(pivots(M) <= 0) | asymmetric
+    return jnp.any(pivots(M) <= 0) | asymmetric, True
+
+
+def _confirmed(system: System, x: Any, p: Array, xi: Array) -> Array:
+    """The velocity of a momentum p, of which xi is one, all of shape=[n]; computed where it may be another, or none."""
+    off = solve_spd(system.mass_matrix(x), p - system.momentum_at_rest(x)) - xi
+    return lax.cond(16 * (off @ off) <= xi @ xi, lambda: xi, lambda: system.velocity(x, p))
 
 
 def first_failure(*conditions: tuple[Array | bool, Result]) -> Array:

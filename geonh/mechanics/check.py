@@ -197,6 +197,8 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
         "first derivatives": jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
         "second derivatives": jax.hessian(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
     }
+    if not system.is_quadratic:
+        out["velocity of the momentum"] = system.velocity(x, p)
     out["phi"] = system.holonomic_residual(x)
     out["mu"], out["rows"] = system.annihilator(x), system.rows(x)
     if system.forces is None:

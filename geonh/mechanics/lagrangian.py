@@ -187,10 +187,11 @@ class LagrangianSystem(Precise):
 
     @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:
-        """Legendre transform p = ∂ℓ/∂ξ, shape=[n], of a velocity of shape=[n]."""
+        """Legendre transform p = ∂ℓ/∂ξ, shape=[n], of a velocity of shape=[n]; nan where ℓ is no number."""
         if self.metric is not None:
             return self.metric.flat(xi, x, self.parameters)
-        return jax.grad(lambda v: self.lagrangian(x, v))(xi)
+        value, p = jax.value_and_grad(lambda v: self.lagrangian(x, v))(xi)
+        return p if self.is_quadratic else jnp.where(jnp.isfinite(value), p, jnp.nan)  # −log(1 − v²) has slopes there
 
     def momentum_at_rest(self, x: Any) -> Array:
         """∂ℓ/∂ξ at ξ = 0, shape=[n]: the linear part of ℓ, a gyroscopic term; zero with a metric."""
@@ -198,16 +199,19 @@ class LagrangianSystem(Precise):
         return at if self.metric is not None else self.momentum(x, at)
 
     def velocity(self, x: Any, p: Array) -> Array:
-        """Inverse Legendre transform, shape=[n], of a momentum of shape=[n].
+        """Inverse Legendre transform, the minimum ξ of ℓ(x, ξ) − p·ξ, shape=[n], of a momentum of shape=[n].
 
-        It is nan where Newton's method, for an ℓ that is not quadratic in ξ, finds none.
+        For an ℓ that is not quadratic in ξ by Newton's method from rest, damped, since far from rest ℓ may end, as at
+        the speed of light. It is nan where none is found, as for a p that no velocity has.
         """
         if self.metric is not None:
             return self.metric.sharp(p, x, self.parameters)
         guess = solve_spd(self.mass_matrix(x), p - self.momentum_at_rest(x))
         if self.is_quadratic:
             return guess
-        xi, found = Newton().solve(lambda xi: self.momentum(x, xi) - p, guess)
+        missing = lambda xi: self.momentum(x, xi) - p  # noqa: E731
+        left = solve_spd(self.mass_matrix(x), missing(guess))
+        xi, found = Newton().descend(missing, guess, left, jnp.zeros_like(guess))
         return jnp.where(found, xi, jnp.nan)
 
     def energy(self, x: Any, p: Array) -> Array:
@@ -441,7 +445,8 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
     """Mass matrix, rows, and the velocity that satisfies the constraints."""
     g, xi, t = node
     x = system.at(g, t)
-    return system.mass_matrix(x, xi), system.rows(x), system.projected_velocity(x, xi)
+    projected = system.projected_velocity(x, xi)
+    return system.mass_matrix(x, projected), system.rows(x), projected
 
 
 def _is_last(function: Callable, before: tuple, after: tuple) -> bool:

@@ -11,6 +11,10 @@ gains. The error after the k-th correction is then estimated as δ_k times the l
 (where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
 Jacobians are derivatives: differences would need to know the size of each unknown, and then of its units.
 
+Far from the root, ``descend`` takes the part s = 1, ½, ¼, … of a correction, Jδ = r(z): the largest for which r is a
+number at z − sδ and |J⁻¹r(z − sδ)| ≤ (1 − s/4)|δ| (Deuflhard's natural test: it needs no scale of r, and r(z − sδ) =
+(1 − s)r(z) + O(s²) passes it for small s); until a whole correction leaves a quarter of it to correct.
+
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
 any number of times.
@@ -46,6 +50,10 @@ ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
+SHORTEST = 2.0**-48
+"""The smallest part of a correction that is tried where the whole goes too far."""
+NEAR = 0.25
+"""The solution is near where a correction by the same Jacobian would be shorter than the one before by this factor."""
 TINY = 1e-300
 """To divide by instead of zero."""
 
@@ -156,6 +164,45 @@ class Newton(eqx.Module):
         root, (converged, inverse) = implicit(iterate)(residual, *begin)
         return root, converged > 0.5, inverse
 
+    def descend(
+        self,
+        residual: Callable[[Array], Array],
+        guess: Array,
+        left: Array,
+        start: Array,
+        floor: float | Array = 1e-14,
+    ) -> tuple[Array, Array]:
+        """``solve`` where the residual may be far from linear, and no number beyond some region: a gradient of what is
+        convex there.
+
+        Parameters
+        ----------
+        residual : callable
+            r(z), shape=[n] to shape=[n].
+        guess, left : array, shape=[n]
+            ``start`` after one correction, and what is left to correct by the same Jacobian.
+        start : array, shape=[n]
+            Where r is a number; no derivative flows through it.
+        floor : float
+            Size of z that counts as zero.
+
+        Returns
+        -------
+        root : array, shape=[n]
+            The last iterate.
+        converged : array of bool, shape=[]
+            Whether the estimated error met the tolerance.
+        """
+
+        def iterate(function: Callable[[Array], Array], guess: Array, *more: Array) -> tuple[Array, Array]:
+            z = self._near(function, guess, *more[:2])
+            z, converged, _ = self._quadratic(function, z, guess, more[2])
+            return z, converged.astype(z.dtype)
+
+        begin = lax.stop_gradient((guess, left, start, jnp.asarray(floor / self.tol)))
+        root, converged = implicit(iterate)(once(residual), *begin)
+        return root, converged > 0.5
+
     @property
     def _allowed(self) -> float:
         return max(self.tol**2, ROUNDING)
@@ -213,6 +260,33 @@ class Newton(eqx.Module):
         first: tuple[Array, ...] = (start, start, infinite, zero, jnp.asarray(near is None), jnp.asarray(0))
         z, delta, square, limit, *_ = lax.while_loop(on, attempt, first)
         return z - delta, (square <= limit) & (limit < infinite), kept
+
+    def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
+        """A point near the root: the guess if it is, else after parts of corrections from the start; or nan."""
+        way, one, no = guess - start, jnp.asarray(1.0), jnp.asarray(False)
+        near = left @ left <= NEAR**2 * (way @ way)  # false for nan
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            begin, _, k = carry
+            A = jacobian(function, begin)
+            delta = correction(A, function(begin))
+            before = delta @ delta
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                part = carry[2]
+                z = begin - part * delta
+                new = correction(A, function(z))
+                now = new @ new
+                return z, (part == 1) & (now <= NEAR**2 * before), part / 2, now <= (1 - part / 4) ** 2 * before
+
+            halve = lambda carry: ~carry[3] & (carry[2] > SHORTEST)  # noqa: E731
+            trial: tuple[Array, ...] = (begin, no, one, no)
+            z, near, _, good = lax.while_loop(halve, correct, trial)
+            return jnp.where(good, z, jnp.nan), near | ~good, k + 1
+
+        first: tuple[Array, ...] = (jnp.where(near, guess, start), near, jnp.asarray(0))
+        z, near, _ = lax.while_loop(lambda carry: ~carry[1] & (carry[2] < self.max_iterations), attempt, first)
+        return jnp.where(near, z, jnp.nan)
 
     def _linear(
         self,

@@ -1,0 +1,163 @@
+"""Lagrangians that are not quadratic in ξ, far from ξ = 0: near the speed of light, and where inertia grows as |ξ|²."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import geonh as gn
+from geonh.groups import SO3, Translations
+from geonh.integrators.node import Outcome, Result, judge
+from geonh.mechanics.equations import reference_trajectory
+
+METHODS = {"projected": 2, "gni": 2, "rkmk4": 4, "gauss4": 4, "lobatto4": 4, "rk4": 4}
+"""Methods and their orders."""
+
+
+@functools.cache
+def particle():
+    """A relativistic particle of mass 1 on a spring, c = 1."""
+    return gn.System(
+        Translations(3),
+        lagrangian=lambda x, v, p: -jnp.sqrt(1 - v @ v) - p["k"] / 2 * x @ x,
+        parameters={"k": 0.8},
+        name="relativistic",
+    )
+
+
+@functools.cache
+def body():
+    """A body whose energy ends at 5ωᵀJω = 1, on SO(3), with a nonholonomic constraint that turns with it."""
+    J = np.diag([1.0, 2.0, 1.5])
+    return gn.System(
+        SO3(),
+        lagrangian=lambda R, w: -5 * jnp.sqrt(1 - 0.2 * (w @ J @ w)) - 0.4 * R[2, 2],
+        distribution=gn.Distribution(lambda R: [[0.2, R[0, 1], 1.0]]),
+        name="relativistic body",
+    )
+
+
+def quartic(eps):
+    return gn.System(Translations(2), lagrangian=lambda x, v: (v @ v) ** 2 / 4 + eps / 2 * v @ v - x[0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("speed", [0.9, 0.99])
+def test_a_relativistic_particle(speed, method):
+    """Against ẋ = p/√(1 + p²), ṗ = −kx."""
+    v = speed * np.array([2.0, -1.0, 2.0]) / 3
+    x0, n, dt = np.array([0.3, 0.2, -0.1]), 100, 0.01
+    run = gn.solve(particle(), method, g0=x0, xi0=v, dt=dt, n_steps=n)
+    path = solve_ivp(
+        lambda t, y: np.concatenate([y[3:] / np.sqrt(1 + y[3:] @ y[3:]), -0.8 * y[:3]]),
+        (0.0, n * dt),
+        np.concatenate([x0, v / np.sqrt(1 - v @ v)]),
+        method="DOP853",
+        rtol=1e-12,
+        atol=1e-13,
+    )
+    x, p = path.y[:3, -1], path.y[3:, -1]
+    tolerance = 1e-4 if METHODS[method] == 2 else 1e-9
+    np.testing.assert_allclose(run.g[-1], x, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(run.xi[-1], p / np.sqrt(1 + p @ p), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(run.energy, run.energy[0], rtol=100 * tolerance)
+    np.testing.assert_allclose(run.energy, np.sqrt(1 + np.sum(run.p**2, axis=1)) + 0.4 * np.sum(run.g**2, axis=1))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_body_with_a_constraint(method):
+    xi0 = body().project(None, [1.0, 1.0, -0.5])
+    xi0 = xi0 * np.sqrt(0.9 / (0.2 * xi0 @ np.diag([1.0, 2.0, 1.5]) @ xi0))
+    run = gn.solve(body(), method, xi0=xi0, dt=0.01, n_steps=100)
+    g, xi = reference_trajectory(body(), [0.0, 1.0], xi0)
+    tolerance = 1e-4 if METHODS[method] == 2 else 1e-8
+    np.testing.assert_allclose(run.g[-1], g[-1], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(run.xi[-1], xi[-1], rtol=0, atol=tolerance)
+    assert np.abs(run.constraint_residual).max() < (1e-12 if method != "rk4" else 1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_may_be_accelerated_past_where_a_step_from_rest_leads_out(method):
+    """p = mc: M(0)⁻¹p is then faster than light."""
+    system = gn.System(Translations(2), lagrangian=lambda x, v: -jnp.sqrt(1 - v @ v) + 0.5 * x[0])
+    run = gn.solve(system, method, xi0=[0.5, 0.0], dt=0.01, n_steps=200)
+    p = 0.5 / np.sqrt(0.75) + 0.5 * run.t
+    np.testing.assert_allclose(run.xi[:, 0], p / np.sqrt(1 + p * p), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-6])
+@pytest.mark.parametrize("method", ["projected", "gauss4", "lobatto4", "rk4"])
+def test_a_quartic_lagrangian(method, eps):
+    """ṗ = e₁: the momenta are exact."""
+    run = gn.solve(quartic(eps), method, xi0=[1.0, 0.3], dt=0.01, n_steps=50)
+    p = run.p[0] - np.outer(run.t, [1.0, 0.0])
+    np.testing.assert_allclose(run.p, p, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.sum(run.xi**2, axis=1)[:, None] * run.xi + eps * run.xi, run.p, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("method", ["projected", "rkmk4", "gauss4"])
+def test_derivatives_are_those_of_differences(method):
+    def end(v, **options):
+        run = gn.integrate(particle(), method, xi0=v, dt=0.01, n_steps=20, observables=True)
+        return run.observables["xi"][-1] @ jnp.array([1.0, 2.0, -1.0]) + run.observables["energy"][-1]
+
+    v, h = 0.95 * np.array([2.0, -1.0, 2.0]) / 3, 1e-6
+    with gn.float64():
+        slope = jax.grad(end)(jnp.asarray(v))
+        differences = [(end(v + h * e) - end(v - h * e)) / (2 * h) for e in np.eye(3)]
+    assert np.all(np.isfinite(slope))
+    np.testing.assert_allclose(slope, differences, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["projected", "rkmk4", "lobatto4"])
+def test_members_of_an_ensemble_have_the_bits_of_their_own_runs(method):
+    """Slow and fast ones beside each other in the lanes."""
+    speeds = np.array([0.0, 0.1, 0.69, 0.72, 0.9, 0.99, 0.999])
+    xi0 = speeds[:, None] * np.array([2.0, -1.0, 2.0]) / 3
+    runs = gn.solve_ensemble(particle(), method, xi0=xi0, dt=0.01, n_steps=30, save_every=10)
+    assert runs.success.all()
+    for i, v in enumerate(xi0):
+        one = gn.solve(particle(), method, xi0=v, dt=0.01, n_steps=30, save_every=10)
+        np.testing.assert_array_equal(runs.g_vector[i], one.g_vector)
+        np.testing.assert_array_equal(runs.p_minus[i], one.p_minus)
+        np.testing.assert_allclose(runs.xi[i], one.xi, rtol=0, atol=1e-14)
+
+
+def test_velocities_of_momenta_wherever_a_lagrangian_is_convex():
+    rng = np.random.default_rng(0)
+    J = np.diag([1.0, 10.0, 0.1])
+    u = rng.normal(size=(50, 3))
+    unit = u / np.linalg.norm(u, axis=1)[:, None]
+    cases = [
+        *((lambda x, v: -jnp.sqrt(1 - v @ v), speed * unit) for speed in (0.5, 0.9, 0.99, 0.9999, 0.999999)),
+        (lambda x, v: -jnp.sqrt(1 - v @ J @ v) + 20 * v[1], 0.99 * unit / np.sqrt(np.diag(J))),
+        (lambda x, v: jnp.sum(v**4) / 4 + 5e-7 * v @ v, u),
+        (lambda x, v: jnp.sqrt(1 + v @ v), 10 * u),
+        (lambda x, v: jnp.sum(jnp.cosh(v)), 5 * u),
+        (lambda x, v: -jnp.sum(jnp.log(1 - v**2)), np.tanh(2 * u)),  # beyond its end it has slopes that are numbers
+    ]
+    for lagrangian, velocities in cases:
+        system = gn.System(Translations(3), lagrangian=lagrangian)
+        with gn.float64():
+            there = jax.jit(jax.vmap(lambda v, s=system: s.velocity(jnp.zeros(3), s.momentum(jnp.zeros(3), v))))
+            np.testing.assert_allclose(there(jnp.asarray(velocities)), velocities, rtol=1e-8, atol=1e-9)
+
+
+def test_a_node_whose_momentum_no_velocity_has_is_no_success():
+    system = gn.System(Translations(1), lagrangian=lambda x, v: jnp.sqrt(1 + v @ v))
+    with gn.float64():
+        for p, expected in ((0.6, Result.SUCCESS), (1.2, Result.NEWTON), (np.nan, Result.NOT_FINITE)):
+            node = judge(system, None, Outcome(jnp.zeros(1), jnp.full(1, p), jnp.full(1, p)))
+            assert Result(int(node.status)) is expected
+
+
+def test_a_start_is_projected_into_the_domain():
+    system = gn.System(
+        Translations(2),
+        lagrangian=lambda x, v: -jnp.sqrt(1 - v @ v),
+        distribution=gn.Distribution(lambda x: [[0.0, 1.0]]),
+    )
+    np.testing.assert_allclose(system.project(None, [0.9, 0.9]), [0.9, 0.0])
