@@ -216,8 +216,8 @@ class Newton(eqx.Module):
         start: Array,
         kept: Array,
         floor: Array,
-        rounding: Array | None,
-        near: Array | None,
+        rounding: Array | None = None,
+        near: Array | None = None,
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
 
@@ -294,8 +294,8 @@ class Newton(eqx.Module):
         start: Array,
         kept: Array,
         floor: Array,
-        rounding: Array | None,
-        near: Array | None,
+        rounding: Array | None = None,
+        near: Array | None = None,
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
 
