@@ -52,7 +52,7 @@ class Result(IntEnum):
     INTERRUPTED : 5
         Ctrl-C.
     METRIC : 6
-        The metric is not symmetric and positive definite.
+        The metric is not symmetric and positive definite, or no velocity has the momentum.
     ACROSS : 7
         The step is too long for the forces across the constraints.
     EVENT : 8
@@ -85,7 +85,8 @@ class Result(IntEnum):
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
             Result.INTERRUPTED: "interrupted",
             Result.METRIC: (
-                "the metric is not symmetric and positive definite here (of a Lagrangian, its Hessian in ξ)"
+                "the metric is not symmetric and positive definite here (of a Lagrangian, its Hessian in ξ), or no "
+                "velocity has the momentum"
             ),
             Result.ACROSS: (
                 "the step is too long for the forces across the constraints, which act on little mass there; lower dt, "
@@ -254,11 +255,10 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     numbers.append(system.potential_energy(x))  # only its slope is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
-    improper, known = _soundness(system, x, made, before is None)
     status = first_failure(
-        (improper & jnp.isfinite(total), Result.METRIC),
+        (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
-        (jnp.logical_not(made.found & known), Result.NEWTON),
+        (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
         (rows.size > 0 and ~(det(old_rows @ rows.T) > RANK_COSINE * volume), Result.RANK),  # also where they vanish
     )
@@ -272,9 +272,9 @@ def _volume(rows: Array) -> Array:
     return jnp.sqrt(det(square) if len(rows) <= 3 else jnp.prod(pivots(square)))
 
 
-def _soundness(system: System, x: Any, made: Outcome, first: bool) -> tuple[Array | bool, Array | bool]:
-    """Whether the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only.
-    And whether a velocity was found that has the node's momentum.
+def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
+    """Whether the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
+    no velocity has the node's momentum.
 
     Steps have the mass matrix of a metric, and eliminate it, anyway. Of an ℓ that is not quadratic it is the Hessian
     at the node's velocity: that of its momentum, which is all that the node hands on. The step's own is taken for it
@@ -282,15 +282,14 @@ def _soundness(system: System, x: Any, made: Outcome, first: bool) -> tuple[Arra
     """
     field = system.metric.field if system.metric is not None else None
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
-        return False, True
+        return False
     if not system.is_quadratic:
         p = (made.p_plus + made.p_minus) / 2
         xi = system.velocity(x, p) if made.xi is None else _confirmed(system, x, p, made.xi)
-        known = jnp.all(jnp.isfinite(xi))
-        return known & ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0), known
+        return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
-    return jnp.any(pivots(M) <= 0) | asymmetric, True
+    return jnp.any(pivots(M) <= 0) | asymmetric
 
 
 def _confirmed(system: System, x: Any, p: Array, xi: Array) -> Array:

@@ -149,7 +149,7 @@ def test_velocities_of_momenta_wherever_a_lagrangian_is_convex():
 def test_a_node_whose_momentum_no_velocity_has_is_no_success():
     system = gn.System(Translations(1), lagrangian=lambda x, v: jnp.sqrt(1 + v @ v))
     with gn.float64():
-        for p, expected in ((0.6, Result.SUCCESS), (1.2, Result.NEWTON), (np.nan, Result.NOT_FINITE)):
+        for p, expected in ((0.6, Result.SUCCESS), (1.2, Result.METRIC), (np.nan, Result.NOT_FINITE)):
             node = judge(system, None, Outcome(jnp.zeros(1), jnp.full(1, p), jnp.full(1, p)))
             assert Result(int(node.status)) is expected
 
