@@ -21,7 +21,7 @@ from geonh.numerics.linear import saddle
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import is_traced
 
-SMALL = 1e-14
+SMALL = 4e-15
 """Some roundings of 1."""
 ON_HOLONOMIC = 1e-9
 """A start whose φ is above this is refused."""

@@ -50,6 +50,8 @@ ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
+STAYS = 0.5
+"""A correction shrinks no more where it is not smaller than the one before by this factor."""
 SHORTEST = 2.0**-48
 """The smallest part of a correction that is tried where the whole goes too far."""
 NEAR = 0.25
@@ -240,8 +242,9 @@ class Newton(eqx.Module):
                 now, whole = delta @ delta, z @ z + size
                 limit = self._allowed**2 * whole * (whole if before is None else before)
                 serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
-                if rounding is not None:
-                    limit = jnp.where(serves | (now > rounding**2), limit, now * now)
+                if rounding is not None and before is not None:
+                    stays = ~serves & (now >= STAYS**2 * before) & (now <= rounding**2)
+                    limit = jnp.where(stays, now * now, limit)
                 return z, delta, now, now * now, limit, serves, k + 1
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -302,7 +305,7 @@ class Newton(eqx.Module):
         Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
         """
         size = _length(start) + floor
-        stagnant = jnp.asarray(STAGNANT) if rounding is None else jnp.maximum(STAGNANT, rounding / size)
+        noise = jnp.asarray(STAGNANT) if rounding is None else jnp.maximum(STAGNANT, rounding / size)
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
@@ -322,12 +325,14 @@ class Newton(eqx.Module):
                 delta = applied(inverse, new_value)
                 new, now = _corrected(z, delta, size)
                 if few:
-                    trusted = jnp.where((before > 0) & (now > stagnant), delta, 0.0)
+                    trusted = jnp.where((before > 0) & (now > noise), delta, 0.0)
                     inverse = with_secant(inverse, new_value - value, trusted)
                 first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
                 ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
                 error = now * jnp.maximum(ratio, last)
-                error = jnp.where((now < stagnant) & (ratio >= slow), 0.0, error)
+                error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
+                if rounding is not None:
+                    error = jnp.where((now < noise) & (ratio >= STAYS), 0.0, error)
                 error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
                 return z, new, error, now, ratio, k + 1, inverse, new_value if few else value
 
