@@ -94,7 +94,8 @@ def test_a_lagrangian_whose_hessian_goes_wrong_on_the_way():
 def test_a_momentum_that_no_velocity_has(method):
     """ℓ = v²/2 − v⁴/12 − V: p is at most 2/3, at v = 1, where the Hessian changes its sign; a force drives it on."""
     system = general(lambda x, v: 0.5 * (v @ v) - v[0] ** 4 / 12 + 0.3 * x[0])
-    with pytest.raises(gn.IntegrationError, match=r"metric is not symmetric .*Hessian in ξ") as caught:
+    said = "look at the Lagrangian" if method == "gauss4" else r"metric is not symmetric .*Hessian in ξ"
+    with pytest.raises(gn.IntegrationError, match=said) as caught:
         gn.solve(system, method, xi0=[0.1, 0.2, 0.1], dt=0.05, n_steps=200)
     run = caught.value.trajectory
     assert 0.6 < run.p[-1, 0] < 2 / 3
