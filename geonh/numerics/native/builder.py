@@ -233,6 +233,6 @@ class Builder:
         """The program so far."""
         attributes = 'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" }'
         pure = "attributes #1 = { nounwind willreturn memory(none) }"
-        seldom = '!0 = !{!"branch_weights", i32 1, i32 1000}'
+        notes = '!0 = !{!"branch_weights", i32 1, i32 1000}\n!1 = !{i32 1}'
         functions = self.functions.values()
-        return "\n".join([*self.declarations, *self.definitions, *functions, attributes, pure, seldom, ""])
+        return "\n".join([*self.declarations, *self.definitions, *functions, attributes, pure, notes, ""])

@@ -18,11 +18,10 @@ import numpy as np
 from geonh.numerics.native import machine
 from geonh.numerics.native.drivers import FIRST, Arguments, Pace, Program, check_step, trace
 from geonh.numerics.native.programs import BLOCKS, stepping_blocks
+from geonh.numerics.native.storage import LINE
 
 ROWS, STEPS = 4, 5
 """Of what a program is told of a block: where rows are written, and how many steps it did."""
-LINE = 64
-"""Bytes of a line of the CPU's cache, or a multiple."""
 
 
 class Members(NamedTuple):
@@ -113,6 +112,8 @@ class Lanes:
         expected = self._shape(n, n_nodes)
         if buffer.shape != expected or buffer.dtype != np.float64 or not buffer.flags.c_contiguous:
             raise ValueError(f"expected a buffer of shape {expected} in double precision, got {buffer.shape}")
+        if buffer.ctypes.data % LINE:
+            raise ValueError(f"expected a buffer that begins at a multiple of {LINE} bytes: make it by buffer()")
         leads = [(n,) if v else () for v in self._varies]
         constants = [
             self._in_blocks(x) if v else x

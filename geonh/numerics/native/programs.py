@@ -12,7 +12,7 @@ from typing import Any
 from geonh.numerics.native.builder import Function
 from geonh.numerics.native.emitter import Emitter
 from geonh.numerics.native.loops import Carried, part
-from geonh.numerics.native.values import STRAIGHT, Memory, Value, kind_of, pack
+from geonh.numerics.native.values import STRAIGHT, Memory, Value, kind_of
 
 ADVANCE = "advance"
 BLOCKS = "blocks"
@@ -79,7 +79,9 @@ def stepping_loop(
         em.begin("save")
         with em.scope():
             entries = em.entries(em.closed(row, [*params, *new])[0]).ravel().tolist()
-            _store(em, [Memory("%place", (len(entries),), "d", wide)], [pack(entries, (len(entries),))])
+            written = Memory("%place", (len(entries),), "d", wide)
+            for i, entry in enumerate(entries):
+                em.store(entry, written, i, past=wide)
             em.line(f"%after = getelementptr inbounds double, ptr %place, i64 {len(entries) * lanes}")
             saved = function.block
             em.jump("next")
@@ -118,7 +120,7 @@ def stepping_blocks(step: Any, row: Any, n_params: int, *, fma: bool, lanes: int
     """Program of ``i64 blocks(each, n_blocks, n, stride, first)``: that of ``stepping_loop`` for blocks of members.
 
     ``each`` has of every block the five addresses that ``advance`` takes; after them the number of steps is written
-    that were done.
+    that were done. Rows begin at lines of the cache, and are written past it: nothing reads them until all are there.
     """
     em = stepping_loop(step, row, n_params, fma=fma, lanes=lanes, varying=varying)
     em.function = Function()
@@ -131,6 +133,7 @@ def stepping_blocks(step: Any, row: Any, n_params: int, *, fma: bool, lanes: int
         em.line(f"store i64 %steps, ptr {steps}, align 8")
 
     em.for_each("%n_blocks", advance)
+    em.line("fence seq_cst")  # what was written past the caches is there for other threads
     em.line("ret i64 %n_blocks")
     _define(em, BLOCKS, "ptr noalias %each, i64 %n_blocks, i64 %n, i64 %stride, i64 %first")
     return em

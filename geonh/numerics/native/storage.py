@@ -27,6 +27,9 @@ APART = 4096
 INLINE = 2**15
 """Bytes that are copied without a call."""
 
+LINE = 64
+"""Bytes of a line of the CPU's cache, or a part of one."""
+
 
 class Storage(Builder):
     """A builder with memory."""
@@ -81,7 +84,8 @@ class Storage(Builder):
             return i
         return self.emit(f"add i64 {self.emit(f'mul i64 {i}, {self.lanes}')}, {lane}")
 
-    def store(self, entry: Entry, memory: Memory, index: Entry = 0) -> None:
+    def store(self, entry: Entry, memory: Memory, index: Entry = 0, *, past: bool = False) -> None:
+        """Write an entry at a flat index; ``past`` the caches, a vector into memory that begins at a line of them."""
         if is_wide(index):
             flat = Memory(memory.pointer, (), memory.kind, False)
             for lane in range(self.lanes):
@@ -92,7 +96,9 @@ class Storage(Builder):
         if kind == "b":
             text = self.emit(f"zext {self.type('b', wide)} {text} to {self.type('i8', wide)}", wide)
         t = self._stored(kind, wide)
-        self.line(f"store {t} {text}, ptr {self.address(memory, index)}, align {self._align(kind)}")
+        size = self._align(kind) * (self.lanes if past else 1)
+        how = f"{min(size & -size, LINE)}, !nontemporal !1" if past else f"{size}"
+        self.line(f"store {t} {text}, ptr {self.address(memory, index)}, align {how}")
 
     def _align(self, kind: str) -> int:
         return DTYPES[kind].itemsize

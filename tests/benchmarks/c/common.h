@@ -6,7 +6,7 @@
 
      program steps repeats members < numbers       numbers: h, the parameters, and each member's start
 
-   prints the least ns per member and step of all repeats, then the last row of each member. A start is g, the momentum
+   prints ns per member and step, the least and the mean of all repeats, then the last row of each member. A start is g, the momentum
    that leaves node 0, and where Newton's method begins. */
 #include <math.h>
 #include <stdio.h>

@@ -94,3 +94,8 @@ def test_wrong_buffer():
     )
     with pytest.raises(ValueError, match="buffer"):
         lanes.run(params, states, 5, 1, np.zeros((3, 5, lanes.row_size)))
+    shape = lanes.buffer(3, 5).shape
+    beside = np.zeros(lanes.buffer(3, 6).size)
+    first = -beside.ctypes.data % 64 // 8 + 1
+    with pytest.raises(ValueError, match="multiple of 64"):
+        lanes.run(params, states, 5, 1, beside[first : first + np.prod(shape)].reshape(shape))
