@@ -15,10 +15,13 @@ Marquardt's method*, IMM-REP-1999-05, Technical University of Denmark (1999).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 import scipy
 
-from geonh.control.kkt import HALVINGS, SETTLED, Extremal, extremal, saddle
+from geonh.control.kkt import HALVINGS, SETTLED, Extremal, saddle
 from geonh.control.transcription import Motion, Transcription
 
 RESTORING = 60
@@ -74,26 +77,33 @@ def _bent(problem: Transcription, motion: Motion, random: np.random.Generator) -
     return problem.brought(problem.moved(motion, z[:-1]))
 
 
-def descended(problem: Transcription, made: Extremal, held: np.ndarray, max_iterations: int) -> tuple[float, Extremal]:
-    """From saddles down: the least curvature, and the solution where it is not negative, as far as one is found."""
-    own = np.flatnonzero(~held)
+class Found(NamedTuple):
+    """An extremal, which controls are held at their bounds there, and iterations of the solver that came before."""
+
+    made: Extremal
+    held: np.ndarray
+    before: int
+
+
+def descended(problem: Transcription, at: Found, search: Callable[[Motion], Found]) -> tuple[float, Found]:
+    """From saddles down: the least curvature, and the solution where it is not negative, as far as ``search`` finds one
+    from motions on both sides."""
     for _ in range(SADDLES):
-        values, ways, _ = _curvatures(problem, made.motion, made.multipliers, own)
+        made = at.made
+        values, ways, _ = _curvatures(problem, made.motion, made.multipliers, np.flatnonzero(~at.held))
         if not len(values):
-            return 0.0, made
-        if values[0] >= -SETTLED * np.abs(values).max() or held.any():
+            return 0.0, at
+        if values[0] >= -SETTLED * np.abs(values).max():
             break
-        way, lower = ways[:, 0] / np.abs(ways[:, 0]).max(), []
-        for side in (0.3, -0.3):
-            low = downhill(problem, problem.moved(made.motion, side * way))
-            found = extremal(problem, low, None, held, max_iterations)
-            if found.solved and found.cost < made.cost - SETTLED * abs(made.cost):
-                lower.append(found)
+        way = ways[:, 0] / np.abs(ways[:, 0]).max()
+        both = [search(problem.moved(made.motion, side * way)) for side in (0.3, -0.3)]
+        lower = [f for f in both if f.made.solved and f.made.cost < made.cost - SETTLED * abs(made.cost)]
         if not lower:
             break
-        made = min(lower, key=lambda found: found.cost)
+        best = min(lower, key=lambda found: found.made.cost)
+        at = best._replace(before=at.before + sum(found.before for found in both))
     least = float(values[0])
-    return (least if least < -SETTLED * np.abs(values).max() else max(least, 0.0)), made
+    return (least if least < -SETTLED * np.abs(values).max() else max(least, 0.0)), at
 
 
 def downhill(problem: Transcription, motion: Motion) -> Motion:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from geonh.control.asked import asked, limits_of
-from geonh.control.descent import descended, downhill, feasible
+from geonh.control.descent import Found, descended, downhill, feasible
 from geonh.control.guess import guessed
 from geonh.control.kkt import SETTLED, Extremal, extremal, within
 from geonh.control.programmes import minimised, require
@@ -172,8 +173,8 @@ def optimal_control(
 
     Notes
     -----
-    A saddle is left along its direction of negative curvature. The cost found is least among neighbours; that no other
-    way is cheaper, nobody knows: try other guesses.
+    A saddle is left along its direction of negative curvature: what lies to both sides serves as a guess. The
+    cost found is least among neighbours; that no other way is cheaper, nobody knows: try other guesses.
     """
     require(solver)
     method = SymmetricProjection() if method is None else method
@@ -203,10 +204,13 @@ def optimal_control(
     else:
         motion = guessed(problem, guess, what.span)
     if bounds is None:
-        made, held, before = _free(problem, motion, lam, max_iterations), np.zeros(problem.size, bool), 0
+        search = partial(_free, problem, max_iterations)
+        found = search(motion, lam, False)
     else:
-        made, held, before = _bounded(problem, motion, limits_of(bounds, n_controls), solver, max_iterations)
-    curvature, made = descended(problem, made, held, max_iterations) if made.solved else (np.nan, made)
+        search = partial(_bounded, problem, limits_of(bounds, n_controls), solver, max_iterations)
+        found = search(motion)
+    curvature, found = descended(problem, found, search) if found.made.solved else (np.nan, found)
+    made = found.made
     residual = problem.residual(made.motion)
     if fault := _fault(problem, made, residual, curvature):
         raise RuntimeError(f"no optimal control of {system.name} found: {fault}")
@@ -220,7 +224,7 @@ def optimal_control(
         made.optimality,
         curvature,
         made.iterations,
-        before,
+        found.before,
         made.multipliers,
         problem,
     )
@@ -242,22 +246,25 @@ def _fault(problem: Transcription, made: Extremal, residual: float, curvature: f
     return ""
 
 
-def _free(problem: Transcription, motion: Motion, lam: np.ndarray | None, max_iterations: int) -> Extremal:
-    """Without bounds: Newton's method from the guess, and where that does not do from the end of a way down."""
+def _free(
+    problem: Transcription, max_iterations: int, motion: Motion, lam: np.ndarray | None = None, down: bool = True
+) -> Found:
+    """Without bounds: Newton's method from the end of a way ``down``, or from the guess and where that does not do."""
     held = np.zeros(problem.size, bool)
-    made = extremal(problem, motion, lam, held, max_iterations)
-    return made if made.solved else extremal(problem, downhill(problem, motion), None, held, max_iterations)
+    made = None if down else extremal(problem, motion, lam, held, max_iterations)
+    if made is None or not made.solved:
+        made = extremal(problem, downhill(problem, motion), None, held, max_iterations)
+    return Found(made, held, 0)
 
 
-def _bounded(problem: Transcription, motion: Motion, limits: Any, solver: str, max_iterations: int) -> tuple:
-    """With bounds: what is found, what is held, and the solver's iterations; from the guess, then from a motion near it
-    that satisfies the equations."""
+def _bounded(problem: Transcription, limits: Any, solver: str, max_iterations: int, motion: Motion) -> Found:
+    """With bounds: from the guess, then from a motion near it that satisfies the equations, then from the end of a way
+    down without bounds."""
     before = 0
-    for begun in (False, True):
-        begin = feasible(problem, motion) if begun else motion
-        there, iterations = minimised(problem, begin, limits, solver)
+    for begin in (lambda: motion, lambda: feasible(problem, motion), lambda: downhill(problem, motion)):
+        there, iterations = minimised(problem, begin(), limits, solver)
         made, held = within(problem, there, limits, max_iterations)
         before += iterations
         if made.solved:
             break
-    return made, held, before
+    return Found(made, held, before)

@@ -108,8 +108,9 @@ def test_it_parks_in_random_poses(seed):
 
 
 @pytest.mark.slow
-def test_it_parks_within_bounds():
-    found = parked(0.8, ASIDE, 14, bounds=(-1.5, 1.5))
+@pytest.mark.parametrize("n_steps", [12, 14, 16, 18])
+def test_it_parks_within_bounds(n_steps):
+    found = parked(0.8, ASIDE, n_steps, bounds=(-1.5, 1.5))
     assert np.abs(found.u).max() <= 1.5
 
 

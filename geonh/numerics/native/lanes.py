@@ -112,7 +112,7 @@ class Lanes:
         expected = self._shape(n, n_nodes)
         if buffer.shape != expected or buffer.dtype != np.float64 or not buffer.flags.c_contiguous:
             raise ValueError(f"expected a buffer of shape {expected} in double precision, got {buffer.shape}")
-        if buffer.ctypes.data % LINE:
+        if buffer.size and buffer.ctypes.data % LINE:
             raise ValueError(f"expected a buffer that begins at a multiple of {LINE} bytes: make it by buffer()")
         leads = [(n,) if v else () for v in self._varies]
         constants = [
