@@ -13,7 +13,8 @@ Jacobians are derivatives: differences would need to know the size of each unkno
 
 Far from the root, ``descend`` takes the part s = 1, ½, ¼, … of a correction, Jδ = r(z): the largest for which r is a
 number at z − sδ and |J⁻¹r(z − sδ)| ≤ (1 − s/4)|δ| (Deuflhard's natural test: it needs no scale of r, and r(z − sδ) =
-(1 − s)r(z) + O(s²) passes it for small s); until a whole correction leaves a quarter of it to correct.
+(1 − s)r(z) + O(s²) passes it for small s); until such a part leaves a quarter of it to correct. The gap to where r ends
+may be far smaller than z, so that no correction is the last for being small beside z: the next one tells.
 
 Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
 asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
@@ -50,12 +51,14 @@ ROUNDING = 1e-16
 """A relative error below this is rounding,"""
 STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
+HALF = 1e-8
+"""Half the digits: of an ill-conditioned equation rounding may be this, as of p = v/√(1 + v²) near p = 1."""
 STAYS = 0.5
 """A correction shrinks no more where it is not smaller than the one before by this factor."""
 SHORTEST = 2.0**-48
 """The smallest part of a correction that is tried where the whole goes too far."""
 NEAR = 0.25
-"""The solution is near where a correction by the same Jacobian would be shorter than the one before by this factor."""
+"""The solution is near where a correction by the same Jacobian would be shorter than what was taken by this factor."""
 TINY = 1e-300
 """To divide by instead of zero."""
 
@@ -198,7 +201,7 @@ class Newton(eqx.Module):
 
         def iterate(function: Callable[[Array], Array], guess: Array, *more: Array) -> tuple[Array, Array]:
             z = self._near(function, guess, *more[:2])
-            z, converged, _ = self._quadratic(function, z, guess, more[2])
+            z, converged, _ = self._quadratic(function, z, guess, more[2], HALF * _length(z), alone=False)
             return z, converged.astype(z.dtype)
 
         begin = lax.stop_gradient((guess, left, start, jnp.asarray(floor / self.tol)))
@@ -220,11 +223,13 @@ class Newton(eqx.Module):
         floor: Array,
         rounding: Array | None = None,
         near: Array | None = None,
+        *,
+        alone: bool = True,
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
 
         By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
-        or a choice.
+        or a choice. ``alone`` says whether a first correction that is small beside z may be the last.
         """
         size = start @ start + floor * floor
 
@@ -240,7 +245,7 @@ class Newton(eqx.Module):
             def correction_at(z: Array, before: Array | None, k: Array) -> tuple[Array, ...]:
                 delta = correction(A, function(z))
                 now, whole = delta @ delta, z @ z + size
-                limit = self._allowed**2 * whole * (whole if before is None else before)
+                limit = self._allowed**2 * whole * (float(alone) * whole if before is None else before)
                 serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
                 if rounding is not None and before is not None:
                     stays = ~serves & (now >= STAYS**2 * before) & (now <= rounding**2)
@@ -280,12 +285,13 @@ class Newton(eqx.Module):
                 z = begin - part * delta
                 new = correction(A, function(z))
                 now = new @ new
-                return z, (part == 1) & (now <= NEAR**2 * before), part / 2, now <= (1 - part / 4) ** 2 * before
+                return z, now <= (NEAR * part) ** 2 * before, part / 2, now <= (1 - part / 4) ** 2 * before
 
             halve = lambda carry: ~carry[3] & (carry[2] > SHORTEST)  # noqa: E731
             trial: tuple[Array, ...] = (begin, no, one, no)
             z, near, _, good = lax.while_loop(halve, correct, trial)
-            return jnp.where(good, z, jnp.nan), near | ~good, k + 1
+            there = before <= HALF**2 * (begin @ begin)  # and where no part helps, all the rest is rounding
+            return jnp.where(good, z, jnp.where(there, begin, jnp.nan)), near | ~good, k + 1
 
         first: tuple[Array, ...] = (jnp.where(near, guess, start), near, jnp.asarray(0))
         z, near, _ = lax.while_loop(lambda carry: ~carry[1] & (carry[2] < self.max_iterations), attempt, first)

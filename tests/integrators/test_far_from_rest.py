@@ -44,6 +44,46 @@ def quartic(eps):
     return gn.System(Translations(2), lagrangian=lambda x, v: (v @ v) ** 2 / 4 + eps / 2 * v @ v - x[0])
 
 
+@functools.cache
+def charge():
+    """A relativistic charge in a magnetic field, whose momenta keep their length."""
+    return gn.System(
+        Translations(2),
+        lagrangian=lambda x, v: -jnp.sqrt(1 - v @ v) + (x[0] * v[1] - x[1] * v[0]) / 2,
+        name="charge",
+    )
+
+
+@pytest.mark.parametrize("gamma", [2.0, 2.0 + 1e-12, 4.0, 8.0, 16.0, 30.0, 1e3, 1e4])
+def test_momenta_that_parts_of_a_correction_meet(gamma):
+    """From rest the way to γ = 2ⁿ ends exactly at a part of a correction; beyond, the gap 1 − v is far below v."""
+    size = np.sqrt((gamma - 1) * (gamma + 1))
+    angle = np.linspace(0, 2 * np.pi, 500)
+    p = size * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    x, free = np.zeros(2), particle_in_plane()
+    v = np.asarray(jax.jit(jax.vmap(lambda p: free.velocity(x, p)))(p))
+    np.testing.assert_allclose(v, p / gamma, atol=3e-16)
+    again = np.asarray(jax.jit(jax.vmap(lambda v: free.momentum(x, v)))(v))
+    assert np.abs(again - p).max() / size < 4e-16 * gamma**2
+
+
+@functools.cache
+def particle_in_plane():
+    return gn.System(Translations(2), lagrangian=lambda x, v: -jnp.sqrt((1 - v[0]) * (1 + v[0]) - v[1] ** 2))
+
+
+@pytest.mark.parametrize(
+    ("method", "error"), [("projected", 1e-6), ("gni", 1e-5), ("gauss4", 1e-6), ("lobatto4", 1e-13)]
+)
+def test_circles_of_a_charge_near_the_speed_of_light(method, error):
+    """γ = 1000, turned by 1e-4 rad in a step: a velocity known as well as its rounding allows knows p to 1e-10."""
+    gamma, n = 1e3, 5000
+    v = np.sqrt((gamma - 1) * (gamma + 1)) / gamma
+    run = gn.solve(charge(), method, g0=[0.0, 0.0], xi0=[v, 0.0], dt=1e-4 * gamma, n_steps=n, save_every=100)
+    assert run.success
+    assert np.abs(run.energy / run.energy[0] - 1).max() < error
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("speed", [0.9, 0.99])
 def test_a_relativistic_particle(speed, method):

@@ -99,3 +99,15 @@ def test_wrong_buffer():
     first = -beside.ctypes.data % 64 // 8 + 1
     with pytest.raises(ValueError, match="multiple of 64"):
         lanes.run(params, states, 5, 1, beside[first : first + np.prod(shape)].reshape(shape))
+
+
+def test_rows_of_nothing():
+    """As of gradients, which ask for the last state alone."""
+    params, varies = parameters(3)
+    states = starts(3)
+    one = params | {"b": params["b"][0], "h": 0.1}
+    lanes = native.Lanes(step, lambda *_: jnp.zeros(0), one, jax.tree.map(lambda x: x[0], states), varies)
+    anywhere = np.zeros(16)
+    for first in range(8):
+        empty = anywhere[first : first + 1][:0].reshape(lanes.buffer(3, 5).shape)
+        assert not lanes.run(params, states, 5, 1, empty).status.any()
