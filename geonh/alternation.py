@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.linear import solve_spd
@@ -106,7 +106,7 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
 def spoiled_from(trajectory: Trajectory) -> float | None:
     """The time from which ``alternation`` exceeds one per cent, or None."""
     trail = trajectory.trail
-    if trail and _failed(trajectory):  # what ended it may have begun after the last look
+    if trail and trajectory.status.failed:  # what ended it may have begun after the last look
         k = trajectory.k[-1]
         trail = trail._replace(since=min(trail.since, k - PERIOD), until=max(trail.until, k), worst=np.float64(np.inf))
     if not trajectory.loaded:
@@ -116,10 +116,6 @@ def spoiled_from(trajectory: Trajectory) -> float | None:
             return _measured(trajectory, trail)
     large = trajectory.alternation > ALTERNATING
     return float(trajectory.t[np.argmax(large)]) if np.any(large) else None
-
-
-def _failed(trajectory: Trajectory) -> bool:
-    return not trajectory.success and trajectory.status is not Result.INTERRUPTED
 
 
 def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
@@ -163,7 +159,7 @@ def what_alternates(trajectory: Trajectory, since: float) -> str:
     """What is said of a run that is spoiled from a time on."""
     trail = trajectory.trail
     most = trajectory.alternation.max() if trail is None else np.sqrt(trail.worst / trail.largest)
-    if trail is not None and _failed(trajectory):
+    if trail is not None and trajectory.status.failed:
         last = trajectory.read(slice(max(len(trajectory) - PERIOD, 0), len(trajectory)))["alternation"]
         most = max(most, last.max() / np.sqrt(_largest(trajectory)))
     return (

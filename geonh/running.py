@@ -91,7 +91,7 @@ def advance(
         except BaseException as error:
             _keep(error, run)
             raise
-    if throw and made.status not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT):
+    if throw and made.status.failed:
         raise IntegrationError(f"{made.message}; the trajectory up to there is in the error's .trajectory", made)
     return made
 

@@ -55,7 +55,7 @@ from geonh.integrators.base import (
 )
 from geonh.integrators.tableaux import interpolation
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.holonomic import shift_left
+from geonh.mechanics.holonomic import rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
 from geonh.numerics.linear import Saddle, saddle_inverses
@@ -153,8 +153,10 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         leading = saddle_inverses(M, system.annihilator(x))
         guess = continued(state.warm.guess)
         size = jnp.max(jnp.abs(guess)) / jnp.abs(clock.dt)
-        scale = 1e-14 + self.newton.tol * size  # hΛ is known as well as p, not as hp
-        return Equations(lambda z: self._left_over(system, clock, state, z, leading), guess, scale)
+        scale = 1e-14 * jnp.abs(clock.dt) + self.newton.tol * size  # hΛ is known as well as p, not as hp
+        left = lambda z: self._left_over(system, clock, state, z, leading)  # noqa: E731
+        rounding = rounding_of_places(system, state.g)  # what moves a place by that in a step is 1/h times as large
+        return Equations(left, guess, scale, None if rounding is None else rounding / jnp.abs(clock.dt))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         tau, group, h = self.tau(system), system.group, clock.dt

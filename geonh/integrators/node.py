@@ -73,12 +73,20 @@ class Result(IntEnum):
     START = 9
 
     @property
+    def failed(self) -> bool:
+        """Whether the run stopped for a fault, and not at its end, at an event or by Ctrl-C."""
+        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT)
+
+    @property
     def message(self) -> str:
         """The result in a sentence, with what helps."""
         return {
             Result.SUCCESS: "reached the end",
             Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
-            Result.NOT_FINITE: "a value of the state, or the potential there, is not finite",
+            Result.NOT_FINITE: (
+                "a value of the state, or the potential there, is not finite (of a Lagrangian that is not quadratic, "
+                "also where no velocity has the momentum)"
+            ),
             Result.RANK: (
                 "the constraints became dependent (their rank drops here), so the constraint force is not determined"
             ),
