@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,17 +71,19 @@ def test_one_who_dies_while_a_store_is_made_longer_leaves_no_damage(small, tmp_p
 
 
 LONG = """
-import resource, sys, geonh as gn
+import sys, geonh as gn
 entry = gn.systems.catalogue["chaplygin-sphere"]
 system = entry.system()
 start = entry.start(system)
 data = gn.stream(system, store=sys.argv[1], g0=start.g0, xi0=start.xi0, dt=1e-3, n_steps=int(sys.argv[2]))
 assert float(abs(data["g"][-1, 2:]).max()) <= 1 + 1e-9
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+with open("/proc/self/status") as status:  # getrusage tells the most of the process that began this one, too
+    print(next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")))
 """
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process holds is known on Linux")
 def test_ten_million_nodes_in_half_a_gigabyte(tmp_path):
     command = [sys.executable, "-c", LONG, str(tmp_path / "a.zarr"), "10000000"]
     as_a_user = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
