@@ -107,8 +107,8 @@ def descended(problem: Transcription, at: Found, search: Callable[[Motion], Foun
 
 
 def downhill(problem: Transcription, motion: Motion) -> Motion:
-    """From a motion down to near where the cost is least among neighbours: Newton's steps, each way by its size."""
-    motion = feasible(problem, motion)
+    """From a motion that satisfies the equations down to near where the cost is least among neighbours: Newton's steps,
+    each way by its size."""
     for _ in range(DOWNHILL):
         price = problem.price(motion)[0]
         values, ways, slopes = _curvatures(problem, motion, None, np.arange(problem.size))

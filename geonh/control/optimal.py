@@ -7,7 +7,7 @@ From a guess that is too far a way down is gone first (``descent.py``), and with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -205,7 +205,8 @@ def optimal_control(
         motion = guessed(problem, guess, what.span)
     if bounds is None:
         search = partial(_free, problem, max_iterations)
-        found = search(motion, lam, False)
+        near = _newton(problem, max_iterations, motion, lam)
+        found = near if near.made.solved else search(motion)
     else:
         search = partial(_bounded, problem, limits_of(bounds, n_controls), solver, max_iterations)
         found = search(motion)
@@ -246,23 +247,29 @@ def _fault(problem: Transcription, made: Extremal, residual: float, curvature: f
     return ""
 
 
-def _free(
-    problem: Transcription, max_iterations: int, motion: Motion, lam: np.ndarray | None = None, down: bool = True
-) -> Found:
-    """Without bounds: Newton's method from the end of a way ``down``, or from the guess and where that does not do."""
+def _newton(problem: Transcription, max_iterations: int, motion: Motion, lam: np.ndarray | None = None) -> Found:
+    """Without bounds: Newton's method from a motion and multipliers as they are."""
     held = np.zeros(problem.size, bool)
-    made = None if down else extremal(problem, motion, lam, held, max_iterations)
-    if made is None or not made.solved:
-        made = extremal(problem, downhill(problem, motion), None, held, max_iterations)
-    return Found(made, held, 0)
+    return Found(extremal(problem, motion, lam, held, max_iterations), held, 0)
+
+
+def _free(problem: Transcription, max_iterations: int, motion: Motion) -> Found:
+    """Without bounds: from the end of a way down."""
+    return _newton(problem, max_iterations, downhill(problem, feasible(problem, motion)))
 
 
 def _bounded(problem: Transcription, limits: Any, solver: str, max_iterations: int, motion: Motion) -> Found:
     """With bounds: from the guess, then from a motion near it that satisfies the equations, then from the end of a way
     down without bounds."""
+
+    def begins() -> Iterator[Motion]:
+        yield motion
+        yield (near := feasible(problem, motion))
+        yield downhill(problem, near)
+
     before = 0
-    for begin in (lambda: motion, lambda: feasible(problem, motion), lambda: downhill(problem, motion)):
-        there, iterations = minimised(problem, begin(), limits, solver)
+    for begin in begins():
+        there, iterations = minimised(problem, begin, limits, solver)
         made, held = within(problem, there, limits, max_iterations)
         before += iterations
         if made.solved:

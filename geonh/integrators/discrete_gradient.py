@@ -77,8 +77,9 @@ from geonh.mechanics.quasi_velocities import (
     velocity_of_momentum,
 )
 from geonh.mechanics.system import System
+from geonh.numerics.corrections import TINY
 from geonh.numerics.linear import saddle
-from geonh.numerics.newton import TINY, Newton, make_newton
+from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")

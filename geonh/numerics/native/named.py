@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics import newton
+from geonh.numerics import corrections
 from geonh.numerics.elimination import eliminated
 from geonh.numerics.native.builder import Function
 from geonh.numerics.native.loops import in_memory
@@ -164,7 +164,7 @@ def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     inverse, change, step = (em.entries(x) for x in xs)
     square = _sum(em, [em.mul(x, x) for x in change.tolist()])
-    scale = em.div(1.0, em.maximum("d", square, newton.TINY))
+    scale = em.div(1.0, em.maximum("d", square, corrections.TINY))
     return [
         pack(
             [
@@ -299,8 +299,8 @@ def _inverse_in_memory(rows: _Rows) -> None:
 
 NAMED: dict[Any, Callable] = {
     eliminated.primitive: _eliminated,
-    newton.correction.primitive: _correction,
-    newton.inverted.primitive: _inverted,
-    newton.applied.primitive: _applied,
-    newton.with_secant.primitive: _with_secant,
+    corrections.correction.primitive: _correction,
+    corrections.inverted.primitive: _inverted,
+    corrections.applied.primitive: _applied,
+    corrections.with_secant.primitive: _with_secant,
 }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from native_support import check, evaluate, needs_compiler, random
 
+from geonh.numerics.corrections import applied, correction, inverted, with_secant
 from geonh.numerics.elimination import eliminated
 from geonh.numerics.linear import saddle, solve, solve_spd
-from geonh.numerics.newton import applied, correction, inverted, with_secant
 
 pytestmark = needs_compiler
 
