@@ -36,12 +36,16 @@ settings.load_profile("geonh")
 
 
 def pytest_configure(config):
-    gc.freeze()  # half a million objects of the libraries, to look at which is a twentieth of the time
-    gc.set_threshold(50_000, 20, 50)
     # A shell that starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "user_precision: run with the precision of JAX as a user has it, float32")
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # half a million objects of libraries and tests, which live as long as the process
+    held["before"] = memory()
 
 
 @pytest.fixture(autouse=True)
@@ -52,9 +56,9 @@ def double_precision(request):
         yield
 
 
-GROWTH = 500e6
+GROWTH = 350e6
 """Bytes by which a worker may grow before it forgets what JAX has compiled."""
-forgotten = {"at": 0.0}
+held = {"before": 0.0}
 
 
 def memory() -> float:
@@ -65,12 +69,9 @@ def memory() -> float:
 
 @pytest.fixture(autouse=True)
 def forget_programs():
-    """A program that XLA compiled is some megabyte: forget them before they are too many."""
+    """A program that XLA compiled is 1.5 megabytes, be it an addition: forget them before they are too many."""
     yield
-    now = memory()
-    forgotten["at"] = forgotten["at"] or now
-    if now > forgotten["at"] + GROWTH:
+    if memory() > held["before"] + GROWTH:
         jax.clear_caches()
         gc.collect()
         getattr(ctypes.CDLL(None), "malloc_trim", bool)(0)  # GNU only
-        forgotten["at"] = memory()

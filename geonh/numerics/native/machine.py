@@ -153,11 +153,10 @@ def _engine(text: str, *, quick: bool, found: bytes | None = None) -> Any:
         module = llvm.parse_assembly(text)
         module.verify()  # an error here is a defect of this package; later it would end the process
         _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
-        engine = llvm.create_mcjit_compiler(module, machine)
-        engine.set_object_cache(notify_func=lambda _, code: cache.write(key, code))
-    else:
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(found))
+        found = machine.emit_object(module)
+        cache.write(key, found)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)  # it keeps its module, so that is empty
+    engine.add_object_file(llvm.ObjectFileRef.from_data(found))
     engine.finalize_object()
     return engine
 
