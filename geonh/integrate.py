@@ -14,8 +14,9 @@ from jax import Array, lax
 
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock, Near, State, Warm
+from geonh.integrators.node import Clock, Near, Result, State, Warm
 from geonh.integrators.registry import made_method
+from geonh.mechanics.soundness import facts, is_start
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
 from geonh.numerics.evaluation import Evaluation, Layout, Parts
@@ -43,7 +44,7 @@ class Nodes(NamedTuple):
         Incoming and outgoing momenta.
     status : array of int, shape=[N]
         0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds the
-        ``Result``.
+        ``Result``: ``Result.START`` at all nodes where a start in a trace is none.
     observables : dict of str to array, shape=[N, …]
         Those of a ``Trajectory`` by name, where they were asked for.
     """
@@ -76,9 +77,10 @@ def integrate(
     (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA; the second
     are taken forwards (``jax.hessian``), since JAX does not differentiate Newton's loop backwards twice.
 
-    Arguments are tested as by ``solve``; of what is traced, the shapes only. Any of the system's arrays, the start, dt,
-    t0 and the controls may be traced. Functions must not close over what is traced: it is given as parameters, and
-    controls that need it are ``jax.tree_util.Partial(function, value)``, a function of (value, t).
+    Arguments are tested as by ``solve``; of what is traced, the shapes only, and whether a start is on the constraints,
+    up to 1e-5, which ``status`` tells. Any of the system's arrays, the start, dt, t0 and the controls may be traced.
+    Functions must not close over what is traced: it is given as parameters, and controls that need it are
+    ``jax.tree_util.Partial(function, value)``, a function of (value, t).
 
     Parameters
     ----------
@@ -218,8 +220,10 @@ def _near(clock: Clock, near: Any, k: Any) -> Clock:
 
 
 def _begun(tree: Any, start: Any) -> State:
-    system, method, clock = tree
-    return method.first_node(system, clock, *start)
+    (system, method, clock), (g, xi) = tree, start
+    state = method.first_node(system, clock, g, xi)
+    sound = is_start(xi, facts(system, clock.time(0), g, xi, clock.dt))
+    return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 
 def _observe(tree: Any, state: State) -> dict[str, Any]:

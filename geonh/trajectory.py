@@ -353,7 +353,11 @@ class Trajectory(Observed):
             assert self.clock is not None
             with float64():
                 residual = float(self.method.residual(self.system, self.clock, self.state))
-            text += f" (residual of the implicit step {residual:.2g})"
+            text += (
+                f" (residual of the implicit step {residual:.2g})"
+                if np.isfinite(residual)
+                else " (its equations are no numbers; look at what forces, forms, metric and potential give there)"
+            )
         if self.spoiled_from is not None:
             text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text
@@ -487,7 +491,7 @@ class Trajectory(Observed):
             raise ValueError(f"times must have shape [N], got {list(times.shape)}")
         low, high = sorted((self.t[0], self.t[-1]))
         if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
-            raise ValueError(f"times must lie in [{low:g}, {high:g}], got [{times.min():g}, {times.max():g}]")
+            raise ValueError(f"times must lie in [{low:g}, {high:g}], got {times.min():g} to {times.max():g}")
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
         j = np.minimum(i + 1, len(self) - 1)

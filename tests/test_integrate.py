@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import geonh as gn
 from geonh.groups import SE2, SO3, Translations
+from geonh.integrators.node import Result
 from geonh.numerics import compiled, operations, runs
 from geonh.numerics.native import machine
 from geonh.systems import catalogue
@@ -386,3 +387,19 @@ def test_no_members():
     with gn.float64():
         assert jax.vmap(jax.grad(lambda a: heading(a, 0.5)))(jnp.zeros(0)).shape == (0,)
         assert jax.jit(jax.vmap(jax.vmap(lambda a: heading(a, 0.5))))(jnp.zeros((2, 0))).shape[:2] == (2, 0)
+
+
+def test_a_start_in_a_trace_that_is_none_is_told():
+    """Off the constraint by more than differences are; there no derivative flows."""
+    sleigh = gn.systems.chaplygin_sleigh()
+
+    def run(aside):
+        return gn.integrate(sleigh, xi0=jnp.stack([0.8, -0.5, aside]), dt=0.01, n_steps=5)
+
+    for aside, status in ((0.0, 0), (1e-6, 0), (0.3, int(Result.START))):
+        nodes = jax.jit(run)(aside)
+        np.testing.assert_array_equal(nodes.status, status)
+        slope = jax.grad(lambda a: run(a).g[-1, 0])(aside)
+        assert (float(slope) != 0.0) == (status == 0)
+    members = jax.jit(jax.vmap(run))(jnp.array([0.3, 0.0]))
+    np.testing.assert_array_equal(members.status[:, -1], [int(Result.START), 0])

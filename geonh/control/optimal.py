@@ -213,7 +213,7 @@ def optimal_control(
     curvature, found = descended(problem, found, search) if found.made.solved else (np.nan, found)
     made = found.made
     residual = problem.residual(made.motion)
-    if fault := _fault(problem, made, residual, curvature):
+    if fault := _fault(problem, made, residual, curvature, bounds is not None):
         raise RuntimeError(f"no optimal control of {system.name} found: {fault}")
     motion = made.motion
     return OptimalControl(
@@ -231,16 +231,17 @@ def optimal_control(
     )
 
 
-def _fault(problem: Transcription, made: Extremal, residual: float, curvature: float) -> str:
+def _fault(problem: Transcription, made: Extremal, residual: float, curvature: float, bounded: bool) -> str:
     """What keeps a motion from being one of least cost; nothing if it is."""
     if made.motion.span > LONG * problem.asked.span:
         return (
             f"the cost falls however long it lasts, to {made.cost:.3g} in {made.motion.span:.3g} s; let time cost too"
         )
     if not (made.solved and residual < 1e3 * SETTLED):
+        hint = "wider bounds or a longer span, if none keeps within these; else " if bounded else ""
         return (
             f"after {made.iterations} steps the equations are off by {residual:.2g}, the optimality by "
-            f"{made.optimality:.2g}; another guess, or more steps, may do"
+            f"{made.optimality:.2g}; {hint}another guess, or more steps, may do"
         )
     if curvature < 0:
         return f"it ended at a saddle of cost {made.cost:.6g}, from which no way down was found; another guess may do"

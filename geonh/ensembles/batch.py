@@ -245,7 +245,10 @@ def _length(name: str, value: Any, one: Any) -> int | None:
             return lengths.pop()
     shapes = ", ".join(str(list(np.shape(a))) for a, _ in pairs)
     wanted = ", ".join(str(list(np.shape(b))) for _, b in pairs)
-    raise ValueError(f"{name} must have shape {wanted}, with a first axis of members where it differs; got {shapes}")
+    all_of_it = ", all of its arrays" if len(pairs) > 1 else ""
+    raise ValueError(
+        f"{name} must have shape {wanted}, with a first axis of members where it differs{all_of_it}; got {shapes}"
+    )
 
 
 def _identity_like(system: System) -> Any:

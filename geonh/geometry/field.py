@@ -136,6 +136,8 @@ def _refuse_order(signature: inspect.Signature, own: list[str], wanted: str) -> 
     for place, argument in enumerate(signature.parameters):
         if argument in own and own.index(argument) != place:
             raise TypeError(f"{wanted}, in this order; yours takes {signature}")
+        if own[-1] == "u" and place == len(own) - 1 and argument in ("p", "params", "parameters"):
+            raise TypeError(f"{wanted}: controls come before parameters, used or not; yours takes {signature}")
 
 
 class Field(Precise):
@@ -247,7 +249,7 @@ def _described(arg: Any) -> str:
     if arg is None:
         return "None"
     if isinstance(arg, dict):
-        return f"parameters {list(arg)}" if arg else "no parameters"
+        return f"parameters {list(arg)}" if arg else "no parameters, which System(parameters={…}) takes"
     if isinstance(arg, tuple | list):
         return f"a tuple of arrays of shapes {', '.join(str(jnp.shape(a)) for a in arg)}" if arg else "()"
     shape = getattr(arg, "shape", ())

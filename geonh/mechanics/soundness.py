@@ -20,13 +20,15 @@ OFF_GROUP = 1e-9
 """A point further off its group than this is refused."""
 OFF_CONSTRAINT = 1e-9
 """A residual above this, relative to 1 + |ξ|, is refused."""
+OTHER_VELOCITY = 1e-6
+"""And so is a velocity further than this, relative to 1 + |ξ|, from the one that its momentum has."""
 SINGLE = 1e-5
 """A gap below this may be the rounding of float32."""
 
 
 class Facts(NamedTuple):
     """What a start is judged by: distance off the group, ℓ, mass matrix, constraint rows, φ, the residual of the forms
-    made unit vectors, turn in a step."""
+    made unit vectors, the velocity that the momentum has, turn in a step."""
 
     gap: Array
     level: Array
@@ -34,6 +36,7 @@ class Facts(NamedTuple):
     rows: Array
     phi: Array
     residual: Array
+    again: Array
     turn: Array
 
 
@@ -49,8 +52,16 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
         system.rows(x),
         system.holonomic_residual(x),
         system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),
+        xi if system.is_quadratic else system.velocity(x, system.momentum(x, xi)),
         jnp.asarray(system.group.turn(dt * xi), float),
     )
+
+
+def is_start(xi: Array, found: Facts) -> Array:
+    """Whether a start in a trace, with a velocity of shape=[n], is on the constraints and known by its momentum, as far
+    as differences or single precision let it; a bool, shape=[]."""
+    limit = SINGLE * (1.0 + jnp.max(jnp.abs(xi)))
+    return jnp.all(jnp.abs(jnp.concatenate([found.residual, found.phi, found.again - xi])) <= limit)
 
 
 def gap_of(group: Any, point: Any) -> Array:
@@ -89,8 +100,14 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
         told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""
         pair = "" if system.holonomic is None else "g0, xi0 = "
         return (
-            f"xi0 does not satisfy the constraints of {system.name} at g0: residual {found.residual}{told}; "
+            f"xi0 does not satisfy the constraints of {system.name} at g0: with forms of length 1 "
+            f"residual {found.residual}{told}; "
             f"{pair}system.project(g0, xi0) gives the nearest velocity that does"
+        )
+    if not np.abs(found.again - xi).max() <= OTHER_VELOCITY * scale:
+        return (
+            f"xi0 = {xi} is not what its momentum determines for {system.name}: {found.again} is. From ξ = 0 to where "
+            "the system moves, the Lagrangian must be finite and its Hessian in ξ positive definite"
         )
     if found.turn >= np.pi:
         return f"xi0 turns the body by {found.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"
@@ -109,6 +126,7 @@ def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
         sizes = np.linalg.norm(rows, axis=2, keepdims=True)
         near = (found.gap <= OFF_GROUP) & (largest(found.phi) <= ON_HOLONOMIC) & (found.turn < np.pi)
         near &= largest(found.residual) <= OFF_CONSTRAINT * scale
+        near &= largest(found.again - xi) <= OTHER_VELOCITY * scale
         M = np.where(numbers[:, None, None], found.M, np.eye(found.M.shape[1]))
         units = np.where(numbers[:, None, None] & (sizes > 0), rows / sizes, 0.0)
         proper = largest(M - np.swapaxes(M, 1, 2)) <= 1e-12 * largest(M)

@@ -193,7 +193,7 @@ def _now(value: Any) -> Any:
 
 def _made(eqn: Any, given: list) -> list:
     """What an equation gives for known arguments."""
-    with jax.ensure_compile_time_eval():
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():  # as it was traced
         found = eqn.primitive.bind(*map(_now, given), **eqn.params)
     return list(found) if eqn.primitive.multiple_results else [found]
 

@@ -87,7 +87,8 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     else:
         array = _converted(value, name)
         if finite and not np.all(np.isfinite(array)):
-            what = f"has entries that are not finite: {shortly(array.tolist())}"
+            where = np.argwhere(~np.isfinite(array))[0].tolist()
+            what = f"has entries that are not finite, the first at {where}: {shortly(array.tolist())}"
             raise ValueError(f"{name} {what if array.ndim else f'must be finite, got {array}'}")
     if shape is not None and tuple(array.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")

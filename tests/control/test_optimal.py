@@ -184,6 +184,7 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
     [
         ({"xi_start": [0.0, 0.0, 1.0]}, "xi_start is off the constraints"),
         ({"free": ["psi"]}, "not among the velocities"),
+        ({"free": ["omgea"]}, "did you mean"),
         ({"span": 0.0}, "span must be positive"),
         ({"n_steps": 1}, "n_steps"),
         ({"bounds": 3.0}, "lower, upper"),

@@ -11,6 +11,7 @@ import geonh as gn
 from geonh.diagnostics import adjoint_defect
 from geonh.groups import SO3, Translations
 from geonh.integrators import Variational
+from geonh.integrators.node import Result
 from geonh.systems import catalogue
 
 PROJECTED = gn.SymmetricProjection()
@@ -276,6 +277,42 @@ def test_a_push_sets_going_what_stands():
     run, exact = (gn.solve(pushed, m, xi0=np.zeros(4), dt=0.02, n_steps=50) for m in (PROJECTED, "gauss4"))
     np.testing.assert_allclose(run.xi, exact.xi, atol=2e-3)
     assert exact.xi[-1, 3] > 2.0
+
+
+@pytest.mark.parametrize("form", [[1.0, 0.0], [1.0, 1.0]])
+@pytest.mark.parametrize("rate", [jnp.sin, lambda t: t, lambda t: t * t])
+def test_a_constraint_that_sets_out_from_rest(rate, form):
+    """At first nothing moves and nothing pulls: what leaves the constraint is of the size of all there is."""
+    moved = gn.AffineDistribution([form], rhs=gn.time_dependent(lambda t, x: rate(t)[None]))
+    system = gn.System(Translations(2), metric=np.eye(2), distribution=moved)
+    for aside in (0.0, 1e-8, 1e-4):
+        at = np.array([-form[1], form[0]]) * aside
+        run, exact = (gn.solve(system, m, xi0=at, dt=0.01, n_steps=100) for m in (PROJECTED, "gauss4"))
+        np.testing.assert_allclose(run.g, exact.g, atol=2e-5)
+
+
+@pytest.mark.parametrize("stiffness", [0.0, 400.0])
+def test_a_load_across_the_constraint_that_grows_from_nothing(stiffness):
+    """With a spring across it too, hω = 0.2: the wall holds both."""
+    system = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        distribution=gn.Distribution([[1.0, 0.0]]),
+        forces=lambda t, x, v, u: jnp.stack([t - stiffness * x[0], t]),
+    )
+    run = gn.solve(system, PROJECTED, xi0=np.zeros(2), dt=0.01, n_steps=100)
+    np.testing.assert_allclose(run.g[-1], [0.0, 1 / 6], atol=5e-5)
+    np.testing.assert_allclose(run.xi[-1], [0.0, 0.5], atol=1e-12)
+
+
+def test_a_flow_that_comes_to_swing_across_the_constraint_stops():
+    """The energy of this one grows until its springs across D are too stiff for h."""
+    entry = catalogue["contact-oscillator-nonreversible"]
+    system = entry.system()
+    begin = entry.start(system)
+    run = gn.solve(system, PROJECTED, g0=begin.g0, xi0=begin.xi0, dt=0.4, n_steps=2000, throw=False)
+    assert run.status is Result.ACROSS
+    assert 100 < run.t[-1] < 400
 
 
 @pytest.mark.parametrize("change", [-1e-5, 0.0, 1e-5])

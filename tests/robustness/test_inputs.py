@@ -439,3 +439,34 @@ def test_random_junk(name, junk):
 @given(JUNK.filter(lambda junk: not (isinstance(junk, int) and 100 < junk < 2**53)))
 def test_random_junk_at_length(call, name, junk):
     attack(call, name, junk)
+
+
+def test_an_index_that_is_computed_of_constants():
+    """Whatever JAX's precision is where the system is made."""
+    with jax.enable_x64(False):
+        system = gn.System(
+            R3, metric=np.eye(3), potential=lambda x: x @ x + x[jnp.argmax(jnp.array([0, 3, 1]))] + x[jnp.argmin(x) * 0]
+        )
+    assert gn.solve(system, xi0=[1.0, 0.0, 0.0], dt=0.01, n_steps=2).success
+
+
+def test_parameters_in_the_place_of_the_controls():
+    refused(
+        lambda: gn.System(R3, metric=np.eye(3), forces=lambda t, x, xi, p: -p["c"] * xi, parameters={"c": 1.0}),
+        TypeError,
+        "controls come before parameters",
+    )
+
+
+def test_forces_that_are_no_numbers_are_told_from_steps_that_are_too_long():
+    system = gn.System(R3, metric=np.eye(3), forces=lambda t, x, v, u: jnp.sqrt(-1.0 - v * v))
+    for method in ("projected", "gauss4", "rkmk4"):
+        run = gn.solve(system, method, xi0=[1.0, 0.0, 0.0], dt=0.01, n_steps=2, throw=False)
+        assert "look at what forces, forms, metric and potential give there" in run.message
+
+
+def test_where_entries_are_not_finite():
+    xi = np.zeros((9, 3))
+    xi[7, 1] = np.nan
+    system = gn.System(R3, metric=np.eye(3))
+    refused(lambda: gn.solve_ensemble(system, xi0=xi, dt=0.1, n_steps=2), ValueError, r"the first at \[7, 1\]")
