@@ -83,10 +83,7 @@ class Result(IntEnum):
         return {
             Result.SUCCESS: "reached the end",
             Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
-            Result.NOT_FINITE: (
-                "a value of the state, the potential there, or its momentum's velocity, is not finite; look at what "
-                "forces, forms, metric and potential give there"
-            ),
+            Result.NOT_FINITE: "a value of the state, the potential there, or its momentum's velocity, is not finite",
             Result.RANK: (
                 "the constraints became dependent (their rank drops here), so the constraint force is not determined"
             ),
