@@ -36,6 +36,7 @@ settings.load_profile("geonh")
 
 
 def pytest_configure(config):
+    gc.set_threshold(50_000, 20, 50)  # to look at all that JAX keeps is a twentieth of the time
     # A shell that starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
