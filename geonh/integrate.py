@@ -222,7 +222,8 @@ def _near(clock: Clock, near: Any, k: Any) -> Clock:
 def _begun(tree: Any, start: Any) -> State:
     (system, method, clock), (g, xi) = tree, start
     state = method.first_node(system, clock, g, xi)
-    sound = is_start(xi, facts(system, clock.time(0), g, xi, clock.dt))
+    found = facts(system, clock.time(0), g, xi, clock.dt)
+    sound = is_start(system, system.at(g, clock.time(0)), g, xi, found)
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 

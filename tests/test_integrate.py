@@ -389,6 +389,26 @@ def test_no_members():
         assert jax.jit(jax.vmap(jax.vmap(lambda a: heading(a, 0.5))))(jnp.zeros((2, 0))).shape[:2] == (2, 0)
 
 
+@pytest.mark.parametrize("length", [1e-3, 1.0, 1e6])
+def test_a_place_in_a_trace_is_judged_in_any_unit(length):
+    circle = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        holonomic=lambda x, p: (x @ x - p["L"] ** 2)[None],
+        parameters={"L": length},
+    )
+
+    @jax.jit
+    def status(angle, off):
+        way = jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        options = {"g0": (1 + off) * length * way, "xi0": length * jnp.stack([-way[1], way[0]])}
+        return gn.integrate(circle, **options, dt=0.01, n_steps=2).status[-1]
+
+    for angle in np.linspace(0, 3, 7):
+        assert int(status(angle, 0.0)) == 0
+        assert int(status(angle, 1e-3)) == Result.START
+
+
 def test_a_start_in_a_trace_that_is_none_is_told():
     """Off the constraint by more than differences are; there no derivative flows."""
     sleigh = gn.systems.chaplygin_sleigh()

@@ -39,12 +39,12 @@ from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, polar, solve_spd
+from geonh.numerics.linear import det, pivots, polar, solve_spd
 
 ROUNDING = 1e-12
 """Of the momentum that arrives: what is smaller across the constraint, as where forces begin at rest, is none."""
-NEAR_ONE = 0.1
-"""A Jacobian across the constraint that is further than this from 1 is that of a spring there."""
+SOFT = 0.75
+"""The least of the Jacobian across the constraint, 1 − (hω/2)², that leaves what is there where it is."""
 
 
 class SymmetricProjection(RuleFlow):
@@ -92,8 +92,8 @@ class SymmetricProjection(RuleFlow):
         def change(e: Array) -> Array:
             return jax.jvp(pull, (x,), (system.anchor(x, e),))[1]
 
-        size = det(jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts))
-        return made._replace(status=jnp.where((size > 0.5) & (size < 2.0), 0, Result.ACROSS.value))
+        J = jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts)
+        return made._replace(status=jnp.where(_is_soft(J, 0.5) & (det(J) < 2.0), 0, Result.ACROSS.value))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if system.distribution is None:
@@ -144,12 +144,18 @@ class SymmetricProjection(RuleFlow):
         rounding = ROUNDING**2 * middle.momentum @ solve_spd(M, middle.momentum)
 
         def swings() -> Array:
-            # Without v the equations are off by d across: with J = 1 + O(h) there, hv = −d/J. A load that grows from
-            # nothing, or a constraint that sets out, has such a v too, but with J near 1.
-            d = N @ self.equations(system, clock, state).residual(z - clock.dt * (v @ lifts))
-            off = clock.dt * v + d
-            return off @ off > NEAR_ONE**2 * (d @ d)
+            # Without v the equations are off by −Jhv. A load that grows from nothing, or a constraint that sets out,
+            # has such a v too, but with J near 1 in all directions: asked for in steps as long as v.
+            bare, long = z - clock.dt * (v @ lifts), clock.dt * jnp.sqrt(v @ v)
+            ends = jnp.concatenate([bare[None], bare + long * lifts])
+            off = lax.map(self.equations(system, clock, state).residual, ends) @ N.T
+            return ~_is_soft((off[1:] - off[0]) * (1 / long))
 
         suspect = 4 * v @ v > motion + reaction + rounding
         swing = lax.cond(suspect, swings, lambda: jnp.asarray(False))
         return made._replace(status=jnp.where(swing, Result.ACROSS.value, 0))
+
+
+def _is_soft(J: Array, least: float = SOFT) -> Array:
+    """Whether no direction has less than ``least`` of a Jacobian across the constraint, shape=[m, m]."""
+    return jnp.all(pivots((J + J.T) / 2 - least * jnp.eye(len(J))) > 0)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.mechanics.holonomic import ON_HOLONOMIC, rows_fault
+from geonh.mechanics.holonomic import ON_HOLONOMIC, SMALL, rounding_of_residual, rows_fault
 from geonh.numerics.compiled import computed
 from geonh.numerics.precision import single_precision_note
 from geonh.numerics.tracing import traced_once
@@ -20,8 +20,8 @@ OFF_GROUP = 1e-9
 """A point further off its group than this is refused."""
 OFF_CONSTRAINT = 1e-9
 """A residual above this, relative to 1 + |ξ|, is refused."""
-OTHER_VELOCITY = 1e-6
-"""And so is a velocity further than this, relative to 1 + |ξ|, from the one that its momentum has."""
+OTHER_VELOCITY = 1e-5
+"""And so is a velocity further than this, relative to |ξ|, from the one that its momentum has."""
 SINGLE = 1e-5
 """A gap below this may be the rounding of float32."""
 
@@ -57,11 +57,14 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     )
 
 
-def is_start(xi: Array, found: Facts) -> Array:
+def is_start(system: Any, x: Any, g: Any, xi: Array, found: Facts) -> Array:
     """Whether a start in a trace, with a velocity of shape=[n], is on the constraints and known by its momentum, as far
     as differences or single precision let it; a bool, shape=[]."""
-    limit = SINGLE * (1.0 + jnp.max(jnp.abs(xi)))
-    return jnp.all(jnp.abs(jnp.concatenate([found.residual, found.phi, found.again - xi])) <= limit)
+    size = jnp.max(jnp.abs(xi))
+    on = jnp.all(jnp.abs(found.residual) <= SINGLE * (1.0 + size))
+    if system.holonomic is not None:
+        on &= jnp.all(jnp.abs(found.phi) <= SINGLE / SMALL * rounding_of_residual(system, g, system.holonomic_rows(x)))
+    return on & jnp.all(jnp.abs(found.again - xi) <= OTHER_VELOCITY * size)
 
 
 def gap_of(group: Any, point: Any) -> Array:
@@ -104,10 +107,10 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
             f"residual {found.residual}{told}; "
             f"{pair}system.project(g0, xi0) gives the nearest velocity that does"
         )
-    if not np.abs(found.again - xi).max() <= OTHER_VELOCITY * scale:
+    if not np.abs(found.again - xi).max() <= OTHER_VELOCITY * np.abs(xi).max():
         return (
             f"xi0 = {xi} is not what its momentum determines for {system.name}: {found.again} is. From ξ = 0 to where "
-            "the system moves, the Lagrangian must be finite and its Hessian in ξ positive definite"
+            "the system moves, the Lagrangian must be finite and its Hessian in ξ positive definite, well so"
         )
     if found.turn >= np.pi:
         return f"xi0 turns the body by {found.turn:.2f} rad in one step of dt = {dt:g}: past half a turn; lower dt"
@@ -126,7 +129,7 @@ def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
         sizes = np.linalg.norm(rows, axis=2, keepdims=True)
         near = (found.gap <= OFF_GROUP) & (largest(found.phi) <= ON_HOLONOMIC) & (found.turn < np.pi)
         near &= largest(found.residual) <= OFF_CONSTRAINT * scale
-        near &= largest(found.again - xi) <= OTHER_VELOCITY * scale
+        near &= largest(found.again - xi) <= OTHER_VELOCITY * np.abs(xi).max(axis=1)
         M = np.where(numbers[:, None, None], found.M, np.eye(found.M.shape[1]))
         units = np.where(numbers[:, None, None] & (sizes > 0), rows / sizes, 0.0)
         proper = largest(M - np.swapaxes(M, 1, 2)) <= 1e-12 * largest(M)

@@ -291,9 +291,9 @@ def test_a_constraint_that_sets_out_from_rest(rate, form):
         np.testing.assert_allclose(run.g, exact.g, atol=2e-5)
 
 
-@pytest.mark.parametrize("stiffness", [0.0, 400.0])
+@pytest.mark.parametrize("stiffness", [0.0, 400.0, 6400.0])
 def test_a_load_across_the_constraint_that_grows_from_nothing(stiffness):
-    """With a spring across it too, hω = 0.2: the wall holds both."""
+    """With a spring across it too, hω = 0.2 and 0.8: the wall holds both."""
     system = gn.System(
         Translations(2),
         metric=np.eye(2),
@@ -303,6 +303,34 @@ def test_a_load_across_the_constraint_that_grows_from_nothing(stiffness):
     run = gn.solve(system, PROJECTED, xi0=np.zeros(2), dt=0.01, n_steps=100)
     np.testing.assert_allclose(run.g[-1], [0.0, 1 / 6], atol=5e-5)
     np.testing.assert_allclose(run.xi[-1], [0.0, 0.5], atol=1e-12)
+
+
+@pytest.mark.parametrize("load", [1.0, 0.04])
+@pytest.mark.parametrize(("frequency", "status"), [(0.8, Result.SUCCESS), (1.5, Result.ACROSS), (3.0, Result.ACROSS)])
+def test_a_spring_is_seen_beside_a_larger_load(frequency, status, load):
+    """Across another constraint."""
+    k = (frequency / 0.01) ** 2
+    system = gn.System(
+        Translations(3),
+        metric=np.eye(3),
+        distribution=gn.Distribution(np.eye(3)[:2]),
+        forces=lambda t, x, v, u: jnp.stack([load * t - k * x[0], t, t]),
+    )
+    assert gn.solve(system, PROJECTED, xi0=np.zeros(3), dt=0.01, n_steps=20, throw=False).status is status
+
+
+@pytest.mark.parametrize("frequency", [1.0, 2.83])
+def test_a_start_between_two_springs_that_are_alike(frequency):
+    """The determinant of two negative numbers is positive."""
+    k = (frequency / 0.01) ** 2
+    system = gn.System(
+        Translations(3),
+        metric=np.eye(3),
+        distribution=gn.Distribution(np.eye(3)[:2]),
+        potential=lambda x: k / 2 * (x[0] ** 2 + x[1] ** 2),
+    )
+    run = gn.solve(system, PROJECTED, xi0=[0.0, 0.0, 1.0], dt=0.01, n_steps=5, throw=False)
+    assert run.status is (Result.SUCCESS if frequency < 2 else Result.ACROSS)
 
 
 def test_a_flow_that_comes_to_swing_across_the_constraint_stops():
