@@ -97,7 +97,7 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
         )
     if not np.isfinite(found.level):
         what = "potential" if system.potential is not None else "Lagrangian"
-        return f"the {what} of {system.name} is not finite at g0: the Lagrangian there is {found.level:g}"
+        return f"the {what} of {system.name} is not finite at g0 and xi0: the Lagrangian there is {found.level:g}"
     worst, scale = np.abs(found.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
     if not worst <= OFF_CONSTRAINT * scale:
         told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""

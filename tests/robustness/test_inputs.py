@@ -470,3 +470,7 @@ def test_where_entries_are_not_finite():
     xi[7, 1] = np.nan
     system = gn.System(R3, metric=np.eye(3))
     refused(lambda: gn.solve_ensemble(system, xi0=xi, dt=0.1, n_steps=2), ValueError, r"the first at \[7, 1\]")
+
+
+def test_a_velocity_whose_energy_is_no_number_is_named():
+    refused(lambda: run(gn.System(R3, metric=np.eye(3)), xi0=[0.0, 0.0, 2e154]), ValueError, "not finite at g0 and xi0")
