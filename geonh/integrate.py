@@ -16,7 +16,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Near, Result, State, Warm
 from geonh.integrators.registry import made_method
-from geonh.mechanics.soundness import facts, is_start
+from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import example
 from geonh.numerics.evaluation import Evaluation, Layout, Parts
@@ -222,8 +222,7 @@ def _near(clock: Clock, near: Any, k: Any) -> Clock:
 def _begun(tree: Any, start: Any) -> State:
     (system, method, clock), (g, xi) = tree, start
     state = method.first_node(system, clock, g, xi)
-    found = facts(system, clock.time(0), g, xi, clock.dt)
-    sound = is_start(system, system.at(g, clock.time(0)), g, xi, found)
+    sound = is_start(system, clock.time(0), g, xi, clock.dt)
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 

@@ -349,14 +349,14 @@ class Trajectory(Observed):
             return f"{self.attributes['system']}: {self.status.message} at t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
         text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self.status.message}"
-        numbers = self.status is not Result.NOT_FINITE
+        no_number = self.status is Result.NOT_FINITE
         if self.status is Result.NEWTON and self.system is not None and self.method is not None:
             assert self.clock is not None
             with float64():
                 residual = float(self.method.residual(self.system, self.clock, self.state))
             text += f" (residual of the implicit step {residual:.2g})"
-            numbers = bool(np.isfinite(residual))
-        if not numbers:
+            no_number = not np.isfinite(residual)
+        if no_number:
             text += "; look at what forces, forms, metric and potential give there"
         if self.spoiled_from is not None:
             text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"

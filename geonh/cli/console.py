@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -41,14 +39,6 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(value_text(v) for v in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def close(word: str, words: Iterable[str]) -> str:
-    """ "; did you mean …?" or nothing."""
-    pool = list(words)
-    found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
-    found = found or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
-    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def one_line(text: str) -> str:

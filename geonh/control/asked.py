@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.inspection import careful
-from geonh.numerics.precision import as_count, as_float64
+from geonh.numerics.precision import as_count, as_float64, close
 from geonh.start import inspect_forces
 
 
@@ -78,9 +77,10 @@ def asked(
     if not span > 0:
         raise ValueError(f"span must be positive, got {span}")
     if unknown := [name for name in free if name not in names]:
-        near = [match for name in unknown for match in get_close_matches(str(name), names, 1)]
-        meant = f"; did you mean {near}, whose coordinates are then free?" if near else ""
-        raise ValueError(f"free: {unknown} are not among the velocities {list(names)}{meant}")
+        near = close(str(unknown[0]), names)
+        raise ValueError(
+            f"free: {unknown} are not among the velocities {list(names)}, whose coordinates it frees{near}"
+        )
     if len(set(free)) < len(free):
         raise ValueError(f"free: {list(free)} has a name twice")
     g0, g1 = system.point(start, name="start"), system.point(end, name="end")

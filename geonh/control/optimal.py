@@ -205,8 +205,8 @@ def optimal_control(
         motion = guessed(problem, guess, what.span)
     if bounds is None:
         search = partial(_free, problem, max_iterations)
-        near = _newton(problem, max_iterations, motion, lam)
-        found = near if near.made.solved else search(motion)
+        found = _newton(problem, max_iterations, motion, lam)
+        found = found if found.made.solved else search(motion)
     else:
         search = partial(_bounded, problem, limits_of(bounds, n_controls), solver, max_iterations)
         found = search(motion)

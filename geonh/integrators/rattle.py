@@ -162,7 +162,7 @@ class SHAKE(Integrator):
         def phi(nu: Array) -> Array:
             return system.holonomic_residual(system.act(x, system.group.exp(ahead + directions @ nu), h))
 
-        rounding = rounding_of_residual(system, g, system.holonomic_rows(x))
+        rounding = rounding_of_residual(g, system.holonomic_rows(x))
         nu, found = self.newton.solve(phi, jnp.zeros(directions.shape[1]), rounding=rounding)
         return ahead + directions @ nu, found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
 from geonh.numerics.judging import judged
+from geonh.numerics.precision import close
 
 
 class Method(NamedTuple):
@@ -129,7 +129,6 @@ def method_of(word: str, **options: Any) -> Integrator:
         For a name that is none, with those that are near.
     """
     if word not in methods:
-        near = difflib.get_close_matches(word.lower(), methods, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"methods are {', '.join(methods)}"
-        raise ValueError(f"no method {word!r}; {hint}")
+        hint = close(word, methods) or f"; methods are {', '.join(methods)}"
+        raise ValueError(f"no method {word!r}{hint}")
     return methods[word].make(**options)

@@ -41,9 +41,14 @@ def rounding_of_places(system: Any, g: Point) -> Array | None:
     return None if system.holonomic is None else SMALL * _extent(g)
 
 
-def rounding_of_residual(system: Any, g: Point, rows: Array) -> Array:
+def rounding_of_residual(g: Point, rows: Array) -> Array:
     """What φ may be known to near g, where its rows are G, shape=[k, n]; generously."""
-    return SMALL * _extent(g) * jnp.max(jnp.abs(rows))
+    return SMALL * residual_scale(g, rows)
+
+
+def residual_scale(g: Point, rows: Array) -> Array:
+    """What φ changes by along as much as g is large, where its rows are G, shape=[k, n]."""
+    return _extent(g) * jnp.max(jnp.abs(rows))
 
 
 def _extent(g: Point) -> Array:
@@ -61,7 +66,7 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
     if system.holonomic is None:
         return g, jnp.asarray(True)
     x, group = system.at(g, t), system.group
-    directions, rounding = normal_directions(system, x), rounding_of_residual(system, g, system.holonomic_rows(x))
+    directions, rounding = normal_directions(system, x), rounding_of_residual(g, system.holonomic_rows(x))
 
     def moved(nu: Array) -> Point:
         return group.compose(g, group.exp(directions @ nu))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.mechanics.holonomic import ON_HOLONOMIC, SMALL, rounding_of_residual, rows_fault
+from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
 from geonh.numerics.compiled import computed
 from geonh.numerics.precision import single_precision_note
 from geonh.numerics.tracing import traced_once
@@ -57,13 +57,14 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     )
 
 
-def is_start(system: Any, x: Any, g: Any, xi: Array, found: Facts) -> Array:
+def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
     """Whether a start in a trace, with a velocity of shape=[n], is on the constraints and known by its momentum, as far
     as differences or single precision let it; a bool, shape=[]."""
-    size = jnp.max(jnp.abs(xi))
+    found, size = facts(system, t, g, xi, dt), jnp.max(jnp.abs(xi))
     on = jnp.all(jnp.abs(found.residual) <= SINGLE * (1.0 + size))
     if system.holonomic is not None:
-        on &= jnp.all(jnp.abs(found.phi) <= SINGLE / SMALL * rounding_of_residual(system, g, system.holonomic_rows(x)))
+        scale = residual_scale(g, system.holonomic_rows(system.at(g, t)))
+        on &= jnp.all(jnp.abs(found.phi) <= SINGLE * scale)
     return on & jnp.all(jnp.abs(found.again - xi) <= OTHER_VELOCITY * size)
 
 

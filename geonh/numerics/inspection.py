@@ -19,6 +19,8 @@ import jax.extend as jex
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.numerics.precision import float64
+
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 TURNS = 50
 """Of a loop, at most."""
@@ -193,7 +195,7 @@ def _now(value: Any) -> Any:
 
 def _made(eqn: Any, given: list) -> list:
     """What an equation gives for known arguments."""
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():  # as it was traced
+    with float64(), jax.ensure_compile_time_eval():  # as it was traced
         found = eqn.primitive.bind(*map(_now, given), **eqn.params)
     return list(found) if eqn.primitive.multiple_results else [found]
 

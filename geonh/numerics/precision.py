@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import difflib
 import functools
 import inspect
 import numbers
@@ -248,6 +249,14 @@ def shortly(value: Any) -> str:
     except Exception:
         text = f"a {type(value).__name__}"
     return text if len(text) < 80 else f"{text[:77]}…"
+
+
+def close(word: str, words: Iterable[str]) -> str:
+    """ "; did you mean …?" or nothing."""
+    pool = list(words)
+    found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
+    found = found or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def _refuse_single(value: Any, name: str) -> None:

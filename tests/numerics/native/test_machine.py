@@ -112,8 +112,8 @@ def _stepped(tree, state):
 def test_a_step_is_that_of_jax(name, method):
     """From nodes 5 and 10 of a run, to 1e-14 of the largest entry of each vector (a Newton solve ends by rounding).
 
-    Itoh and Abe divide differences of energies by increments: of the bicycle, V + 1000 J in place of V changes the
-    velocity by 6e-10.
+    Of the bicycle Itoh and Abe's is known to less: with V + 1000 J in place of V the velocity differs by 6e-10, since
+    differences of energies are divided by small increments.
     """
     entry, made = catalogue[name], gn.methods[method].make()
     system = entry.system()
@@ -131,4 +131,5 @@ def test_a_step_is_that_of_jax(name, method):
         by_jax = jax.jit(lambda state, tree=tree: _stepped(tree, state))(state)
         for a, b in zip(jax.tree.leaves(natively), jax.tree.leaves(by_jax), strict=True):
             scale = np.abs(b).max(initial=0.0) if np.size(b) else 1.0
-            np.testing.assert_allclose(a, b, rtol=0, atol=(1e-10 if "itoh" in method else 1e-14) * max(scale, 1.0))
+            known = 1e-10 if (name, method) == ("whipple-bicycle", "itoh-abe") else 1e-14
+            np.testing.assert_allclose(a, b, rtol=0, atol=known * max(scale, 1.0))
