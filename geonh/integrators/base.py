@@ -188,20 +188,42 @@ class Equations(NamedTuple):
     rounding: Array | None = None
 
 
-SMOOTH = (-1.0, 6.0, -15.0, 20.0, -15.0, 6.0)
-"""Weights of the last solutions, oldest first, in the guess of the next: exact for a quintic in k."""
+Weights = tuple[float, ...]
+SMOOTH: tuple[Weights, ...] = (
+    (-1.0, 6.0, -15.0, 20.0, -15.0, 6.0),
+    (-1.0, 8.0, -28.0, 56.0, -70.0, 56.0, -28.0, 8.0),
+)
+"""Weights of the last solutions, oldest first, in two guesses of the next: exact for a quintic in k, and a septic."""
+NOISE = 1e-13
+"""Relative to the solution, what the septic may add to the quintic and be left out: more than its rounding, which is some
+hundred times that of the solutions, and little enough for one correction."""
 
 
-def repeated(z: Array, weights: tuple[float, ...] = SMOOTH) -> Array:
-    """What ``continued`` begins with, shape=[len(weights), r], where no solutions are known: z, shape=[r]."""
-    return jnp.stack([z] * len(weights))
+def repeated(z: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
+    """What ``continued`` begins with, shape=[last of the weights, r], where no solutions are known: z, shape=[r]."""
+    return jnp.stack([z] * len(predictors[-1]))
 
 
-def continued(past: Array, weights: tuple[float, ...] = SMOOTH) -> Array:
-    """A guess of the next solution, shape=[r], from the last ones, shape=[len(weights), r]; the last, if it is far."""
-    ahead = sum((w * z for w, z in zip(weights, past, strict=True)), jnp.zeros(()))
-    change, last = ahead - past[-1], past[-1]
-    return lax.cond(4 * (change @ change) < last @ last, lambda: ahead, lambda: last)
+def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
+    """A guess of the next solution, shape=[r], from the last ones, shape=[number of the last weights, r].
+
+    Later weights are for what earlier ones leave, where that is more than rounding, of which they make more. If all
+    that is far from the last solution, it is the guess.
+    """
+    last = past[-1]
+    guesses = [sum((w * z for w, z in zip(v, past[-len(v) :], strict=True)), jnp.zeros(())) for v in predictors]
+    ahead = guesses[0]
+    for better in guesses[1:]:
+        ahead = _first_if(_is_small(better - ahead, last, NOISE), ahead, better)
+    return _first_if(_is_small(ahead - last, last, 0.5), ahead, last)
+
+
+def _is_small(change: Array, last: Array, part: float) -> Array:
+    return change @ change < part**2 * (last @ last)
+
+
+def _first_if(condition: Array, first: Array, second: Array) -> Array:
+    return lax.cond(condition, lambda: first, lambda: second)
 
 
 def followed_by(past: Array, z: Array) -> Array:

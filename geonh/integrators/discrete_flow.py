@@ -38,6 +38,7 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
+    Weights,
     continued,
     followed_by,
     no_inverse,
@@ -101,8 +102,8 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
     """One step of a discrete Legendre flow; subclasses give F^±, and what leaves a node."""
 
     newton: eqx.AbstractVar[Newton]
-    predictor: ClassVar[tuple[float, ...]] = SMOOTH
-    """Weights of the last ζ, oldest first, in the guess of the next."""
+    predictors: ClassVar[tuple[Weights, ...]] = SMOOTH
+    """Weights of the last ζ, oldest first, in guesses of the next."""
 
     @abstractmethod
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
@@ -113,11 +114,11 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         """Discrete Legendre transform F⁺(x, ζ), shape=[n], that comes in at y = x·τ(ζ); ``zeta`` of shape=[n]."""
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
-        return Warm(repeated(clock.dt * xi, self.predictor), no_inverse(xi.size, cheap=True))
+        return Warm(repeated(clock.dt * xi, self.predictors), no_inverse(xi.size, cheap=True))
 
     def _expected(self, state: State) -> Array:
         """A guess of ζ, shape=[n], from the last ones."""
-        return continued(state.warm.guess, self.predictor)
+        return continued(state.warm.guess, self.predictors)
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x, h = system.at(state.g, clock.time(state.k)), clock.dt
@@ -150,7 +151,7 @@ class ReflectingFlow(DiscreteFlow):
     """A flow that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
 
     start: eqx.AbstractVar[str]
-    predictor: ClassVar[tuple[float, ...]] = (-1.0, 1.0, 1.0)
+    predictors: ClassVar[tuple[Weights, ...]] = ((-1.0, 1.0, 1.0),)
     """Exact for a line in k and a part (−1)ᵏ, as 0 = (s − 1)²(s + 1)."""
 
     def __check_init__(self) -> None:

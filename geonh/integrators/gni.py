@@ -28,7 +28,7 @@ from jax import Array
 
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
-from geonh.integrators.base import Guarantees, Integrator
+from geonh.integrators.base import Guarantees, Integrator, Weights
 from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
@@ -150,7 +150,7 @@ class Variational(RuleFlow, ReflectingFlow):
     """
 
     start = "multiplier"
-    predictor: ClassVar[tuple[float, ...]] = DiscreteFlow.predictor  # without constraints nothing alternates
+    predictors: ClassVar[tuple[Weights, ...]] = DiscreteFlow.predictors  # without constraints nothing alternates
 
     @property
     def guarantees(self) -> Guarantees:

@@ -93,11 +93,12 @@ _POLYNOMIAL = {s: interpolation(nodes[1:], nodes) for s, nodes in ((s, np.sum(a,
 
 
 class _Stages(NamedTuple):
-    """Stages of a step: δ and the shift, the normals at the centre and its base point; π₀; positions Q in the chart,
-    momenta π and slopes Ṗ, each of shape=[s, n]."""
+    """Stages of a step: δ and the shift; the base points where it begins and at its centre, and the normals there; π₀;
+    positions Q in the chart, momenta π and slopes Ṗ, each of shape=[s, n]."""
 
     delta: Array
     shift: Array | None
+    begin: Any
     centre: Any
     N: Normals
     start: Array
@@ -192,14 +193,14 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         lam = jnp.asarray(_POLYNOMIAL[self.stages]) @ free
         momenta, slopes = lax.map(stage, (Q, steps * (1 / h), lam * (1 / h), jnp.asarray(np.sum(a, axis=1))))
         start = tau.dtau(group, delta).T @ state.p_minus
-        return _Stages(delta, shift, centre, N, start, Q, momenta, slopes)
+        return _Stages(delta, shift, begin, centre, N, start, Q, momenta, slopes)
 
     def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
         """What the unknowns z = (hV, hΛ) leave of the equations.
 
         That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀδ(hΛ) for the momenta
         and aμM⁻¹μᵀδ(hΛ) for the constraints: then it changes little from step to step though the forms turn with the
-        body. The constraints are taken at the positions after the momenta's correction.
+        body. The constraints are taken at the positions after the momenta's correction, and φ after both.
         """
         h, a, poly = clock.dt, IIIA[self.stages], _POLYNOMIAL[self.stages]
         made = self._stages(system, clock, state, z)
@@ -224,7 +225,9 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         left = jnp.concatenate([off.ravel(), missing.ravel()])
         if made.shift is None:
             return left
-        end = self._at(system, self._at(system, made.centre, made.delta, h / 2), made.shift, 0.0)
+        end, delta = made.begin, made.delta - jnp.asarray(a[-1] / 2) @ off
+        for q, dt in ((delta, h / 2), (delta, h / 2), (made.shift, 0.0)):
+            end = self._at(system, end, q, dt)
         off = shift_left(system, made.centre, made.shift, system.holonomic_residual(end))
         return jnp.concatenate([left, off * (1 / h)])  # so that φ is known better than p
 

@@ -44,11 +44,11 @@ KEEP = 6
 """With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
 SLOW = 0.1
 """it is kept while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
-TRUST = 0.05
+TRUST = 0.015
 """of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
 the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
-ROUNDING = 1e-16
-"""A relative error below this is rounding,"""
+ROUNDING = 3e-17
+"""A relative error below this is rounding (left over from step to step with one sign it adds up, as energies show),"""
 STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
 HALF = 1e-8
@@ -210,8 +210,12 @@ class Newton(eqx.Module):
     def _allowed(self) -> float:
         return max(self.tol**2, ROUNDING)
 
-    def _unfinished(self, error: Array, k: Array) -> Array:
-        return (error > self._allowed) & (k < self.max_iterations)  # false for nan
+    def _unfinished(self, square: Array, limit: Array, k: Array) -> Array:
+        return (square > limit) & (k < self.max_iterations)  # false for nan
+
+    def _on(self, again: Array, square: Array, limit: Array, k: Array) -> Array:
+        """Whether to go on, or to begin again elsewhere, unless that was done."""
+        return self._unfinished(square, limit, k) | ~(again | _is_root(square, limit))
 
     def _quadratic(
         self,
@@ -231,12 +235,9 @@ class Newton(eqx.Module):
         """
         size = start @ start + floor * floor
 
-        def unfinished(square: Array, limit: Array, k: Array) -> Array:
-            return (square > limit) & (k < self.max_iterations)  # false for nan
-
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            z, _, square, limit, again, k = carry
-            lost = ~unfinished(square, limit, k)
+            z, _, again, square, limit, k = carry
+            lost = ~self._unfinished(square, limit, k)
             z, k = z if near is None else jnp.where(lost, near, z), jnp.where(lost, 0, k)
             A = jacobian(function, z)
 
@@ -254,18 +255,14 @@ class Newton(eqx.Module):
                 z, delta, now, *_, k = carry
                 return correction_at(z - delta, now, k)
 
-            fast = lambda carry: unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
+            fast = lambda carry: self._unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
             z, delta, _, square, limit, _, k = lax.while_loop(fast, correct, correction_at(z, None, k))
-            return z, delta, square, limit, again | lost, k
-
-        def on(carry: tuple[Array, ...]) -> Array:
-            *_, square, limit, again, k = carry
-            return unfinished(square, limit, k) | ~(again | ((square <= limit) & (limit < infinite)))
+            return z, delta, again | lost, square, limit, k
 
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
-        first: tuple[Array, ...] = (start, start, infinite, zero, jnp.asarray(near is None), jnp.asarray(0))
-        z, delta, square, limit, *_ = lax.while_loop(on, attempt, first)
-        return z - delta, (square <= limit) & (limit < infinite), kept
+        first: tuple[Array, ...] = (start, start, jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
+        z, delta, *_, square, limit, _ = lax.while_loop(lambda carry: self._on(*carry[2:]), attempt, first)
+        return z - delta, _is_root(square, limit), kept
 
     def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
         """A point near the root: the guess if it is, else after parts of corrections from the start; or nan."""
@@ -306,17 +303,20 @@ class Newton(eqx.Module):
     ) -> tuple[Array, Array, Array]:
         """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
 
-        Whether a correction was good is asked where it is undone, so that the next does not wait for the answer.
+        By squares of sizes. Whether a correction was good is asked where it is undone, so that the next does not wait
+        for the answer.
         """
-        size = _length(start) + floor
-        noise = jnp.asarray(STAGNANT) if rounding is None else jnp.maximum(STAGNANT, rounding / size)
+        size = start @ start + floor * floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
+        def whole(z: Array) -> Array:
+            return 2 * (z @ z + size)
+
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            start, z, better, inverse, renew, again, error, k = carry
-            lost = ~self._unfinished(error, k)
+            start, z, better, inverse, renew, again, square, limit, k = carry
+            lost = ~self._unfinished(square, limit, k)
             start, k = jnp.where(better, z, start), jnp.where(lost, 0, k)
             start = start if near is None else jnp.where(lost, near, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
@@ -324,33 +324,42 @@ class Newton(eqx.Module):
             inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
 
             def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                _, z, _, before, last, k, inverse, value = carry
+                _, z, _, _, before, last, k, inverse, value = carry
                 new_value = function(z)
                 delta = applied(inverse, new_value)
-                new, now = _corrected(z, delta, size)
+                new, now = z - delta, delta @ delta
+                first, scale, ratio = last == 0.0, whole(new), now / before
+                quiet = STAGNANT**2 * scale
+                noise = quiet if rounding is None else jnp.maximum(quiet, (2 * rounding) ** 2)
                 if few:
-                    trusted = jnp.where((before > 0) & (now > noise), delta, 0.0)
-                    inverse = with_secant(inverse, new_value - value, trusted)
-                first, fresh = before == 0.0, jnp.minimum(now, 0.5)  # a correction with a new Jacobian is always taken
-                ratio = jnp.where(first, jnp.where(renew, fresh, TRUST), now / before)
-                error = now * jnp.maximum(ratio, last)
-                error = jnp.where((now < STAGNANT) & (ratio >= slow), 0.0, error)
+                    learnt = functools.partial(with_secant, inverse, new_value - value, delta)
+                    inverse = lax.cond(~first & (now > noise), learnt, lambda: inverse)
+                # A correction with a new Jacobian is always taken.
+                ratio = jnp.where(first, jnp.where(renew, jnp.minimum(ratio, STAYS**2), TRUST**2), ratio)
+                square = now * jnp.maximum(ratio, last)
+                square = jnp.where((now < quiet) & (ratio >= slow**2), 0.0, square)
                 if rounding is not None:
-                    error = jnp.where((now < noise) & (ratio >= STAYS), 0.0, error)
-                error = jnp.where(first & ~renew & (error > ROUNDING), infinite, error)
-                return z, new, error, now, ratio, k + 1, inverse, new_value if few else value
+                    square = jnp.where((now < noise) & (ratio >= STAYS**2), 0.0, square)
+                square = jnp.where(first & ~renew & (square > ROUNDING**2 * scale), infinite, square)
+                return z, new, square, self._allowed**2 * scale, now, ratio, k + 1, inverse, new_value if few else value
 
-            fast = lambda carry: self._unfinished(carry[2], carry[5]) & (carry[4] < slow)  # noqa: E731
-            begin: tuple[Array, ...] = (start, start, infinite, zero, zero, k, inverse, start[: start.size * few])
-            before, z, error, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
-            z = lax.cond((ratio < 1) | ~(error > 0), lambda: z, lambda: before)
-            error = jnp.where(jnp.isnan(error) & ~renew, infinite, error)
-            better = renew | (ratio < 1) | ~self._unfinished(error, k)
-            return start, z, better, inverse, jnp.asarray(True), again | lost, error, k
-
-        def on(carry: tuple[Array, ...]) -> Array:
-            *_, again, error, k = carry
-            return self._unfinished(error, k) | ~(again | (error <= self._allowed))
+            fast = lambda carry: self._unfinished(*carry[2:4], carry[6]) & (carry[5] < slow**2)  # noqa: E731
+            begin: tuple[Array, ...] = (
+                start,
+                start,
+                infinite,
+                zero,
+                whole(start),
+                zero,
+                k,
+                inverse,
+                start[: start.size * few],
+            )
+            before, z, square, limit, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
+            z = lax.cond((ratio < 1) | ~(square > 0), lambda: z, lambda: before)
+            square = jnp.where(jnp.isnan(square) & ~renew, infinite, square)
+            better = renew | (ratio < 1) | ~self._unfinished(square, limit, k)
+            return start, z, better, inverse, jnp.asarray(True), again | lost, square, limit, k
 
         unknown, no = jnp.max(jnp.abs(kept[0])) == 0.0, jnp.asarray(False)
         first: tuple[Array, ...] = (
@@ -361,10 +370,11 @@ class Newton(eqx.Module):
             unknown,
             jnp.asarray(near is None),
             infinite,
+            zero,
             jnp.asarray(0),
         )
-        _, z, _, found, _, _, error, _ = lax.while_loop(on, attempt, first)
-        return z, error <= self._allowed, found
+        _, z, _, inverse, *_, square, limit, _ = lax.while_loop(lambda carry: self._on(*carry[5:]), attempt, first)
+        return z, _is_root(square, limit), inverse
 
 
 def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
@@ -402,10 +412,8 @@ def make_newton(newton: Newton | None) -> Newton:
     return Newton() if newton is None else newton
 
 
-def _corrected(z: Array, delta: Array, size: Array) -> tuple[Array, Array]:
-    """z − δ and the relative size of δ."""
-    z = z - delta
-    return z, _length(delta) / (_length(z) + size)
+def _is_root(square: Array, limit: Array) -> Array:
+    return (square <= limit) & (limit < jnp.inf)
 
 
 def _length(z: Array) -> Array:

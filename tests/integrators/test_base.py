@@ -13,6 +13,7 @@ from geonh.diagnostics import adjoint_defect
 from geonh.groups import SO3, Translations
 from geonh.integrators import DLA, Feedback, Result
 from geonh.integrators.base import (
+    SMOOTH,
     Clock,
     Equations,
     Guarantees,
@@ -216,13 +217,18 @@ def test_units_do_not_matter(method):
 
 
 def test_a_guess_follows_the_last_solutions():
-    """Exact for a quintic; where that leads far away, and from nothing, the last one."""
-    k = np.arange(7.0)
-    past = np.stack([1 + 1e-4 * k**5, 2 - 1e-4 * k**4], axis=1)
+    """Exact for a septic, or a quintic with less rounding; where that leads far away, and from nothing, the last."""
+    k = np.arange(9.0)
+    quintic = np.stack([1 + 1e-5 * (k - 2) ** 5, 2 - 1e-5 * k**4], axis=1)
+    septic = quintic + 1e-7 * (k[:, None] - 2) ** 7
     with float64():
-        np.testing.assert_allclose(continued(jnp.asarray(past[:-1])), past[-1], rtol=1e-13)
+        for past in (quintic, septic):
+            np.testing.assert_allclose(continued(jnp.asarray(past[:-1])), past[-1], rtol=1e-12)
+        coarse = np.round(1 + 0.1 * k[:, None], 1) + 1e-15 * np.random.default_rng(0).choice([-1, 1], (9, 1))
+        by_six = sum(w * z for w, z in zip(SMOOTH[0], coarse[2:-1], strict=True))
+        np.testing.assert_array_equal(continued(jnp.asarray(coarse[:-1])), by_six)
         swings = jnp.asarray(np.cos(np.pi * k[:-1]))[:, None]
         np.testing.assert_array_equal(continued(swings), swings[-1])
         np.testing.assert_array_equal(continued(repeated(swings[0])), swings[0])
-        np.testing.assert_array_equal(continued(jnp.zeros((6, 2))), np.zeros(2))
+        np.testing.assert_array_equal(continued(jnp.zeros((8, 2))), np.zeros(2))
         np.testing.assert_array_equal(followed_by(jnp.asarray(past[:-1]), jnp.asarray(past[-1])), past[1:])
