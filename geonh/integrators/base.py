@@ -195,8 +195,8 @@ SMOOTH: tuple[Weights, ...] = (
 )
 """Weights of the last solutions, oldest first, in two guesses of the next: exact for a quintic in k, and a septic."""
 NOISE = 1e-13
-"""Relative to the solution, what the septic may add to the quintic and be left out: more than its rounding, which is some
-hundred times that of the solutions, and little enough for one correction."""
+"""Relative to the solution, what the septic may add to the quintic and be left out: more than its rounding, a hundred
+times that of the solutions or more, and little enough for one correction."""
 
 
 def repeated(z: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
@@ -204,22 +204,20 @@ def repeated(z: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
     return jnp.stack([z] * len(predictors[-1]))
 
 
-def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
+def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH, size: float | Array = 0.0) -> Array:
     """A guess of the next solution, shape=[r], from the last ones, shape=[number of the last weights, r].
 
-    Later weights are for what earlier ones leave, where that is more than rounding, of which they make more. If all
-    that is far from the last solution, it is the guess.
+    Later weights are for what earlier ones leave, where that is more than rounding, of which they make more: of the
+    solution, or of ``size``, where it is known to no more. If all that is far from the last solution, it is the guess.
     """
     last = past[-1]
     guesses = [sum((w * z for w, z in zip(v, past[-len(v) :], strict=True)), jnp.zeros(())) for v in predictors]
     ahead = guesses[0]
     for better in guesses[1:]:
-        ahead = _first_if(_is_small(better - ahead, last, NOISE), ahead, better)
-    return _first_if(_is_small(ahead - last, last, 0.5), ahead, last)
-
-
-def _is_small(change: Array, last: Array, part: float) -> Array:
-    return change @ change < part**2 * (last @ last)
+        change = better - ahead
+        ahead = _first_if(change @ change < NOISE**2 * (last @ last + size * size), ahead, better)
+    change = ahead - last
+    return _first_if(4 * (change @ change) < last @ last, ahead, last)
 
 
 def _first_if(condition: Array, first: Array, second: Array) -> Array:

@@ -152,9 +152,8 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.annihilator(x))
-        guess = continued(state.warm.guess)
-        size = jnp.max(jnp.abs(guess)) / jnp.abs(clock.dt)
-        scale = 1e-14 * jnp.abs(clock.dt) + self.newton.tol * size  # hΛ is known as well as p, not as hp
+        size = jnp.max(jnp.abs(state.warm.guess[-1])) / jnp.abs(clock.dt)  # hΛ is known as well as p, not as hp
+        guess, scale = continued(state.warm.guess, size=size), 1e-14 * jnp.abs(clock.dt) + self.newton.tol * size
         left = lambda z: self._left_over(system, clock, state, z, leading)  # noqa: E731
         rounding = rounding_of_places(system, state.g)  # what moves a place by that in a step is 1/h times as large
         return Equations(left, guess, scale, None if rounding is None else rounding / jnp.abs(clock.dt))

@@ -9,6 +9,10 @@ from random_systems import contracting, controls, forced, general, random_system
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
 from geonh.integrators import RATTLE, Lobatto
+from geonh.integrators.base import Clock
+from geonh.numerics.compiled import computed
+from geonh.numerics.jacobian import jacobian
+from geonh.systems import catalogue
 
 STEPS = {2: (20, 40, 80), 3: (8, 12, 16, 24), 4: (5, 6, 8, 10)}
 
@@ -90,3 +94,22 @@ def test_the_way_the_forms_are_written_does_not_matter():
 def test_other_numbers_of_stages_are_refused():
     with pytest.raises(ValueError, match="stages must be one of"):
         Lobatto(5)
+
+
+@pytest.mark.parametrize("name", [pytest.param("rolling-disc", marks=pytest.mark.slow), "chaplygin-sphere"])
+def test_one_jacobian_serves_many_steps(name):
+    """That of the equations changes little in two steps, with holonomic constraints too."""
+    entry, method = catalogue[name], Lobatto(3)
+    system = entry.system()
+    begin = entry.start(system)
+    clock = Clock(np.float64(0.0), np.float64(entry.dt))
+
+    def slope_at_guess(tree, state):
+        method, system, clock = tree
+        equations = method.equations(system, clock, state)
+        return jacobian(equations.residual, equations.guess)
+
+    runs = [gn.solve(system, method, g0=begin.g0, xi0=begin.xi0, dt=entry.dt, n_steps=n) for n in (20, 22)]
+    before, after = (computed(slope_at_guess, (method, system, clock), run.state) for run in runs)
+    changes = np.linalg.solve(before, after) - np.eye(len(before))
+    assert np.linalg.norm(changes, 2) < 0.3
