@@ -311,7 +311,7 @@ class Newton(eqx.Module):
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
-        def whole(z: Array) -> Array:
+        def whole(z: Array) -> Array:  # of |z| and the size of the start, which are alike, the squared sum
             return 2 * (z @ z + size)
 
         def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -344,17 +344,8 @@ class Newton(eqx.Module):
                 return z, new, square, self._allowed**2 * scale, now, ratio, k + 1, inverse, new_value if few else value
 
             fast = lambda carry: self._unfinished(*carry[2:4], carry[6]) & (carry[5] < slow**2)  # noqa: E731
-            begin: tuple[Array, ...] = (
-                start,
-                start,
-                infinite,
-                zero,
-                whole(start),
-                zero,
-                k,
-                inverse,
-                start[: start.size * few],
-            )
+            value = start[: start.size * few]
+            begin: tuple[Array, ...] = (start, start, infinite, zero, whole(start), zero, k, inverse, value)
             before, z, square, limit, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
             z = lax.cond((ratio < 1) | ~(square > 0), lambda: z, lambda: before)
             square = jnp.where(jnp.isnan(square) & ~renew, infinite, square)

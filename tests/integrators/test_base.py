@@ -223,7 +223,7 @@ def test_a_guess_follows_the_last_solutions():
     septic = quintic + 1e-7 * (k[:, None] - 2) ** 7
     with float64():
         for past in (quintic, septic):
-            np.testing.assert_allclose(continued(jnp.asarray(past[:-1])), past[-1], rtol=1e-12)
+            np.testing.assert_allclose(continued(jnp.asarray(past[:-1])), past[-1], rtol=1e-13)
         coarse = np.round(1 + 0.1 * k[:, None], 1) + 1e-15 * np.random.default_rng(0).choice([-1, 1], (9, 1))
         by_six = sum(w * z for w, z in zip(SMOOTH[0], coarse[2:-1], strict=True))
         np.testing.assert_array_equal(continued(jnp.asarray(coarse[:-1])), by_six)
