@@ -87,10 +87,9 @@ class Program:
     """A program with its code, which lives as long as this; calls let other threads of Python run."""
 
     def __init__(self, em: Emitter, name: str, n_pointers: int, n_integers: int) -> None:
-        self.code = machine.compiled(em.text, tuple(em.externals))
-        self._name = name
+        self.code = machine.compiled(em.text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
-        self._function, self._version = self._type(self.code.address(name)), self.code.version
+        self._function, self._version = self._type(self.code.address), self.code.version
 
     def call(self, *args: Any) -> int:
         """What the program returns, a number."""
@@ -98,7 +97,7 @@ class Program:
         found = self._function(*args)
         self.code.used(time.perf_counter() - begun)
         if self._version != self.code.version:
-            self._function, self._version = self._type(self.code.address(self._name)), self.code.version
+            self._function, self._version = self._type(self.code.address), self.code.version
         return found
 
 

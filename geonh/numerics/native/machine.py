@@ -2,6 +2,8 @@
 
 Code belongs to a ``Code`` and is given back when that is. Programs with the same text share one, and the last few
 stay even if nobody holds them, so that a second run of the same structure compiles nothing.
+
+Constants and tables are loaded beside their code, so that instructions reach them by their distance.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ctypes
 import ctypes.util
 import functools
 import hashlib
+import itertools
 import platform
 import sys
 import threading
@@ -39,6 +42,8 @@ CALLS = 10**6
 """Product of instructions and calls from which registers are allocated without much thought."""
 KEPT = 64
 """Programs that stay although nobody holds them."""
+LOADED = 500
+"""Programs that one linker loads: of each it keeps some 8 kB, also when that is given back."""
 
 
 @functools.cache
@@ -99,33 +104,42 @@ class Code:
     ----------
     text : str
         LLVM's text.
+    name : str
+        Of the function to call.
     functions : sequence of str
         Names of C's functions that it calls, without their prefix.
     """
 
-    def __init__(self, text: str, functions: tuple[str, ...]) -> None:
-        for name in functions:
-            address = ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value
-            llvm.add_symbol(PREFIX + name, address)
-        self._engines: list[Any] = []  # some thread may be running in any of them
+    def __init__(self, text: str, name: str, functions: tuple[str, ...]) -> None:
+        self._name, self._functions = name, functions
+        self._addresses: list[int] = []  # some thread may be running at any of them
         self._lock = threading.Lock()
         self._used, self._worth = 0.0, WORTH * text.count("\n")
         found = cache.read(cache_key(text, quick=False))
         self._text = None if found else zlib.compress(text.encode(), 1)
-        self._add(_engine(text, quick=not found, found=found))
+        self._load(found or _object(text, quick=True))
 
-    def _add(self, engine: Any) -> None:
-        self._engines.append(engine)
-        finalizer = weakref.finalize(self, engine.close)
+    def _load(self, code: bytes) -> None:
+        """Place an object file in memory."""
+        number = next(_numbers)
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(self._name)
+        for function in self._functions:
+            address = ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value
+            library.import_symbol(PREFIX + function, address)
+        loaded = library.link(_linker(number // LOADED), f"program{number}")
+        self._addresses.append(loaded[self._name])
+        finalizer = weakref.finalize(self, loaded.close)  # a linker lives as long as what it loaded
         finalizer.atexit = False  # the process gives it back anyway
 
     @property
     def version(self) -> int:
-        """Changes when there are better addresses."""
-        return len(self._engines)
+        """Changes when there is a better address."""
+        return len(self._addresses)
 
-    def address(self, name: str) -> int:
-        return self._engines[-1].get_function_address(name)
+    @property
+    def address(self) -> int:
+        """Of the function."""
+        return self._addresses[-1]
 
     def used(self, seconds: float) -> None:
         """Count the time that it ran; compile it well when it ran for as long as that takes."""
@@ -135,30 +149,35 @@ class Code:
         try:
             if self._text is not None:
                 text = zlib.decompress(self._text).decode()
-                self._add(interruptible(lambda: _engine(text, quick=False)))
+                self._load(interruptible(lambda: _object(text, quick=False)))
                 self._text = None
         finally:
             self._lock.release()
 
 
-def _engine(text: str, *, quick: bool, found: bytes | None = None) -> Any:
-    """An execution engine with the code of a text, compiled now or before."""
-    name, features = cpu()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=name, features=features, opt=_effort(text, quick)
-    )
+_numbers = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _linker(_: int) -> Any:
+    return llvm.create_lljit_compiler(use_jit_link=True)
+
+
+def _object(text: str, *, quick: bool) -> bytes:
+    """An object file with the code of a text, compiled now or before."""
     key = cache_key(text, quick)
-    found = cache.read(key) if found is None else found
+    found = cache.read(key)
     if found is None:
+        name, features = cpu()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=name, features=features, opt=_effort(text, quick), reloc="pic", codemodel="small", jit=True
+        )
         module = llvm.parse_assembly(text)
         module.verify()  # an error here is a defect of this package; later it would end the process
         _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
         found = machine.emit_object(module)
         cache.write(key, found)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)  # it keeps its module, so that is empty
-    engine.add_object_file(llvm.ObjectFileRef.from_data(found))
-    engine.finalize_object()
-    return engine
+    return found
 
 
 @functools.cache
@@ -207,7 +226,7 @@ _alive: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
 _recent: OrderedDict[bytes, Code] = OrderedDict()
 
 
-def compiled(text: str, functions: tuple[str, ...]) -> Code:
+def compiled(text: str, name: str, functions: tuple[str, ...]) -> Code:
     """The code of a program, made now or before."""
     if not available():
         raise NotLowered("this machine, for which llvmlite has no compiler")
@@ -215,7 +234,7 @@ def compiled(text: str, functions: tuple[str, ...]) -> Code:
     with _lock:
         code = _alive.get(key)
     if code is None:
-        code = interruptible(lambda: Code(text, functions))
+        code = interruptible(lambda: Code(text, name, functions))
     with _lock:
         code = _alive.setdefault(key, code)
         _recent[key] = code

@@ -1,6 +1,7 @@
 """The stepping loop and the map: counts, strides, failures, ownership."""
 
 import gc
+import os
 import threading
 from pathlib import Path
 
@@ -169,6 +170,30 @@ def _maps():
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+def _resident():
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
+
+
+def test_a_program_outlives_its_linker(monkeypatch):
+    monkeypatch.setattr(machine, "LOADED", 1)
+    made = [native.Map(lambda p, x, k=k: jnp.tan(x) * k, (), np.float64(0)) for k in (2.0, 3.0, 5.0)]
+    machine._linker.cache_clear()
+    gc.collect()
+    found = [program.run((), np.ones(1))[0] for program in made]
+    np.testing.assert_allclose(found, np.tan(1.0) * np.array([2.0, 3.0, 5.0]), rtol=1e-15)
+
+
+def test_a_program_is_small():
+    """Nothing of the compiler stays with it."""
+    gc.collect()
+    before = _resident()
+    made = [native.Map(lambda p, x, k=k: jnp.sin(x + k) * k, (), np.float64(0)) for k in np.arange(60) / 7]
+    assert len({program._program.code for program in made}) == 60
+    gc.collect()
+    assert _resident() < before + 60 * 0.3e6
+
+
 @pytest.mark.slow
 def test_many_programs_leave_no_memory_behind():
     """2000 different programs in one process."""
@@ -181,9 +206,10 @@ def test_many_programs_leave_no_memory_behind():
     for i in range(100):
         run(float(i))
     gc.collect()
-    maps = _maps()
+    maps, held = _maps(), _resident()
     for i in range(2000):
         run(0.5 + i)
     gc.collect()
     assert len(machine._recent) <= machine.KEPT
     assert _maps() < maps + 5 * machine.KEPT
+    assert _resident() < held + 40e6
