@@ -173,7 +173,8 @@ class Equations(NamedTuple):
     Parameters
     ----------
     residual : callable
-        r, from shape=[r] to shape=[r].
+        r, from shape=[r] to shape=[r], in the units of z, with a Jacobian near 1 where nothing is stiff: much larger
+        residuals cost a Jacobian in every step, with much smaller ones a kept inverse may be outdated unseen.
     guess : array, shape=[r]
         Where Newton's method starts.
     scale : float

@@ -85,7 +85,8 @@ class Result(IntEnum):
             Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
             Result.NOT_FINITE: "a value of the state, the potential there, or its momentum's velocity, is not finite",
             Result.RANK: (
-                "the constraints became dependent (their rank drops here), so the constraint force is not determined"
+                "the constraints became dependent (their rank drops here), so the constraint force is not determined; "
+                "or they turned by a right angle or more in one step, as where a step is not stable: lower dt"
             ),
             Result.CHART: "the body turns by half a turn or more in one step, past the retraction's chart; lower dt",
             Result.INTERRUPTED: "interrupted",

@@ -8,8 +8,11 @@ Otherwise a Jacobian costs more than many residuals, so its inverse is kept whil
 to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
 Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
 gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
-(where one unknown drives another the two alternate). There is no pivoting: a vanishing pivot is a failure.
-Jacobians are derivatives: differences would need to know the size of each unknown, and then of its units.
+(where one unknown drives another the two alternate). An inverse kept from where an equation was stiff is blind to what
+is wrong there when it no longer is: the correction is small, and the residual stays. With an inverse from before δ is
+therefore the larger of correction and residual, which is to be in the units of z, of a Jacobian near 1.
+There is no pivoting: a vanishing pivot is a failure. Jacobians are derivatives: differences would need to know the size
+of each unknown, and then of its units.
 
 Far from the root, ``descend`` takes the part s = 1, ½, ¼, … of a correction, Jδ = r(z): the largest for which r is a
 number at z − sδ and |J⁻¹r(z − sδ)| ≤ (1 − s/4)|δ| (Deuflhard's natural test: it needs no scale of r, and r(z − sδ) =
@@ -53,6 +56,8 @@ STAGNANT = 1e-14
 """and so is a correction below this that is no longer smaller than the one before."""
 HALF = 1e-8
 """Half the digits: of an ill-conditioned equation rounding may be this, as of p = v/√(1 + v²) near p = 1."""
+BLIND = 10.0
+"""An inverse from before is computed anew if it makes of a residual a correction shorter by more than this factor."""
 STAYS = 0.5
 """A correction shrinks no more where it is not smaller than the one before by this factor."""
 SHORTEST = 2.0**-48
@@ -327,8 +332,10 @@ class Newton(eqx.Module):
                 _, z, _, _, before, last, k, inverse, value = carry
                 new_value = function(z)
                 delta = applied(inverse, new_value)
-                new, now = z - delta, delta @ delta
-                first, scale, ratio = last == 0.0, whole(new), now / before
+                new, now, left = z - delta, delta @ delta, new_value @ new_value
+                blind = ~renew & (left > BLIND**2 * now)  # where the Jacobian was large, and is no longer
+                now = jnp.where(renew, now, jnp.maximum(now, left))
+                first, scale, ratio = last == 0.0, whole(new), jnp.where(blind, infinite, now / before)
                 quiet = STAGNANT**2 * scale
                 noise = quiet if rounding is None else jnp.maximum(quiet, (2 * rounding) ** 2)
                 if few:
@@ -340,7 +347,7 @@ class Newton(eqx.Module):
                 square = jnp.where((now < quiet) & (ratio >= slow**2), 0.0, square)
                 if rounding is not None:
                     square = jnp.where((now < noise) & (ratio >= STAYS**2), 0.0, square)
-                square = jnp.where(first & ~renew & (square > ROUNDING**2 * scale), infinite, square)
+                square = jnp.where(blind | (first & ~renew & (square > ROUNDING**2 * scale)), infinite, square)
                 return z, new, square, self._allowed**2 * scale, now, ratio, k + 1, inverse, new_value if few else value
 
             fast = lambda carry: self._unfinished(*carry[2:4], carry[6]) & (carry[5] < slow**2)  # noqa: E731

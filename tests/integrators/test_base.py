@@ -216,6 +216,19 @@ def test_units_do_not_matter(method):
         np.testing.assert_allclose(turned(mass, length), wanted, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("method", ["midpoint", "gauss4", "discrete-gradient", "itoh-abe"])
+def test_what_a_stiff_damper_held_moves_when_it_lets_go(method):
+    """x moves, z swings, y is held by 1e8 N s/m for a second, then pulled by 1e-7 N: its Jacobian falls by 1e6."""
+    pull, end = 1e-7, 200.0
+
+    def forces(t, x, xi, u):
+        return jnp.stack([0 * t, pull - jnp.where(t < 1, 1e8, 0.0) * xi[1], -jnp.sin(x[2])])
+
+    system = gn.System(Translations(3), metric=[1.0, 1.0, 1.0], forces=forces)
+    run = gn.solve(system, method, xi0=[1.0, 0.0, 1.0], dt=0.01, n_steps=int(end / 0.01))
+    np.testing.assert_allclose(run.g[-1, 1], pull * (end - 1) ** 2 / 2, rtol=1e-10)
+
+
 def test_a_guess_follows_the_last_solutions():
     """Exact for a septic, or a quintic with less rounding; where that leads far away, and from nothing, the last."""
     k = np.arange(9.0)

@@ -152,6 +152,22 @@ def test_a_useless_inverse_is_replaced(n):
         np.testing.assert_allclose(inverse.reshape(n, n).T @ slope, np.eye(n), atol=0.2)
 
 
+@pytest.mark.parametrize("n", [3, KEEP, KEEP + 2])
+def test_an_inverse_that_is_blind_in_one_direction_is_replaced(n):
+    """Of a Jacobian that was large there: corrections are small, and what is wrong there would stay."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        residual, root = problem(n, seed)
+        blind = rng.normal(size=n)
+        blind /= np.linalg.norm(blind)
+        slope = jax.jacfwd(residual)(root)
+        inverse = jnp.linalg.inv(slope + 10 ** rng.uniform(3, 12) * jnp.outer(slope @ blind, blind)).T
+        guess = root + 10 ** rng.uniform(-14, -3) * rng.normal(size=n) + 10 ** rng.uniform(-12, -3) * blind
+        found, converged, _ = Newton().follow(residual, guess, inverse)
+        assert converged
+        np.testing.assert_allclose(found, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
 def test_a_kept_inverse_is_that_of_the_jacobian(scale):
     residual, root = problem(KEEP + 3, 6)
