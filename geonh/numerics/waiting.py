@@ -109,11 +109,11 @@ class Interrupts:
 
 
 def _is_lost(frame: Any) -> bool:
-    """Whether an exception would be lost there: in a callback of the garbage collector, or of a weak reference, or a
-    ``__del__``."""
+    """Whether an exception would be lost there: in a callback of the garbage collector, or of a weak reference, a
+    ``__del__``, or a comparison, of which JAX makes another error."""
     callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None:
-        if frame.f_code in callbacks or frame.f_code.co_name == "__del__" or frame.f_code in _OF_WEAK_REFERENCES:
+        if frame.f_code in callbacks or frame.f_code.co_name in _LOSING or frame.f_code in _OF_WEAK_REFERENCES:
             return True
         frame = frame.f_back
     return False
@@ -130,7 +130,8 @@ def _is_importing(frame: Any, within: Any) -> bool:
 
 _IMPORT = "<frozen importlib._bootstrap>", "_find_and_load"
 _WEAK: tuple[Any, ...] = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-_OF_WEAK_REFERENCES = tuple(kind()._remove.__code__ for kind in _WEAK)
+_OF_WEAK_REFERENCES = (*(kind()._remove.__code__ for kind in _WEAK), weakref.finalize.__call__.__code__)
+_LOSING = ("__del__", "__eq__", "__hash__")
 _entered: list[Interrupts] = []
 
 

@@ -385,6 +385,36 @@ def test_a_ctrl_c_in_a_callback_of_a_weak_reference_is_not_lost(monkeypatch):
     assert not printed
 
 
+def test_a_ctrl_c_in_a_finalizer_is_not_lost_and_in_a_comparison_no_other_error(monkeypatch):
+    class Object:
+        def __eq__(self, other):
+            self.interrupted()
+            return True
+
+        def interrupted(self=None):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    printed, done = [], []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+
+    def finalizes():
+        with Interrupts(at_once=True):
+            weakref.finalize(Object(), Object.interrupted)
+            done.append("finalized")
+            time.sleep(5)
+
+    def compares():
+        with Interrupts(at_once=True):
+            done.append(Object() == Object())
+            time.sleep(5)
+
+    for case in (finalizes, compares):
+        with pytest.raises(KeyboardInterrupt):
+            case()
+    assert done == ["finalized", True]
+    assert not printed
+
+
 def test_a_ctrl_c_lets_an_import_come_to_its_end(tmp_path, monkeypatch):
     """Modules of MLIR that are half imported cannot be imported again; JAX imports them at the first operation."""
     monkeypatch.syspath_prepend(tmp_path)

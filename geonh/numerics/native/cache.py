@@ -16,13 +16,16 @@ import random
 import stat
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 LARGEST = 200 * 2**20
 """Bytes of all files, about; beyond it those not used for longest go."""
 SELDOM = 100
 """Looking at all files takes long when they are thousands: one of so many writes does."""
-_SUFFIX = ".code"
+ABANDONED = 3600.0
+"""Seconds after which a file that is still being written never will be."""
+_SUFFIX, _TEMPORARY = ".code", ".tmp"
 _MAGIC = b"geonh 1\n"
 
 
@@ -82,7 +85,7 @@ def write(key: str, code: bytes) -> None:
         return
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")  # readable by its owner only
+        handle, temporary = tempfile.mkstemp(dir=place, suffix=_TEMPORARY)  # readable by its owner only
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + _digest(key, code) + code)
         os.replace(temporary, place / (key + _SUFFIX))
@@ -101,6 +104,10 @@ def _digest(key: str, code: bytes) -> bytes:
 def _shrink(place: Path) -> None:
     """Remove what was not used for longest until the rest fits; others may be removing too."""
     found = []
+    for path in place.glob(f"*{_TEMPORARY}"):  # of a process that was killed
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
     for path in place.glob(f"*{_SUFFIX}"):
         with contextlib.suppress(OSError):
             about = path.stat()

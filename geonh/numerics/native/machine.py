@@ -127,9 +127,9 @@ class Code:
             address = ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value
             library.import_symbol(PREFIX + function, address)
         loaded = library.link(_linker(number // LOADED), f"program{number}")
-        self._addresses.append(loaded[self._name])
         finalizer = weakref.finalize(self, loaded.close)  # a linker lives as long as what it loaded
         finalizer.atexit = False  # the process gives it back anyway
+        self._addresses.append(loaded[self._name])  # last: an interrupt before it loses code that nobody calls
 
     @property
     def version(self) -> int:
@@ -172,10 +172,11 @@ def _object(text: str, *, quick: bool) -> bytes:
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=name, features=features, opt=_effort(text, quick), reloc="pic", codemodel="small", jit=True
         )
-        module = llvm.parse_assembly(text)
-        module.verify()  # an error here is a defect of this package; later it would end the process
-        _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
-        found = machine.emit_object(module)
+        # A context of its own, freed after its module: the common one dies with the process under who still compiles.
+        with llvm.create_context() as context, llvm.parse_assembly(text, context=context) as module:
+            module.verify()  # an error here is a defect of this package; later it would end the process
+            _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
+            found = machine.emit_object(module)
         cache.write(key, found)
     return found
 

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -106,6 +107,16 @@ def test_size_is_bounded(place, monkeypatch):
         cache.write(str(i), bytes(1000))
     assert {path.stem for path in place.iterdir()} <= {"4", "5"}
     assert cache.read("5") == bytes(1000)
+
+
+def test_what_a_killed_process_leaves_goes_and_what_is_being_written_stays(place, monkeypatch):
+    monkeypatch.setattr(cache, "SELDOM", 1)
+    cache.write("0", bytes(10))
+    for name, age in (("old.tmp", 2 * cache.ABANDONED), ("new.tmp", 0.0)):
+        (place / name).write_bytes(bytes(10))
+        os.utime(place / name, (time.time() - age,) * 2)
+    cache.write("1", bytes(10))
+    assert {path.name for path in place.iterdir()} == {"0.code", "1.code", "new.tmp"}
 
 
 def test_two_processes(place):
