@@ -184,6 +184,23 @@ def test_a_program_outlives_its_linker(monkeypatch):
     np.testing.assert_allclose(found, np.tan(1.0) * np.array([2.0, 3.0, 5.0]), rtol=1e-15)
 
 
+def test_a_compile_that_fails_leaves_nothing_to_the_garbage_collector(monkeypatch):
+    """It would free a context before the module in it, and end the process."""
+
+    def fails(*_):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(machine, "_optimise", fails)
+    text, kept = "define i64 @f(i64 %n) {\n ret i64 %n\n}\n; compiled by nobody", []
+    for _ in range(30):
+        with pytest.raises(AssertionError) as raised:
+            machine._object(text, quick=True)
+        kept.append(raised)
+    frames = [entry.frame.f_locals for raised in kept for entry in raised.traceback if "module" in entry.frame.f_locals]
+    assert len(frames) == 30
+    assert all(frame["module"].closed and frame["context"].closed for frame in frames)
+
+
 def test_a_program_is_small():
     """Nothing of the compiler stays with it."""
     gc.collect()
