@@ -1,15 +1,12 @@
 import atexit
 import contextlib
-import ctypes
 import gc
 import os
-import resource
 import shutil
 import signal
 import tempfile
 import threading
 from importlib.metadata import version
-from pathlib import Path
 
 # Before JAX is imported. XLA is the reference here, and its optimiser would be most of the time.
 os.environ.setdefault(
@@ -20,7 +17,7 @@ os.environ.setdefault(
 )
 
 COMPILED = "JAX_COMPILATION_CACHE_DIR"
-if COMPILED not in os.environ:  # what one worker compiles serves the others, and itself when it has forgotten
+if COMPILED not in os.environ:  # what one worker compiles serves the others
     os.environ[COMPILED] = tempfile.mkdtemp(prefix="geonh-tests-")
     atexit.register(shutil.rmtree, os.environ[COMPILED], ignore_errors=True)
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
@@ -28,7 +25,10 @@ if COMPILED not in os.environ:  # what one worker compiles serves the others, an
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from eager import compute_in_numpy  # noqa: E402
 from hypothesis import Phase, settings  # noqa: E402
+
+compute_in_numpy()
 
 # Whatever fails is found and shrunk as ever; to explain it, every line of Python would be followed in all examples.
 settings.register_profile("geonh", phases=[phase for phase in Phase if phase is not Phase.explain])
@@ -46,7 +46,6 @@ def pytest_configure(config):
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()  # half a million objects of libraries and tests, which live as long as the process
-    held["before"] = memory()
 
 
 @pytest.fixture(autouse=True)
@@ -55,27 +54,3 @@ def double_precision(request):
     as_is = request.node.get_closest_marker("user_precision")
     with contextlib.nullcontext() if as_is else jax.enable_x64(True):
         yield
-
-
-GROWTH = 350e6
-"""Bytes by which a worker may grow before it forgets what JAX has compiled."""
-ANYWAY = 100e6
-"""By so many it may grow after that, whatever it still holds."""
-held = {"before": 0.0, "left": 0.0}
-
-
-def memory() -> float:
-    """Bytes that this process holds, where that is known."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * float(resource.getpagesize()) if statm.exists() else 0.0
-
-
-@pytest.fixture(autouse=True)
-def forget_programs():
-    """A program that XLA compiled is 1.5 megabytes, be it an addition: forget them before they are too many."""
-    yield
-    if memory() > max(held["before"] + GROWTH, held["left"] + ANYWAY):
-        jax.clear_caches()
-        gc.collect()
-        getattr(ctypes.CDLL(None), "malloc_trim", bool)(0)  # GNU only
-        held["left"] = memory()

@@ -16,6 +16,7 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import ON_HOLONOMIC
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
+from geonh.numerics.interpreted import in_numpy
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64
 
@@ -93,8 +94,8 @@ def check_system(
     samples = _samples(system, at, n_samples, seed, float(scale))
     force, note = _force_of(system, controls)
     with float64():
-        evaluate = jax.jit(lambda t, g, v: _evaluate(system, force, t, g, v))
-        found = [jax.tree.map(np.asarray, evaluate(s.t, s.g, s.v)) for s in samples]
+        evaluate = in_numpy(lambda t, g, v: _evaluate(system, force, t, g, v), *samples[0][:3])
+        found = [evaluate(s.t, s.g, s.v) for s in samples]
     given = at is not None
     inside = [i for i, values in enumerate(found) if given or _is_inside(values)]
     problems = []

@@ -21,6 +21,7 @@ from geonh.mechanics.soundness import place_fault
 from geonh.numerics.compiled import prepared
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle
+from geonh.numerics.outside import evaluated
 from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
 
@@ -61,6 +62,10 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
+    return evaluated(_accelerations, (system, t, g, xi, u), {})
+
+
+def _accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:
     return accelerations_at(system, t, system.at(g, t), xi, u)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -35,7 +35,12 @@ CALLS = frozenset(
 
 def called_jaxpr(eqn: Any) -> Any:
     """The jaxpr that a call evaluates, closed or without constants."""
-    return next(eqn.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in eqn.params)
+    return jaxpr_of(eqn.params)
+
+
+def jaxpr_of(params: Mapping[str, Any]) -> Any:
+    """The same, from a call's parameters."""
+    return next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
 
 
 def depends(function: Callable, at: Any, *others: Any) -> bool:

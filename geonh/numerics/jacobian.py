@@ -16,6 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from geonh.numerics.named import functions
 from geonh.numerics.tracing import is_forward_only
 
 primitive = Primitive("geonh_jacobian")
@@ -57,6 +58,7 @@ def _batched(args: tuple, axes: tuple, **options: Any) -> tuple:
     return jax.vmap(lambda *args: _derived(*args, **options), tuple(axes))(*args), 0
 
 
+functions[primitive] = _derived
 primitive.def_impl(lambda *args, **options: jax.jit(lambda *args: _derived(*args, **options))(*args))
 primitive.def_abstract_eval(_shape)
 mlir.register_lowering(primitive, mlir.lower_fun(_derived, multiple_results=False))

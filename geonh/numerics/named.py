@@ -15,6 +15,9 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+functions: dict[Any, Callable] = {}
+"""What operations of the library compute, in ``jax.numpy``, by their primitives."""
+
 
 class Named:
     """A function of arrays that returns one array, as an operation; its keywords are numbers that do not change.
@@ -32,6 +35,7 @@ class Named:
         self.function = function
         self._shapes: dict[tuple, Any] = {}
         self.primitive = primitive = Primitive(f"geonh_{function.__name__.strip('_')}")
+        functions[primitive] = function
         primitive.def_impl(lambda *args, **options: jax.jit(function, static_argnames=tuple(options))(*args, **options))
         primitive.def_abstract_eval(self._shape)
         mlir.register_lowering(primitive, mlir.lower_fun(function, multiple_results=False))

@@ -22,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.numerics.outside import evaluated, trace_was_asked
+
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
@@ -51,7 +53,14 @@ def _is_float64() -> bool:
 
 
 def is_traced(*trees: Any) -> bool:
-    """Whether any leaf is being traced by a JAX transformation."""
+    """Whether any leaf is being traced by a JAX transformation; who asks judges numbers where they are known."""
+    found = _has_tracers(trees)
+    if found:
+        trace_was_asked()
+    return found
+
+
+def _has_tracers(*trees: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
@@ -279,7 +288,7 @@ def _refuse_kinds(value: Any, name: str) -> None:
 
 def _outside(leaf: Any) -> Any:
     """A NumPy array in place of a JAX array that is not being traced."""
-    return np.asarray(leaf) if isinstance(leaf, jax.Array) and not is_traced(leaf) else leaf
+    return np.asarray(leaf) if isinstance(leaf, jax.Array) and not _has_tracers(leaf) else leaf
 
 
 def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -316,7 +325,7 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
-        if is_traced(args, kwargs):
+        if _has_tracers(args, kwargs):
             require_float64(function.__qualname__)
             with float64():
                 return function(*args, **kwargs)
@@ -402,7 +411,7 @@ def _listed(value: Any) -> Any:
     """An array in place of a list of real numbers; any other list is for the method to judge."""
     if not isinstance(value, list):
         return value
-    if is_traced(value):
+    if _has_tracers(value):
         return jnp.asarray(value, dtype=float)
     try:
         array = np.asarray(value)
@@ -417,8 +426,8 @@ def _guarded(name: str, method: Callable) -> Callable:
         if _is_float64():
             args = tuple(map(_listed, args))
             self._inspect(name, (*zip(_parameters(method)[1:], args, strict=False), *kwargs.items()))
-            return method(self, *args, **kwargs)
-        if is_traced(args, kwargs):
+            return evaluated(method, (self, *args), kwargs)
+        if _has_tracers(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from geonh.numerics import native
+from geonh.numerics.interpreted import in_numpy
 
 needs_compiler = pytest.mark.skipif(not native.available(), reason="no compiler for this machine")
 
@@ -31,9 +32,11 @@ def assert_same(got, expected, rtol=4e-15):
 
 
 def check(function, *args, rtol=4e-15):
-    """The native engine against JAX, with XLA's own emitters: the old ones, quicker, add twice in some scatters."""
-    by_jax = jax.jit(function, compiler_options={"xla_cpu_use_fusion_emitters": True})
-    assert_same(evaluate(function, *args), by_jax(*args), rtol)
+    """The native engine, and NumPy, against JAX, with XLA's own emitters: the old ones, quicker, add twice in some
+    scatters."""
+    by_jax = jax.jit(function, compiler_options={"xla_cpu_use_fusion_emitters": True})(*args)
+    assert_same(evaluate(function, *args), by_jax, rtol)
+    assert_same(in_numpy(function, *args)(*args), by_jax, rtol)
 
 
 def random(seed, *shape):

@@ -1,0 +1,179 @@
+"""Public methods outside of a trace: computed in NumPy from one trace. ``native/`` holds ``interpret`` against XLA."""
+
+import threading
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import SE3, SO3, Product, Translations
+from geonh.mechanics.equations import accelerations
+from geonh.numerics import outside
+from geonh.numerics.precision import Precise, is_traced
+from geonh.systems import catalogue
+
+
+class Counted(Precise):
+    """Methods that count how often they are run."""
+
+    scale: np.ndarray
+    runs: list = eqx.field(static=True)
+
+    def twice(self, x, shift=0.0):
+        self.runs.append("twice")
+        return {"sum": self.scale * (x + shift), "parts": (jnp.sin(x), x[::-1])}
+
+    def branching(self, x):
+        self.runs.append("branching")
+        return self.scale * x if x[0] > 0 else -x
+
+    def judging(self, x):
+        self.runs.append("judging")
+        if not is_traced(x) and np.any(np.asarray(x) > 9):
+            raise ValueError(f"x is too large: {x}")
+        return self.scale * x
+
+    def applied(self, function, x):
+        self.runs.append("applied")
+        return function(self.scale * x)
+
+    def described(self, x):
+        self.runs.append("described")
+        return f"{x[0]:.1f}"
+
+    def wrong(self, x):
+        return self.scale * jnp.reshape(x, (7,))
+
+    def __hash__(self):
+        return 0
+
+
+class Runs(list):
+    """Counted, and hashable as what is static must be."""
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
+
+
+def counted():
+    return Counted(np.asarray(3.0), Runs())
+
+
+def test_one_trace_serves_all_calls_of_a_structure():
+    of, x = counted(), np.array([1.0, 2.0])
+    for k in range(3):
+        found = of.twice(x + k, shift=0.5)
+        np.testing.assert_allclose(found["sum"], 3 * (x + k + 0.5), rtol=1e-15)
+        np.testing.assert_allclose(found["parts"][0], np.sin(x + k), rtol=1e-15)
+        np.testing.assert_array_equal(found["parts"][1], (x + k)[::-1])
+    other = Counted(np.asarray(-1.0), of.runs)
+    np.testing.assert_allclose(other.twice(x)["sum"], -x)
+    assert len(of.runs) == 2  # with and without shift; another scale is another number of the same trace
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(found))
+
+
+def test_what_must_see_its_numbers_runs_as_it_is():
+    of, x = counted(), np.array([1.0, 2.0])
+    for sign in (1, -1, 1):
+        np.testing.assert_allclose(of.branching(sign * x), 3 * x if sign > 0 else x)
+    np.testing.assert_allclose(of.judging(x), 3 * x)
+    with pytest.raises(ValueError, match=r"too large: \[10. 20.\]"):
+        of.judging(10 * x)
+    assert of.described(x) == "1.0"
+    shift = 1.0
+    for shift in (1.0, 2.0):
+        np.testing.assert_allclose(of.applied(lambda y: y + shift, x), 3 * x + shift)  # noqa: B023
+    with pytest.raises(ValueError, match="cannot reshape array of size 2"):
+        of.wrong(x)
+
+
+def test_in_a_trace_a_method_is_traced():
+    of, x = counted(), np.array([1.0, 2.0])
+    of.twice(x)
+    inside = jax.jit(lambda y: of.twice(x)["sum"] + y)
+    np.testing.assert_allclose(inside(x), 4 * x)
+    np.testing.assert_allclose(jax.jacfwd(lambda y: of.twice(y)["sum"])(x), 3 * np.eye(2))
+    np.testing.assert_allclose(
+        jax.vmap(lambda y: of.twice(y)["sum"] + of.twice(x)["sum"])(np.stack([x, x])), [6 * x] * 2
+    )
+    scale = jax.grad(lambda scale: jnp.sum(Counted(scale, of.runs).twice(x)["sum"]))(2.0)
+    assert scale == 3.0
+
+
+def test_threads_trace_each_for_itself():
+    of, found = counted(), []
+
+    def run(k):
+        with gn.float64():
+            found.append((k, np.asarray(of.twice(np.full(k + 1, float(k)))["sum"])))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    for k, y in found:
+        np.testing.assert_array_equal(y, np.full(k + 1, 3.0 * k))
+
+
+@pytest.mark.user_precision
+def test_numpy_comes_out_where_jax_has_no_doubles():
+    found = counted().twice(np.array([1.0, 2.0]) / 3)["sum"]
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found, [1.0, 2.0])
+    with pytest.raises(TypeError, match=r"x of Counted\.twice is float32"):
+        counted().twice(np.ones(2, np.float32))
+
+
+@pytest.mark.user_precision
+def test_first_calls_compile_nothing(monkeypatch):
+    compiled = []
+    from jax._src import compiler
+
+    plain = compiler.compile_or_get_cached
+    monkeypatch.setattr(compiler, "compile_or_get_cached", lambda *a, **k: (compiled.append(a), plain(*a, **k))[1])
+    group = Product((SO3(), Translations(2)))
+    g = group.exp([0.1, 0.2, 0.3, 1.0, 2.0])
+    group.log(group.compose(g, group.inverse(g)))
+    group.Ad(g), group.dexp([0.1, 0.2, 0.3, 1.0, 2.0]), group.cay([0.1, 0.2, 0.3, 1.0, 2.0])
+    SE3().log(SE3().exp(np.arange(6.0) / 9))
+    for name in ("snakeboard", "chaplygin-sphere", "rolling-disc"):
+        system = catalogue[name].system()
+        start = catalogue[name].start(system)
+        x = system.at(start.g0)
+        p = system.momentum(x, start.xi0)
+        np.testing.assert_allclose(system.velocity(x, p), start.xi0, atol=1e-13)
+        system.energy(x, p), system.constraint_residual(x, start.xi0), system.orthonormal_forms(x)
+        accelerations(system, 0.0, start.g0, start.xi0)
+    assert not compiled
+
+
+@pytest.mark.parametrize("name", ["snakeboard", "chaplygin-sphere", "rattleback", "whipple-bicycle", "veselova"])
+def test_methods_of_systems_agree_with_xla(name):
+    system = catalogue[name].system()
+    start = catalogue[name].start(system)
+    xi = np.asarray(start.xi0) + 1e-3
+    g = system.point(start.g0)
+
+    def all_of(system, g, xi):
+        x = system.at(g)
+        p = system.momentum(x, xi)
+        forms = system.orthonormal_forms(x)
+        return p, system.velocity(x, p), system.energy(x, p), forms, accelerations(system, 0.0, g, xi)
+
+    by_xla = eqx.filter_jit(all_of)(system, g, xi)
+    for a, b in zip(jax.tree.leaves(all_of(system, g, xi)), jax.tree.leaves(by_xla), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 * np.max(np.abs(b), initial=1e-3))
+
+
+def test_traces_that_are_kept_are_bounded():
+    for n in range(2 * outside.CALLS):
+        Translations(n + 1).inverse(np.ones(n + 1))
+    assert outside._traced.cache_info().currsize <= outside.CALLS
