@@ -11,8 +11,8 @@ import numpy as np
 from geonh.numerics.interpreted import rule_of
 from geonh.numerics.named import functions
 
-SHORT = 10
-"""Equations of a program that counts as a single operation, as those of which ``jax.numpy`` is made."""
+SHORT = 60
+"""Equations, at most, of a program that counts as a single operation, as those of which ``jax.numpy`` is made."""
 
 
 def compute_in_numpy():

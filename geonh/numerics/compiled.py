@@ -23,6 +23,7 @@ from jax import Array, lax
 from geonh.numerics import native
 from geonh.numerics.native.drivers import Pace
 from geonh.numerics.precision import float64
+from geonh.numerics.tracing import around
 from geonh.numerics.waiting import interruptible
 
 _log = logging.getLogger("geonh")
@@ -69,14 +70,14 @@ def computed(function: Callable, tree: Any, node: Any) -> Any:
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """``mapped`` as a function of the nodes, for many calls: like ``node``, with a first axis."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
-    made = map_of(Bound(function, static), types(arrays), types(node))
+    made = map_of(Bound.to(function, static), types(arrays), types(node))
     return lambda nodes: made.run(arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
     """The loop of ``step(tree, state)`` → (state, status), of which ``row(tree, state)``, a vector, is saved."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
-    return Stepping(arrays, loop_of(Bound(step, static), Bound(row, static), types(arrays), types(state)))
+    return Stepping(arrays, loop_of(Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)))
 
 
 class Stepping:
@@ -112,7 +113,7 @@ def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Cro
     (arrays, static), (everything, _) = (eqxi.hashable_partition(tree, is_array) for tree in (one, many))
     pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
     varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
-    program = Bound(step, static), Bound(row, static), types(arrays), types(state)
+    program = Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)
     return Crowd(everything, varies, lanes_of(*program, varies) or loop_of(*program))
 
 
@@ -182,6 +183,12 @@ class Bound:
 
     function: Callable
     static: Any
+    around: tuple
+    """What the functions in ``static`` read around them."""
+
+    @classmethod
+    def to(cls, function: Callable, static: Any) -> Bound:
+        return cls(function, static, around(static))
 
     def __call__(self, arrays: Any, node: Any) -> Any:
         return self.function(eqxi.hashable_combine(arrays, self.static), node)

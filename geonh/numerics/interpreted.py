@@ -96,7 +96,7 @@ def _power(x: np.ndarray, n: int) -> np.ndarray:
 
 def _quotient(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Of integers towards zero, and −1 by zero."""
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return x / y
     some = np.where(y == 0, 1, y)
     below = x // some
@@ -125,13 +125,25 @@ def _selected(params: dict, which: np.ndarray, *cases: np.ndarray) -> np.ndarray
     return np.choose(np.broadcast_to(which, cases[0].shape), cases)
 
 
+def _sign(x: np.ndarray) -> np.ndarray:
+    return np.where(x == 0, x, np.sign(x))  # of −0 it is that
+
+
+def _rounded(params: dict, x: np.ndarray) -> np.ndarray:
+    """To the nearest integer, halves to the even one or away from zero."""
+    if params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
+        return np.rint(x)
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)
+
+
 def _plain(function: Callable) -> Callable:
     return lambda params, *xs: function(*xs)
 
 
 _PLAIN: dict[str, Callable] = {
     **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "add_any": np.add},
-    **{"max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil},
+    **{"max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": _sign, "floor": np.floor, "ceil": np.ceil},
     **{"sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan},
     **{"sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh},
     **{"atanh": np.arctanh, "atan2": np.arctan2, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log},
@@ -177,7 +189,7 @@ def _window(x: np.ndarray, starts: Sequence[Any], sizes: Sequence[int]) -> tuple
 
 
 def _updated(params: dict, x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-    out = x.copy()
+    out = np.array(x)
     out[_window(x, starts, update.shape)] = update
     return out
 
@@ -205,9 +217,10 @@ def _extreme(function: Callable, least: float) -> Callable:
         axes = tuple(params["axes"])
         if x.size or 0 not in [x.shape[axis] for axis in axes]:
             return function(x, axis=axes)
-        info = None if x.dtype.kind in "fb" else np.iinfo(x.dtype)
-        start = least if info is None else (info.min if least < 0 else info.max)
-        return function(x, axis=axes, initial=start)
+        if x.dtype.kind == "b":
+            return function(x, axis=axes, initial=least > 0)
+        ends = None if x.dtype.kind == "f" else np.iinfo(x.dtype)
+        return function(x, axis=axes, initial=least if ends is None else ends.min if least < 0 else ends.max)
 
     return rule
 
@@ -222,7 +235,7 @@ def _place(function: Callable) -> Callable:
 def _running(function: Callable) -> Callable:
     def rule(params: dict, x: np.ndarray) -> np.ndarray:
         axis, back = params["axis"], params["reverse"]
-        found = function(np.flip(x, axis) if back else x, axis=axis)
+        found = function(np.flip(x, axis) if back else x, axis=axis, dtype=x.dtype)
         return np.flip(found, axis) if back else found
 
     return rule
@@ -278,7 +291,7 @@ def _scatter(combine: Any) -> Callable:
         starts, inside = _places(params, x, indices, sizes, batch_axes, d.scatter_dims_to_operand_dims)
         batch = [axis for axis in range(updates.ndim) if axis not in d.update_window_dims]
         parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
-        places, out = _entries([start[inside] for start in starts], sizes), x.copy()
+        places, out = _entries([start[inside] for start in starts], sizes), np.array(x)
         if combine is None:
             out[places] = parts[inside]
         else:
@@ -311,7 +324,7 @@ _ONE: dict[str, Callable] = {
     "div": _quotient,
     "rem": _remainder,
     "integer_pow": lambda params, x: _power(x, params["y"]),
-    "round": lambda params, x: np.rint(x) if params["rounding_method"] else np.trunc(x + np.copysign(0.5, x)),
+    "round": _rounded,
     "logistic": lambda params, x: special.expit(x),
     "convert_element_type": _converted,
     "select_n": _selected,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -46,14 +47,18 @@ def traced_once(method: Function) -> Function:
         if not is_forward_only():
             return method(*args)
         arrays, static = eqxi.hashable_partition(args, eqx.is_array)
-        return _evaluated(method, static, arrays)
+        return _method(method, static, around(static))(arrays)
 
     return cast(Function, wrapper)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _evaluated(method: Callable, static: Any, arrays: Any) -> Any:
-    return method(*eqxi.hashable_combine(arrays, static))
+KEPT = 96
+"""Functions of users, and methods of systems, of which JAX keeps the traces: it does as long as these are there."""
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _method(method: Callable, static: Any, _: tuple) -> Callable:
+    return jax.jit(lambda arrays: method(*eqxi.hashable_combine(arrays, static)))
 
 
 def called(function: Callable, *args: Any) -> Any:
@@ -62,11 +67,53 @@ def called(function: Callable, *args: Any) -> Any:
         return function(*args)
     arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
     try:
-        return _jitted(function)(*args) if arrays else function(*args)
+        return _jitted(function, around(function))(*args) if arrays else function(*args)
     except TypeError as error:
         if "is not a valid JAX type" not in str(error):
             raise
         return function(*args)  # what is no number is for the caller to judge
 
 
-_jitted = functools.lru_cache(maxsize=256)(jax.jit)  # each wrapper looks for the trace anew, which takes time
+@functools.lru_cache(maxsize=KEPT)  # each wrapper looks for the trace anew, which takes time
+def _jitted(function: Callable, _: tuple) -> Callable:
+    return jax.jit(lambda *args: function(*args))
+
+
+# --- what a function reads around it -------------------------------------------------------------------------
+SMALL = 64
+"""Entries, at most, of an array that is compared."""
+DEPTH = 3
+"""Functions that call each other, at most, which are looked at."""
+
+
+def around(tree: Any) -> tuple:
+    """Numbers, texts and small arrays that the functions among the leaves read from their closures and modules.
+
+    A trace takes them as they are; where they have changed, it is another trace.
+    """
+    functions = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, FunctionType)]
+    return tuple(found for function in functions for found in _read_by(function, DEPTH))
+
+
+def _read_by(function: FunctionType, depth: int) -> list[tuple]:
+    known, names = function.__globals__, _names(function.__code__)
+    found = {name: known[name] for name in names if name in known}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # empty
+            found[name] = cell.cell_contents
+    read: list[tuple] = []
+    for name, x in found.items():
+        if isinstance(x, bool | int | float | complex | str | np.generic):
+            read.append((name, type(x), repr(x)))
+        elif isinstance(x, np.ndarray) and x.size <= SMALL and x.dtype != object:
+            read.append((name, x.shape, x.dtype.str, x.tobytes()))
+        elif isinstance(x, FunctionType) and x is not function and depth > 1 and x.__globals__ is known:
+            read += _read_by(x, depth - 1)
+    return read
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(code: CodeType) -> tuple[str, ...]:
+    """Of globals, as far as code tells, in functions within it too."""
+    inner = (name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const))
+    return tuple(dict.fromkeys((*code.co_names, *inner)))
