@@ -14,6 +14,9 @@ from geonh.numerics.named import functions
 SHORT = 60
 """Equations, at most, of a program that counts as a single operation, as those of which ``jax.numpy`` is made."""
 
+LOOPS = {"while", "scan"}
+"""Operations that are long ones in Python."""
+
 
 def compute_in_numpy():
     """From now on, in this process, wherever JAX has 64-bit types."""
@@ -51,4 +54,7 @@ def _is_single(params):
     eqns = params["jaxpr"].jaxpr.eqns
     if len(eqns) > SHORT or params["compiler_options_kvs"] or not jax.config.jax_enable_x64:
         return False
-    return all(rule_of(eqn.primitive) and (eqn.primitive.name != "jit" or _is_single(eqn.params)) for eqn in eqns)
+    names = {eqn.primitive.name for eqn in eqns}
+    if names & LOOPS or not all(rule_of(eqn.primitive) for eqn in eqns):
+        return False
+    return all(_is_single(eqn.params) for eqn in eqns if eqn.primitive.name == "jit")

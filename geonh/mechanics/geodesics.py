@@ -137,13 +137,13 @@ class FreeMotions:
             tangents = np.zeros((b, n, N + n))
             tangents[:, np.arange(n), N + np.arange(n)] = 1.0
             state = np.concatenate([state, tangents.reshape(b, -1)], axis=1)
-        rate = _variation if sensitive else _rate
+        rate = compiled.prepared(_on_row, (_variation if sensitive else _rate, self.system), (state[0],))
         evaluations = count()
 
         def slope(_: float, y: np.ndarray) -> np.ndarray:
             if sensitive and next(evaluations) >= SHOOTING_BUDGET:
                 raise RuntimeError(f"shooting left the neighbourhood of the geodesic of {self.system.name}")
-            result = mapped(rate, self.system, y.reshape(state.shape)).ravel()
+            result = rate((y.reshape(state.shape),)).ravel()
             if not np.all(np.isfinite(result)):
                 raise RuntimeError(f"the free motion of {self.system.name} meets values that are not finite")
             return result
