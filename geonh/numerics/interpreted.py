@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from scipy import special
 
 from geonh.numerics.dependence import CALLS, jaxpr_of
 from geonh.numerics.elimination import eliminated
@@ -125,6 +124,17 @@ def _selected(params: dict, which: np.ndarray, *cases: np.ndarray) -> np.ndarray
     return np.choose(np.broadcast_to(which, cases[0].shape), cases)
 
 
+def _special(name: str) -> Callable:
+    """Of SciPy, which takes a tenth of a second to import."""
+
+    def rule(params: dict, x: np.ndarray) -> np.ndarray:
+        from scipy import special
+
+        return getattr(special, name)(x)
+
+    return rule
+
+
 def _sign(x: np.ndarray) -> np.ndarray:
     return np.where(x == 0, x, np.sign(x))  # of −0 it is that
 
@@ -151,7 +161,7 @@ _PLAIN: dict[str, Callable] = {
     **{"rsqrt": lambda x: 1 / np.sqrt(x), "square": np.square, "is_finite": np.isfinite, "not": np.invert},
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "clamp": lambda a, x, b: np.clip(x, a, b)},
     **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater},
-    **{"ge": np.greater_equal, "erf": special.erf, "erfc": special.erfc, "lgamma": special.gammaln},
+    **{"ge": np.greater_equal},
     **{"copy": np.asarray, "copy_p": np.asarray, "real": np.real, "stop_gradient": np.asarray},
 }
 
@@ -325,7 +335,8 @@ _ONE: dict[str, Callable] = {
     "rem": _remainder,
     "integer_pow": lambda params, x: _power(x, params["y"]),
     "round": _rounded,
-    "logistic": lambda params, x: special.expit(x),
+    **{name: _special(word) for name, word in (("erf", "erf"), ("erfc", "erfc"), ("lgamma", "gammaln"))},
+    "logistic": _special("expit"),
     "convert_element_type": _converted,
     "select_n": _selected,
     "broadcast_in_dim": _broadcast,
