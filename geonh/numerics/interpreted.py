@@ -302,7 +302,11 @@ def _scatter(combine: Any) -> Callable:
         batch = [axis for axis in range(updates.ndim) if axis not in d.update_window_dims]
         parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
         places, out = _entries([start[inside] for start in starts], sizes), np.array(x)
-        if combine is None:
+        own = params.get("update_jaxpr")
+        if combine is None and own is not None and getattr(own, "jaxpr", own).eqns:  # of .at[i].apply(f), on numbers
+            for at in zip(*(np.broadcast_to(axis, parts[inside].shape).ravel() for axis in places), strict=True):
+                out[at] = _run(getattr(own, "jaxpr", own), params["update_consts"], [out[at], np.zeros((), x.dtype)])[0]
+        elif combine is None:
             out[places] = parts[inside]
         else:
             combine.at(out, places, parts[inside])
