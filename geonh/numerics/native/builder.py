@@ -21,6 +21,8 @@ from geonh.numerics.native.values import (
 
 PREFIX = "geonh_"
 """Before the names of C's functions, so that LLVM makes no assumptions of its own about them."""
+LONGEST = 1000
+"""Lines of a block, about: the time that LLVM takes grows with the square of them."""
 
 
 class Function:
@@ -33,6 +35,7 @@ class Function:
         self.scoped: list[Hashable] = []
         self.products: dict[str, tuple[Entry, Entry]] = {}
         self.block = "entry"
+        self.begun = 0  # number of the line after which the block stands
         self.mask: str | None = None
         self.n_names = 0
 
@@ -192,7 +195,14 @@ class Builder:
 
     def begin(self, block: str) -> None:
         self.line(f"{block}:")
-        self.function.block = block
+        self.function.block, self.function.begun = block, len(self.function.lines)
+
+    def pause(self) -> None:
+        """Go on in another block where this one is long."""
+        if len(self.function.lines) - self.function.begun > LONGEST:
+            following = self.function.label()
+            self.jump(following)
+            self.begin(following)
 
     def jump(self, block: str) -> None:
         self.line(f"br label %{block}")

@@ -74,6 +74,7 @@ class Emitter(Arithmetic):
         return [read(var) for var in jaxpr.outvars]
 
     def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        self.pause()
         name = eqn.primitive.name
         if name in UNCHANGED:
             return inputs
@@ -91,11 +92,12 @@ class Emitter(Arithmetic):
         shape = eqn.outvars[0].aval.shape
         if math.prod(shape) > STRAIGHT:
             return self._in_a_loop(function, inputs, eqn)
-        arrays = [self.entries(x) for x in inputs]
-        if len(arrays) == 1:
-            return pack([function(x) for x in arrays[0].ravel().tolist()], shape)
-        columns = [spread(x, shape) for x in arrays]
-        return pack([function(*row) for row in zip(*columns, strict=True)], shape)
+        columns = [spread(x, shape) for x in map(self.entries, inputs)]
+        found = []
+        for row in zip(*columns, strict=True):
+            self.pause()
+            found.append(function(*row))
+        return pack(found, shape)
 
     def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Memory:
         aval, kinds = eqn.outvars[0].aval, [kind_of(var.aval) for var in eqn.invars]

@@ -38,6 +38,8 @@ OPTIMISED = 5000
 """Programs of more instructions always get a light pipeline instead of LLVM's first level."""
 WORTH = 3e-5
 """Seconds for each instruction that a program runs before it is compiled well, which takes about as long."""
+LARGE = 40_000
+"""Instructions of a program of which each takes twice as long."""
 CALLS = 10**6
 """Product of instructions and calls from which registers are allocated without much thought."""
 KEPT = 64
@@ -114,7 +116,8 @@ class Code:
         self._name, self._functions = name, functions
         self._addresses: list[int] = []  # some thread may be running at any of them
         self._lock = threading.Lock()
-        self._used, self._worth = 0.0, WORTH * text.count("\n")
+        self._used, n = 0.0, text.count("\n")
+        self._worth = WORTH * n * (1 + n / LARGE)
         found = cache.read(cache_key(text, quick=False))
         self._text = None if found else zlib.compress(text.encode(), 1)
         self._load(found or _object(text, quick=True))
@@ -217,7 +220,6 @@ def _optimise(module: Any, machine: Any, lightly: bool) -> None:
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
     passes.add_aggressive_dce_pass()
     passes.run(module, builder)
 

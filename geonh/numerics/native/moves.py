@@ -200,6 +200,7 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     out = []
     for left, right in zip(*rows, strict=True):
         for u in left:
+            em.pause()
             for v in right:
                 total: Entry = 0.0 if kind == "d" else 0
                 for a, b in zip(u, v, strict=True):

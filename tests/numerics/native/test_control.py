@@ -10,7 +10,8 @@ from jax import lax
 from native_support import check, evaluate, needs_compiler, random
 
 from geonh.numerics import native
-from geonh.numerics.native import branches, emitter, loops, moves
+from geonh.numerics.native import branches, builder, emitter, loops, moves
+from geonh.numerics.native.programs import mapping
 
 pytestmark = needs_compiler
 
@@ -231,3 +232,23 @@ def test_arrays_beyond_straight_code(monkeypatch):
     x = random(0, 30)
     out = evaluate(lambda x: (jnp.where(x > 0, jnp.sqrt(jnp.abs(x)), 2.0) + x * x[3], x[2:5], jnp.outer(x, x)[1]), x)
     np.testing.assert_allclose(out[0], np.where(x > 0, np.sqrt(abs(x)), 2.0) + x * x[3], rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_blocks_may_end_before_any_equation(name, monkeypatch):
+    function, x, a = CONTROL[name], random(0, 3), random(1, 3, 3)
+    whole = evaluate(function, x, a)
+    monkeypatch.setattr(builder, "LONGEST", 0)
+    jax.tree.map(np.testing.assert_array_equal, evaluate(function, x, a), whole)
+
+
+def test_no_block_is_many_times_longer_than_it_may_be():
+    """LLVM took 80 s for a block of 10⁵ instructions, as in a step on SO(4) with exp; an equation here has 3000."""
+
+    def function(a):
+        return jax.jacfwd(lambda a: lax.fori_loop(0, 3, lambda i, b: b @ b + a, jax.scipy.linalg.expm(a)))(a)
+
+    lines = mapping(jax.make_jaxpr(function)(np.eye(5)), 0, fma=True).text.split("\n")
+    ends = [i for i, line in enumerate(lines) if line.endswith(":")]
+    assert len(lines) > 20 * builder.LONGEST
+    assert max(np.diff([*ends, len(lines)])) < 4 * builder.LONGEST
