@@ -16,20 +16,24 @@ AGAIN = 0.1
 """Seconds after which an interrupt that nobody answered comes again."""
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
+PAGE = 2**16
+"""Bytes, of which the size of a stack is a multiple."""
 _NAME = "geonh: compiled code"
+_one_size = threading.Lock()
 
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def interruptible(function: Callable[[], Out], *, if_noted: bool = False) -> Out:
+def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack: int = 0) -> Out:
     """Call a function that stays in compiled code for long, such as a compiler; Ctrl-C is heard meanwhile.
 
-    It runs in a thread of its own, which after a KeyboardInterrupt goes on to its end, its result lost. ``if_noted``
-    raises one also for a Ctrl-C that ``Interrupts`` only noted.
+    It runs in a thread of its own, with a ``stack`` of so many bytes if it needs much, which after a KeyboardInterrupt
+    goes on to its end, its result lost: what it works on must be kept by the function. ``if_noted`` raises one also for
+    a Ctrl-C that ``Interrupts`` only noted.
     """
-    if not _in_main_thread():
+    if not _in_main_thread() and not stack:
         return function()
     found: list[Out] = []
     raised: list[BaseException] = []
@@ -41,7 +45,12 @@ def interruptible(function: Callable[[], Out], *, if_noted: bool = False) -> Out
             raised.append(error)
 
     thread = threading.Thread(target=run, name=_NAME, daemon=True)
-    thread.start()
+    with _one_size:
+        before = threading.stack_size(PAGE * (stack // PAGE + 1) if stack else 0)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(before)
     while thread.is_alive():
         thread.join(0.05 if if_noted else None)
         if if_noted and _entered and _entered[-1].heard:

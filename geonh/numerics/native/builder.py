@@ -64,7 +64,7 @@ class Builder:
     """
 
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
-        self.fused = fma
+        self.fused, self.stored, self.widest = fma, 0, 1
         self._write_for(lanes)
         self.function = Function()
         self.declarations: dict[str, None] = {}
@@ -73,7 +73,7 @@ class Builder:
         self.externals: dict[str, None] = {}
 
     def _write_for(self, lanes: int) -> None:
-        self.lanes = lanes
+        self.lanes, self.widest = lanes, max(self.widest, lanes)
         self._types = {False: TYPES, True: {kind: f"<{lanes} x {t}>" for kind, t in TYPES.items()}}
         self._literals: dict[tuple, str] = {}
         self._intrinsics: dict[tuple[str, str, bool], str] = {}
@@ -237,6 +237,12 @@ class Builder:
             function.lines[phi] = f"{i} = phi i64 [0, %{before}], [{following}, %{function.block}]"
             self.branch(self.emit(f"icmp slt i64 {following}, {n}"), head, end)
         self.begin(end)
+
+    @property
+    def stack(self) -> int:
+        """Bytes of the stack that the program takes, at most: of buffers, and of values that are in no register."""
+        one, wide = (sum(f.count(f"\n%{kind}") for f in self.functions.values()) for kind in "uv")
+        return self.stored + 8 * (one + self.widest * wide)
 
     @property
     def text(self) -> str:

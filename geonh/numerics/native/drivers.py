@@ -21,6 +21,7 @@ from geonh.numerics.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.numerics.native.values import NotLowered
 from geonh.numerics.precision import float64
 from geonh.numerics.tracing import forward_only
+from geonh.numerics.waiting import interruptible
 
 CALL = 0.02
 """Seconds that a call may last."""
@@ -28,6 +29,8 @@ MOST = 2**40
 """Steps of a call at most."""
 FIRST = 16
 """Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
+DEEP = 2**20
+"""Bytes of the stack that a program may take of a thread's own, which is 8 MB as a rule."""
 _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
 
@@ -90,11 +93,15 @@ class Program:
         self.code = machine.compiled(em.text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
         self._function, self._version = self._type(self.code.address), self.code.version
+        self._stack = em.stack
 
-    def call(self, *args: Any) -> int:
-        """What the program returns, a number."""
+    def call(self, *args: Any, kept: Any) -> int:
+        """What the program returns, a number; ``kept`` are the arrays that it reads and writes."""
         begun = time.perf_counter()
-        found = self._function(*args)
+        if self._stack < DEEP:
+            found = self._function(*args)
+        else:
+            found = interruptible(lambda: (self._function(*args), kept), stack=2 * self._stack)[0]
         self.code.used(time.perf_counter() - begun)
         if self._version != self.code.version:
             self._function, self._version = self._type(self.code.address), self.code.version
@@ -211,6 +218,7 @@ class Loop:
                 n,
                 stride,
                 left,
+                kept=(constants, home, status, good, buffer),
             )
             pace.end(steps)
             self._known = pace.amount
@@ -266,7 +274,8 @@ class Map:
         while done < total:
             n = min(pace.amount, total - done)
             pace.begin()
-            self._program.call(parameters, table([x[done:] for x in arrays]), table([x[done:] for x in found]), n)
+            here, there = (table([x[done:] for x in xs]) for xs in (arrays, found))
+            self._program.call(parameters, here, there, n, kept=(constants, arrays, found))
             pace.end(n)
             done += n
         return self._found.tree(found)

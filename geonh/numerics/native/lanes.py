@@ -128,12 +128,16 @@ class Lanes:
         tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
         places = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
         each = np.stack([first + size * np.arange(n_blocks) for first, size in (*places, (0, 0))], axis=1)
-        self._advance(each, n_nodes * stride, stride, threads or os.cpu_count() or 1)
+        kept = constants, homes, tables, status, done, buffer
+        self._advance(each, n_nodes * stride, stride, threads or os.cpu_count() or 1, kept)
         after = [self._from_blocks(x, n) for x in homes]
         return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
 
-    def _advance(self, each: np.ndarray, total: int, stride: int, threads: int) -> None:
-        """All steps of blocks, over threads; of each its five addresses, and how many were done: shape=[blocks, 6]."""
+    def _advance(self, each: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
+        """All steps of blocks, over threads; of each its five addresses, and how many were done: shape=[blocks, 6].
+
+        ``kept`` are the arrays at these addresses.
+        """
         workers, lock, stop = min(threads, len(each)), threading.Lock(), threading.Event()
         size, begun = 8 * self.row_size * self.width, 0
 
@@ -144,7 +148,9 @@ class Lanes:
             def call(blocks: np.ndarray, done: int) -> None:
                 n = min(pace.amount, total - done)
                 pace.begin()
-                self._program.call(blocks.ctypes.data, len(blocks), n, stride, stride - done % stride)
+                self._program.call(
+                    blocks.ctypes.data, len(blocks), n, stride, stride - done % stride, kept=(blocks, kept)
+                )
                 pace.end(int(blocks[:, STEPS].sum()))
 
             while begun < len(each) and not stop.is_set():

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 IN_TURN = 8
 """Entries that are summed one after another."""
+PRODUCTS = 500
+"""Products that are summed in straight code, those with a known zero not counted."""
 
 
 def _moves(move: Callable) -> Callable:
@@ -128,16 +130,41 @@ _NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
 
 def _reduce(name: str) -> Callable:
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-        x, axes, aval = em.entries(xs[0]), eqn.params["axes"], eqn.outvars[0].aval
-        kept = [d for d in range(x.ndim) if d not in axes]
-        combine, out = combining(em, name, eqn), []
-        for row in x.transpose([*kept, *axes]).reshape(aval.size, x.size // max(aval.size, 1)).tolist():
+        axes, aval, combine = eqn.params["axes"], eqn.outvars[0].aval, combining(em, name, eqn)
+        kept = [d for d in range(len(xs[0].shape)) if d not in axes]
+        rows = _arranged(em, xs[0], kind_of(eqn.invars[0].aval), (kept, axes))
+        if isinstance(rows, Memory) and rows.size > STRAIGHT and rows.shape[1] <= STRAIGHT:
+            out = em.place(aval)
+            em.for_each(aval.size, lambda i: em.store(combined(combine, _row(em, rows, i)), out, i))
+            return [out]
+        found = []
+        for row in em.entries(rows).tolist():
             if not row:
                 row = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
-            out.append(combined(combine, row))
-        return [pack(out, aval.shape)]
+            found.append(combined(combine, row))
+        return [pack(found, aval.shape)]
 
     return rule
+
+
+def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -> Value:
+    """A value with its axes in this order, each group of them made one."""
+    order = [d for group in axes for d in group]
+    sizes = [math.prod([x.shape[d] for d in group]) for group in axes]
+    if not isinstance(x, Memory):
+        return x.transpose(order).reshape(sizes)
+    if order != sorted(order):
+        out = em.buffer(sizes, kind)
+        moved(em, x, np.arange(x.size).reshape(x.shape).transpose(order).ravel(), out)
+        return out
+    return x.reshape(sizes)
+
+
+def _row(em: Emitter, x: Memory, i: Entry) -> list[Entry]:
+    """The entries of x[i], i along the first axis."""
+    n = x.size // x.shape[0]
+    first = em.integer("mul", "i64", i, n)
+    return [em.load(x, em.integer("add", "i64", first, k)) for k in range(n)]
 
 
 def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
@@ -189,24 +216,61 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     if kind == "b":
         raise NotLowered("dot_general of truth values")
     add, mul = (em.add, em.mul) if kind == "d" else (_integer(em, "add", kind), _integer(em, "mul", kind))
-    rows = []
-    for x, var, contract, batch in zip(map(em.entries, xs), eqn.invars, (lc, rc), (lb, rb), strict=True):
-        free = [d for d in range(x.ndim) if d not in contract and d not in batch]
-        sizes = [math.prod([x.shape[d] for d in axes]) for axes in (batch, free, contract)]
+    sides = []
+    for x, var, contract, batch in zip(xs, eqn.invars, (lc, rc), (lb, rb), strict=True):
         before = kind_of(var.aval)
         if before != kind:
-            x = pack([em.convert(y, before, kind) for y in x.ravel().tolist()], x.shape)
-        rows.append(x.transpose([*batch, *free, *contract]).reshape(sizes).tolist())
+            x = pack([em.convert(y, before, kind) for y in em.entries(x).ravel().tolist()], x.shape)
+        free = [d for d in range(len(x.shape)) if d not in contract and d not in batch]
+        sides.append(_arranged(em, x, kind, (batch, free, contract)))
+
+    def product(u: list[Entry], v: list[Entry]) -> Entry:
+        total: Entry = 0.0 if kind == "d" else 0
+        for a, b in zip(u, v, strict=True):
+            total = add(total, mul(a, b))
+        return total
+
+    if np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS and sides[0].shape[2] <= STRAIGHT:
+        return [_products(em, product, *(em.memory(x, kind) for x in sides), em.place(aval))]
     out = []
-    for left, right in zip(*rows, strict=True):
+    for left, right in zip(*(em.entries(x).tolist() for x in sides), strict=True):
         for u in left:
             em.pause()
-            for v in right:
-                total: Entry = 0.0 if kind == "d" else 0
-                for a, b in zip(u, v, strict=True):
-                    total = add(total, mul(a, b))
-                out.append(total)
+            out += [product(u, v) for v in right]
     return [pack(out, aval.shape)]
+
+
+def _nonzero(x: Value) -> np.ndarray:
+    """1 for each entry of which it is not known that it is 0, else 0."""
+    if isinstance(x, Memory):
+        return np.ones(x.shape, int)
+    return np.array([isinstance(y, str) or y != 0 for y in x.ravel().tolist()], int).reshape(x.shape)
+
+
+def _products(em: Emitter, product: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
+    """``out`` with the products of rows of ``left`` and ``right``, shapes [b, f, c] and [b, g, c], in loops."""
+    n_blocks, n_left, n_right = left.shape[0], left.shape[1], right.shape[1]
+
+    def block(b: str) -> None:
+        def row(f: str) -> None:
+            i = em.integer("add", "i64", em.integer("mul", "i64", b, n_left), f)
+            u = _row(em, left.reshape((n_blocks * n_left, left.shape[2])), i)
+
+            def entry(g: Entry) -> None:
+                j = em.integer("add", "i64", em.integer("mul", "i64", b, n_right), g)
+                v = _row(em, right.reshape((n_blocks * n_right, right.shape[2])), j)
+                em.store(product(u, v), out, em.integer("add", "i64", em.integer("mul", "i64", i, n_right), g))
+
+            if n_right * len(u) > PRODUCTS:
+                em.for_each(n_right, entry)
+                return
+            for g in range(n_right):
+                entry(g)
+
+        em.for_each(n_left, row)
+
+    em.for_each(n_blocks, block)
+    return out
 
 
 def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entry]:

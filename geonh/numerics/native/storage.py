@@ -42,6 +42,7 @@ class Storage(Builder):
         """Memory of the function's own, to be written once in each pass."""
         pointer, wide = self.function.name(), self.lanes > 1
         n = max(int(np.prod(shape, dtype=int)), 1)
+        self.stored += n * DTYPES[kind].itemsize * self.lanes + LINE
         self.function.allocas.append(f"{pointer} = alloca [{n} x {self._stored(kind, wide)}], align 64")
         return Memory(pointer, tuple(shape), kind, wide, pointer)
 

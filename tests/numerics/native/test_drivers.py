@@ -1,8 +1,12 @@
 """The stepping loop and the map: counts, strides, failures, ownership."""
 
+import functools
 import gc
 import os
+import signal
 import threading
+import time
+import weakref
 from pathlib import Path
 
 import jax
@@ -10,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from native_support import needs_compiler, random
+from native_support import evaluate, needs_compiler, random
 
 from geonh.numerics import native
 from geonh.numerics.native import machine
+from geonh.numerics.waiting import busy, interruptible
 
 pytestmark = needs_compiler
 
@@ -199,6 +204,31 @@ def test_a_compile_that_fails_leaves_nothing_to_the_garbage_collector(monkeypatc
     frames = [entry.frame.f_locals for raised in kept for entry in raised.traceback if "module" in entry.frame.f_locals]
     assert len(frames) == 30
     assert all(frame["module"].closed and frame["context"].closed for frame in frames)
+
+
+def test_a_program_of_large_arrays_has_a_stack_of_its_own():
+    x = np.linspace(0.0, 1.0, 1_200_000)  # on a thread's own stack, of 8 MB, two such would end the process
+    assert evaluate(lambda x: jnp.cos(jnp.sin(x))[3], x) == pytest.approx(np.cos(np.sin(x[3])), rel=1e-15)
+
+
+def test_what_a_call_with_a_stack_of_its_own_works_on_outlives_an_interrupt():
+    done, array = [], np.zeros(3)
+    alive = weakref.ref(array)
+
+    def call(array):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        done.append(array)
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(functools.partial(call, array), stack=2**20)
+    del array
+    gc.collect()
+    assert alive() is not None
+    while busy():
+        time.sleep(0.01)
+    assert alive() is done.pop()
+    assert interruptible(lambda: 3, stack=100) == 3
 
 
 def test_a_program_is_small():

@@ -10,6 +10,7 @@ from jax import lax
 from native_support import assert_same, check, evaluate, needs_compiler, random
 
 from geonh.numerics import native
+from geonh.numerics.native import moves
 
 pytestmark = needs_compiler
 
@@ -291,6 +292,31 @@ def test_known_integers_are_folded():
 def test_array_functions(name):
     for seed in range(2):
         check(ARRAYS[name], random(seed, 3), random(seed + 10, 3, 3), rtol=2e-14)
+
+
+@pytest.mark.parametrize("name", ["products", "einsum", "norms", "empty", "hessian", "vmap"])
+def test_products_in_loops(name, monkeypatch):
+    function, x, a = ARRAYS[name], random(0, 3), random(1, 3, 3)
+    straight = evaluate(function, x, a)
+    monkeypatch.setattr(moves, "PRODUCTS", 0)
+    jax.tree.map(np.testing.assert_array_equal, evaluate(function, x, a), straight)
+
+
+LARGE = {
+    "product": lambda a, b: a @ b.T,
+    "transposed": lambda a, b: a.T @ b,
+    "blocks": lambda a, b: jnp.einsum("ijk,ljk->jil", a.reshape(8, 4, 7), jnp.cos(b).reshape(8, 4, 7)),
+    "integers": lambda a, b: (9 * a).astype(int) @ (9 * b).astype(int).T,
+    "zeros": lambda a, b: jnp.where(a > 0, a, 0.0) @ jnp.eye(28),
+    "outer": lambda a, b: jnp.sum(a[:, None] * b, axis=(0, 2)),
+    "least": lambda a, b: jnp.max(a[:, None] - b, axis=1),
+    "slopes": lambda a, b: jax.jacfwd(lambda x: jnp.cos(x @ a.T) @ b)(b[0]),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_products_and_sums(name):
+    check(LARGE[name], random(0, 8, 28), random(1, 8, 28), rtol=2e-14)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 12])
