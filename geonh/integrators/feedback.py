@@ -38,6 +38,7 @@ from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
+from geonh.numerics.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.numerics.linear import orthonormal_forms, saddle
 from geonh.numerics.precision import as_flag, as_float64
 
@@ -234,11 +235,22 @@ class Feedback(Integrator):
 
 
 def _hessian(tree: tuple, node: tuple) -> Array:
-    """∇²V at a start."""
+    """∇²V at a start, where what V sums the squares of is zero: first derivatives of that, and what the group adds."""
     method, system = tree
     z = method._start(system, *node)
-    targets = method._integrals(system, z)
-    return jax.hessian(lambda z: method.lyapunov(system, z, targets))(z)
+
+    def squared(z: Array) -> Array:
+        g, p = method._split(system, z)
+        x, gain = system.action.at(g), np.sqrt(method._gain("constraint"))
+        rows = [gain * method.constraint_momenta(system, x, p), gain * system.holonomic_residual(x)]
+        return jnp.concatenate([*rows, np.sqrt(method._weights(system)) * method._integrals(system, z)])
+
+    slopes = jacobian(squared, z, together=SIDE_BY_SIDE)
+    found, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim
+    if not gain:
+        return found
+    curved = jax.hessian(lambda g: system.group.defect(system.group.from_vector(g)))(z[:size])
+    return found.at[:size, :size].add(gain * curved)
 
 
 def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:

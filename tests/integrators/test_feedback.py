@@ -59,6 +59,19 @@ def test_feedback_attracts_from_off_the_constraint_and_off_the_group():
     assert method.lyapunov(system, solution.ys[-1], targets) < 1e-3 * before
 
 
+@pytest.mark.parametrize("gains", [7.0, {"group": 30.0, "constraint": 5.0, "energy": 3.0}, {"constraint": 5.0}])
+@pytest.mark.parametrize("group", ["SO3", "SE2xT1", "SE3"])
+def test_the_fastest_rate_is_that_of_all_second_derivatives(group, gains):
+    system, method = random_system(group), Feedback(gains)
+    at = start(system)
+    g, xi = system.point(at["g0"]), jnp.asarray(at["xi0"])
+    z = method._start(system, g, xi)
+    whole = jax.hessian(lambda z: method.lyapunov(system, z, method._integrals(system, method._start(system, g, xi))))(
+        z
+    )
+    assert method.stiffness(system, g, xi) == pytest.approx(np.linalg.eigvalsh(whole).max(), rel=1e-12)
+
+
 def test_feedback_by_a_solver_of_diffrax():
     entry = catalogue["suslov"]
     system, begin = entry.system(), entry.start(entry.system())
