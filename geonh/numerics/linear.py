@@ -19,7 +19,7 @@ from jax import Array, lax
 from geonh.numerics.elimination import eliminated
 
 LARGEST = 24
-"""Largest matrix whose pivots are computed by elimination; above it eigenvalues tell what they tell."""
+"""Largest matrix whose pivots are computed by elimination written out; above it in a loop."""
 
 
 def solve(A: Array, b: Array) -> Array:
@@ -55,7 +55,7 @@ def pivots(A: Array) -> Array:
     """Pivots of a symmetric matrix, shape=[n]: all positive if and only if it is positive definite."""
     n = _dimension(A)
     if n > LARGEST:
-        return jnp.linalg.eigvalsh(A)
+        return _pivots_in_a_loop(A)
     rows = [[A[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]
     for k in range(n):
         inverse = 1 / rows[k][k]
@@ -64,6 +64,15 @@ def pivots(A: Array) -> Array:
             for j in range(i, n):
                 rows[i][j] = rows[i][j] - factor * rows[k][j]
     return jnp.stack([rows[k][k] for k in range(n)])
+
+
+def _pivots_in_a_loop(A: Array) -> Array:
+    def eliminate(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, found = carry
+        row = left[k]
+        return left - jnp.outer(row / row[k], row), found.at[k].set(row[k])
+
+    return lax.fori_loop(0, len(A), eliminate, (A, jnp.zeros_like(A[0])))[1]
 
 
 @jax.jit

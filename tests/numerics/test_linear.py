@@ -158,6 +158,14 @@ def test_pivots_tell_whether_a_matrix_is_positive_definite(seed, n):
     assert bool(np.all(pivots(jnp.asarray(A)) > 0)) == (np.linalg.eigvalsh(A)[0] > 0)
 
 
+def test_pivots_of_a_large_matrix():
+    A = jnp.asarray(spd(30))
+    np.testing.assert_allclose(pivots(A), np.diag(np.linalg.cholesky(A)) ** 2, rtol=1e-11)
+    found = pivots(A.at[20, 20].add(-1e3))
+    assert np.all(found[:20] > 0)
+    assert found[20] < 0
+
+
 def test_gram_schmidt():
     rng = np.random.default_rng(0)
     rows, M = jnp.asarray(rng.normal(size=(3, 5))), jnp.asarray(spd(5))
