@@ -12,6 +12,7 @@ from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
 import geonh as gn
 from geonh.groups import SE2, SE3, SO3, Heisenberg, MatrixGroup, Opposite, Product, Torus, Translations
+from geonh.numerics.compiled import computed
 
 SL2 = np.array([[[0.0, 1], [0, 0]], [[0, 0], [2, 0]], [[1, 1], [0, -1]]])
 GROUPS = {
@@ -169,3 +170,13 @@ def end_errors(system, method, steps, *, g0=None, xi0, span=1.0, controls=None):
 def slope(system, method, steps=(40, 80, 160, 320), **options):
     """Measured order of (g, ξ) at the end."""
     return -np.polyfit(np.log(steps), np.log(end_errors(system, method, steps, **options)), 1)[0]
+
+
+def next_node(system, method, clock, state):
+    """The node after ``state``, as a run computes it."""
+    return computed(_next_node, (system, method, clock), state)
+
+
+def _next_node(tree, state):
+    system, method, clock = tree
+    return method.next_node(system, clock, state)
