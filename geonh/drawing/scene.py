@@ -153,8 +153,8 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
     t, g = trajectory.t[nodes], jax.tree.map(lambda a: a[nodes], trajectory.g)
     picture = Picture(system)
     with float64():
-        bodies = picture.bodies(t[0], jax.tree.map(lambda a: a[0], g))
         try:
+            bodies = picture.still(t[0], jax.tree.map(lambda a: a[0], g))
             poses = mapped(_poses, picture, (t, g))
         except jax.errors.TracerArrayConversionError as error:
             raise TypeError(
@@ -247,6 +247,12 @@ class Picture:
         if len({body.name for body in found}) < len(found):
             raise ValueError(f"draw of {self.name!r} gives two bodies of one name: {[body.name for body in found]}")
         return list(found)
+
+    def still(self, t: Any, g: Any) -> list[Body]:
+        """The bodies at (t, g), where they stand left out: traced, so that no operation is compiled alone."""
+        found: list[Body] = []
+        jax.eval_shape(lambda *node: found.extend(self.bodies(*node)), t, g)
+        return found
 
 
 def _number(leaf: Any) -> Any:
