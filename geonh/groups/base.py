@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.numerics.interpreted import in_numpy
 from geonh.numerics.precision import Precise, as_float64, float64, is_traced, shortly
 
 NEAR = 0.1
@@ -353,11 +354,11 @@ class LieGroup(Precise):
 
 
 def _structure_constants(group: LieGroup) -> np.ndarray:
-    with jax.ensure_compile_time_eval(), float64():
+    with float64():
         if type(group).ad is not LieGroup.ad:
-            return np.transpose(np.asarray(group.ad(jnp.eye(group.dim))), (1, 0, 2))
-        adjoint = lambda xi: LieGroup.Ad(group, group.exp(xi))  # noqa: E731
-        return np.transpose(np.asarray(jax.jit(jax.jacfwd(adjoint))(np.zeros(group.dim))), (0, 2, 1))
+            return np.transpose(in_numpy(group.ad, one := np.eye(group.dim))(one), (1, 0, 2))
+        slope = jax.jacfwd(lambda xi: LieGroup.Ad(group, group.exp(xi)))
+        return np.transpose(in_numpy(slope, zero := np.zeros(group.dim))(zero), (0, 2, 1))
 
 
 _remembered_structure_constants = functools.lru_cache(maxsize=64)(_structure_constants)

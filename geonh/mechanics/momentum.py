@@ -29,6 +29,8 @@ from jax import Array
 from geonh.geometry.field import evaluated
 from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
+from geonh.numerics import outside
+from geonh.numerics.interpreted import in_numpy
 from geonh.numerics.judging import judged
 from geonh.numerics.linear import saddle_inverses
 from geonh.numerics.precision import as_count, as_float64, as_part, in_float64
@@ -94,8 +96,7 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     TypeError, ValueError
         As of ``spatial_momentum``.
     """
-    Ad = group.Ad(group.inverse(as_points(group, g, "g")))
-    return jnp.einsum("...ij,...j->...i", Ad, as_vectors(group, eta, "eta"))
+    return outside.evaluated(_generated, (group, as_points(group, g, "g"), as_vectors(group, eta, "eta")), {})
 
 
 @judged
@@ -130,8 +131,8 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
         If ``g`` or ``p`` have other shapes than the system's, ``generators`` do not give [k, n], or ``eta`` has not
         one component for each of them.
     """
-    eta = jnp.asarray(as_float64(eta, "eta"))
-    return _along(system, lambda g: eta, generators, g, p, "eta")
+    constant = jax.tree_util.Partial(_constant, as_float64(eta, "eta"))
+    return _along(system, constant, generators, g, p, "eta")
 
 
 @judged
@@ -196,12 +197,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     TypeError, ValueError
         As of ``nonholonomic_momentum``.
     """
-    X = _generators(system, generators)
-
-    def single(g: Point) -> Array:
-        return system.annihilator(system.at(g)) @ (X(g).T @ _element(X(g), section, g, "section"))
-
-    return system.group.batched(single, as_points(system.group, g, "g"))
+    return outside.evaluated(_off, ((system, section, generators), as_points(system.group, g, "g")), {})
 
 
 @judged
@@ -250,13 +246,7 @@ def momentum_equation_residual(
         raise ValueError("the momentum equation relates consecutive steps: run with save_every=1")
     if system.forces is not None:
         raise ValueError(f"the momentum equation of Theorem 3 has no external forces; {system.name} has some")
-    X = _generators(system, generators)
-    p = jnp.asarray(trajectory.p_plus)
-    fields = system.group.batched(X, trajectory.g)
-    eta = system.group.batched(lambda g: _element(X(g), section, g, "section"), trajectory.g)
-    momenta = jnp.einsum("kn,kan->ka", p, fields)
-    J = jnp.sum(momenta * eta, axis=1)
-    return J[1:] - J[:-1] - jnp.sum(momenta[1:] * (eta[1:] - eta[:-1]), axis=1)
+    return outside.evaluated(_balance, ((system, section, generators), trajectory.g, trajectory.p_plus), {})
 
 
 @judged
@@ -294,8 +284,7 @@ def moving_energy(
         As of ``nonholonomic_momentum``.
     """
     g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    energy = system.group.batched(lambda g, p: system.energy(system.at(g), p), g, p, ndims=(None, 1))
-    return energy - _along(system, section, generators, g, p)
+    return outside.evaluated(_moving, ((system, section, generators), g, p), {})
 
 
 # --- symmetries --------------------------------------------------------------------------------------------
@@ -476,9 +465,48 @@ def _along(
     system: System, section: Section, generators: Generators | None, g: Point, p: Array, name: str = "section"
 ) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
-    X, g = _generators(system, generators), as_points(system.group, g, "g")
-    p = as_vectors(system.group, p, "p")
+    at = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
+    return outside.evaluated(_paired, ((system, section, generators, name), *at), {})
+
+
+# --- of (what a user gave, arrays), so that they are traced once for all arrays ----------------------------
+def _constant(eta: Array, g: Point) -> Array:
+    return jnp.asarray(eta)
+
+
+def _paired(what: tuple, g: Point, p: Array) -> Array:
+    system, section, generators, name = what
+    X = _generators(system, generators)
     return system.group.batched(lambda g, p: p @ (X(g).T @ _element(X(g), section, g, name)), g, p, ndims=(None, 1))
+
+
+def _off(what: tuple, g: Point) -> Array:
+    system, section, generators = what
+    X = _generators(system, generators)
+
+    def single(g: Point) -> Array:
+        return system.annihilator(system.at(g)) @ (X(g).T @ _element(X(g), section, g, "section"))
+
+    return system.group.batched(single, g)
+
+
+def _balance(what: tuple, g: Point, p: Array) -> Array:
+    system, section, generators = what
+    X = _generators(system, generators)
+    eta = system.group.batched(lambda g: _element(X(g), section, g, "section"), g)
+    momenta = jnp.einsum("kn,kan->ka", p, system.group.batched(X, g))
+    J = jnp.sum(momenta * eta, axis=1)
+    return J[1:] - J[:-1] - jnp.sum(momenta[1:] * (eta[1:] - eta[:-1]), axis=1)
+
+
+def _moving(what: tuple, g: Point, p: Array) -> Array:
+    system = what[0]
+    energy = system.group.batched(lambda g, p: system.energy(system.at(g), p), g, p, ndims=(None, 1))
+    return energy - _paired((*what, "section"), g, p)
+
+
+def _generated(group: LieGroup, g: Point, eta: Array) -> Array:
+    return jnp.einsum("...ij,...j->...i", group.Ad(group.inverse(g)), eta)
 
 
 def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
@@ -488,13 +516,13 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     rng = np.random.default_rng(as_count(seed, "seed", 0))
     n = system.group.dim
 
-    @jax.jit
     def changes(coordinates: Array, xi: Array) -> Array:
         g = jax.vmap(system.group.exp)(coordinates)
         sizes = jax.vmap(lambda g, xi: system.lagrangian(system.at(g), xi))(g, xi)
         return jax.vmap(change, in_axes=(0, 0, None))(g, xi, jnp.sqrt(jnp.mean(sizes**2)))
 
-    rows = np.asarray(changes(rng.uniform(-1.0, 1.0, (samples, n)), rng.uniform(-1.0, 1.0, (samples, n))))
+    at = rng.uniform(-1.0, 1.0, (samples, n)), rng.uniform(-1.0, 1.0, (samples, n))
+    rows = in_numpy(changes, *at)(*at)
     rows = rows.reshape(-1, rows.shape[-1])
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
