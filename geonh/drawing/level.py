@@ -11,6 +11,7 @@ Trans. E74 (1991).
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ import jax
 import numpy as np
 
 from geonh.drawing.shapes import Part
+from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import float64
 
 CELLS = 24
@@ -48,8 +50,7 @@ def fitted(part: Part, low: np.ndarray, high: np.ndarray) -> Part:
     first = np.floor(low / step).astype(int)  # so that planes go through the origin
     sides = np.ceil(high / step).astype(int) - first + 1
     with float64():
-        psi = jax.jit(jax.vmap(part.psi))
-        slope = jax.jit(jax.vmap(jax.grad(part.psi)))
+        psi, slope = (functools.partial(mapped, of, part.psi) for of in (_value, _slope))
         a, b = _edges(np.asarray(psi(_grid(sides, first) * step)).reshape(sides))
         keys, faces = np.unique(np.stack([a, b], axis=2).reshape(-1, 6), axis=0, return_inverse=True)
         if not len(keys):
@@ -69,6 +70,14 @@ def fitted(part: Part, low: np.ndarray, high: np.ndarray) -> Part:
         ]
         lines = _sections(ends + first, vertices, faces, slope)
     return replace(part, vertices=vertices, faces=faces, dark=np.zeros(len(faces), bool), lines=lines, smooth=True)
+
+
+def _value(psi: Callable, place: Any) -> Any:
+    return psi(place)
+
+
+def _slope(psi: Callable, place: Any) -> Any:
+    return jax.grad(psi)(place)
 
 
 def _grid(sides: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from geonh.geometry.field import evaluated
+from geonh.numerics.interpreted import in_numpy
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64
 
@@ -119,7 +120,7 @@ def ball(radius: Any, resolution: int = 24) -> Part:
     if sizes.shape not in ((), (3,)):
         raise ValueError(f"radius must be a number, or three semi-axes, got shape {list(sizes.shape)}")
     semi = _positive("ball", "radius", *(np.ones(3) * sizes))
-    return _round(lambda normals: normals * semi, resolution)
+    return _round(lambda several: [normals * semi for normals in several], resolution)
 
 
 @judged
@@ -149,14 +150,16 @@ def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") 
     """
     pole = _axis(axis)
 
-    def points(normals: np.ndarray) -> np.ndarray:
-        with float64(), jax.ensure_compile_time_eval():
-            found = np.array(jax.vmap(lambda n: evaluated("point", point, n))(normals))
-        if np.ndim(found) == 2 and not np.all(np.isfinite(found)):
-            found = _filled(found, normals[:, pole])
-        if found.shape != normals.shape or not np.all(np.isfinite(found)):
+    def points(several: list[np.ndarray]) -> list[np.ndarray]:
+        every = np.concatenate(several)
+        with float64():
+            found = np.array(in_numpy(jax.vmap(lambda n: evaluated("point", point, n)), every)(every))
+        parts = np.split(found, np.cumsum([len(normals) for normals in several])[:-1])
+        if found.ndim == 2 and not np.all(np.isfinite(found)):
+            parts = [_filled(part, normals[:, pole]) for part, normals in zip(parts, several, strict=True)]
+        if found.shape != every.shape or not all(np.all(np.isfinite(part)) for part in parts):
             raise ValueError(f"point must give finite points of shape [3], got shape {list(found.shape[1:])}")
-        return found
+        return parts
 
     return _round(points, resolution, pole)
 
@@ -171,13 +174,13 @@ def _filled(points: np.ndarray, heights: np.ndarray) -> np.ndarray:
     return points
 
 
-def _round(points: Callable[[np.ndarray], np.ndarray], resolution: int, pole: int = 2) -> Part:
+def _round(points: Callable[[list[np.ndarray]], list[np.ndarray]], resolution: int, pole: int = 2) -> Part:
     normals, faces, dark = _sphere(resolution)
     normals = normals[:, np.roll([0, 1, 2], pole - 2)]
     angle = np.linspace(0, 2 * np.pi, 2 * resolution + 1)
     circle = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
-    lines = [points(c) for c in (circle, circle[:, [2, 0, 1]], circle[:, [1, 2, 0]])]
-    return _part(points(normals), faces, dark=dark, lines=lines, smooth=True)
+    vertices, *lines = points([normals, circle, circle[:, [2, 0, 1]], circle[:, [1, 2, 0]]])
+    return _part(vertices, faces, dark=dark, lines=lines, smooth=True)
 
 
 @judged

@@ -37,7 +37,8 @@ from geonh.groups.coefficients import (
     vee_skew,
 )
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, is_traced, shortly
+from geonh.numerics.outside import evaluated
+from geonh.numerics.precision import as_float64, in_float64, is_traced, shortly
 
 
 def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | float) -> Array:
@@ -89,6 +90,7 @@ def unit_quaternion(R: Array) -> Array:
 
 
 @judged
+@in_float64
 def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     """Rotation matrix of a quaternion, which need not be of unit length.
 
@@ -115,6 +117,10 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
         raise ValueError(f"q must have shape [..., 4], got {list(q.shape)}")
     if not is_traced(q) and not np.all(np.any(q, axis=-1)):
         raise ValueError(f"q must not be zero, got {shortly(q)}")
+    return evaluated(_rotation, (q, scalar_first), {})
+
+
+def _rotation(q: Array, scalar_first: bool) -> Array:
     w, x, y, z = (q[..., i] for i in ((0, 1, 2, 3) if scalar_first else (3, 0, 1, 2)))
     s = 2.0 / (w * w + x * x + y * y + z * z)
     return matrix(
@@ -127,6 +133,7 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
 
 
 @judged
+@in_float64
 def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     """Unit quaternion of a rotation matrix, the one of the two whose scalar part is not negative.
 
@@ -152,6 +159,11 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     if R.shape[-2:] != (3, 3):
         raise ValueError(f"R must have shape [..., 3, 3], got {list(R.shape)}")
     check_rotation(R, "R")
+    return evaluated(quaternion, (R, scalar_first), {})
+
+
+def quaternion(R: Array, scalar_first: bool) -> Array:
+    """Unit quaternion, shape=[..., 4], of rotation matrices."""
     q = unit_quaternion(R)
     return q if scalar_first else jnp.concatenate([q[..., 1:], q[..., :1]], axis=-1)
 

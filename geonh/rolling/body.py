@@ -33,6 +33,7 @@ from geonh.groups import SE3
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
+from geonh.numerics.interpreted import in_numpy
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
@@ -300,8 +301,8 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
         aside, at = jnp.array([3e-7, 5e-7, 7e-7]), p["support"].point
         return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
 
-    with float64(), jax.ensure_compile_time_eval():  # the poles of the mesh where it is flat, as a disc is
-        ends = ~np.isfinite(jax.vmap(p["support"].point)(jnp.eye(3))).all(axis=1)
+    with float64():  # the poles of the mesh where it is flat, as a disc is
+        ends = ~np.isfinite(in_numpy(jax.vmap(p["support"].point), np.eye(3))(np.eye(3))).all(axis=1)
     axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
     body, touching = boundary(point, axis=axis), _touch(as_float64(t, "t", ()), jnp.asarray(g), p)
     seen = [

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from geonh.drawing import Moving, Part, momenta, scene
-from geonh.groups.so3 import unit_quaternion
+from geonh.groups.so3 import quaternion
+from geonh.numerics.outside import evaluated
 from geonh.numerics.precision import float64
 from geonh.plotting.invariants import catalogue_entry, invariants
 from geonh.plotting.labels import component_units, method_in_words, plain
@@ -104,7 +105,7 @@ def _body(block: Block, body: Moving) -> dict[str, Any]:
     lengths = np.linalg.norm(body.R, axis=1)
     stretched = bool(np.abs(lengths - 1).max() > 1e-6)
     with float64():
-        q = np.roll(unit_quaternion(body.R / np.where(lengths > 0, lengths, 1.0)[:, None]), -1, axis=1)
+        q = np.asarray(evaluated(quaternion, (body.R / np.where(lengths > 0, lengths, 1.0)[:, None], False), {}))
     turned = np.sum(q[1:] * q[:-1], axis=1) < 0  # q and −q are one attitude: the nearer to the one before
     q = q * np.where(np.cumsum(np.append(False, turned)) % 2 == 1, -1.0, 1.0)[:, None]
     return {
