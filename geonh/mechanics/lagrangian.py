@@ -11,7 +11,7 @@ the motion, Gξ = 0 with G = ρ_x*d_xφ, as the first k rows of μ.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -83,6 +83,15 @@ class LagrangianSystem(Precise):
     units: tuple[tuple[str, str], ...] = eqx.field(static=True)
     draw: Callable | None = eqx.field(static=True)
     """What it looks like; the motion does not depend on it."""
+
+    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
+        """Refuse vectors of another shape than [n]: the methods are those of a single node."""
+        for name, value in named:
+            if name in ("xi", "eta", "p", "reaction") and value is not None and np.shape(value) != (self.group.dim,):
+                raise ValueError(
+                    f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got "
+                    f"{list(np.shape(value))}; for many nodes use jax.vmap"
+                )
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"

@@ -201,7 +201,7 @@ def _made(eqn: Any, given: list) -> list:
 
 
 def _is_small_integer(aval: Any) -> bool:
-    return getattr(aval, "dtype", np.dtype(object)).kind in "iub" and aval.size <= 1000
+    return getattr(getattr(aval, "dtype", None), "kind", "O") in "iub" and aval.size <= 1000  # a random key has none
 
 
 def _concrete(value: Any) -> Any:

@@ -408,8 +408,10 @@ class Precise(eqx.Module):
 
 
 def _listed(value: Any) -> Any:
-    """An array in place of a list of real numbers; any other list is for the method to judge."""
-    if not isinstance(value, list):
+    """An array in place of a list or tuple of real numbers; any other list is for the method to judge."""
+    if not (
+        isinstance(value, list) or (type(value) is tuple and value and all(type(x) in (int, float) for x in value))
+    ):
         return value
     if _has_tracers(value):
         return jnp.asarray(value, dtype=float)

@@ -87,7 +87,7 @@ DEPTH = 3
 
 
 def around(tree: Any) -> tuple:
-    """Numbers, texts and small arrays that the functions among the leaves read from their closures and modules.
+    """Numbers, texts, small arrays and code that the functions among the leaves read from their closures and modules.
 
     A trace takes them as they are; where they have changed, it is another trace.
     """
@@ -101,15 +101,25 @@ def _read_by(function: FunctionType, depth: int) -> list[tuple]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         with contextlib.suppress(ValueError):  # empty
             found[name] = cell.cell_contents
+    found["defaults"] = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     read: list[tuple] = []
     for name, x in found.items():
-        if isinstance(x, bool | int | float | complex | str | np.generic):
+        if all(map(_is_number, x)) if isinstance(x, tuple | list) and len(x) <= SMALL else _is_number(x):
             read.append((name, type(x), repr(x)))
-        elif isinstance(x, np.ndarray) and x.size <= SMALL and x.dtype != object:
-            read.append((name, x.shape, x.dtype.str, x.tobytes()))
-        elif isinstance(x, FunctionType) and x is not function and depth > 1 and x.__globals__ is known:
-            read += _read_by(x, depth - 1)
+        elif isinstance(x, np.ndarray | jax.Array) and _is_small(x):
+            read.append((name, x.shape, x.dtype.str, np.asarray(x).tobytes()))
+        elif isinstance(x, FunctionType) and x is not function and depth > 1:
+            read.append((name, x.__code__))
+            read += _read_by(x, depth - 1) if x.__globals__ is known else []
     return read
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, bool | int | float | complex | str | np.generic)
+
+
+def _is_small(x: Any) -> bool:
+    return not isinstance(x, jax.core.Tracer) and x.size <= SMALL and getattr(x.dtype, "kind", "O") in "fiubc"
 
 
 @functools.lru_cache(maxsize=1024)

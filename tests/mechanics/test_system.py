@@ -90,3 +90,18 @@ def test_a_function_that_cannot_name_a_program_is_refused(options):
 
     with pytest.raises(TypeError, match=r"potential names .* hashable, and this Spring is not"):
         gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=Spring(np.eye(2)))
+
+
+def test_vectors_of_another_shape_are_refused_by_name():
+    system = gn.System(Translations(3), metric=np.eye(3))
+    x = np.zeros(3)
+    np.testing.assert_array_equal(system.velocity(x, (1.0, 2, 3.0)), [1.0, 2.0, 3.0])
+    for wrong in (1.0, "a", [1.0, 2.0], np.zeros((4, 3))):
+        with pytest.raises(ValueError, match=r"p of System\.velocity must have shape \[3\], got \["):
+            system.velocity(x, wrong)
+
+
+def test_a_metric_of_random_numbers_is_looked_at():
+    with jax.enable_x64(True):
+        metric = lambda x: (1.0 + jax.random.uniform(jax.random.PRNGKey(0)) + x[0] ** 2) * jnp.eye(3)  # noqa: E731
+        assert gn.System(Translations(3), metric=metric).mass_matrix(np.zeros(3))[0, 0] > 1.0

@@ -205,6 +205,45 @@ def test_what_a_function_reads_around_it_is_looked_at(monkeypatch):
     assert system.potential_energy(x) == 4.0
 
 
+def helper(x, *, offset=0.0):
+    return 2.0 * x[0] + offset
+
+
+def another(x):
+    return 4.0 * x[0]
+
+
+PAIR = (1.0, 2.0)
+with jax.enable_x64(True):
+    TRACED = jnp.asarray(3.0)
+
+
+@pytest.mark.parametrize(
+    ("potential", "change", "found"),
+    [
+        (lambda x: helper(x), lambda patch: patch.setitem(globals(), "helper", another), (2.0, 4.0)),
+        (lambda x: helper(x), lambda patch: patch.setitem(helper.__kwdefaults__, "offset", 3.0), (2.0, 5.0)),
+        (lambda x: PAIR[1] * x[0], lambda patch: patch.setitem(globals(), "PAIR", (1.0, 7.0)), (2.0, 7.0)),
+        (lambda x: TRACED * x[0], lambda patch: patch.setitem(globals(), "TRACED", jnp.asarray(6.0)), (3.0, 6.0)),
+    ],
+    ids=["function", "defaults", "tuple", "array"],
+)
+def test_functions_and_what_else_a_function_reads(potential, change, found, monkeypatch):
+    def system():
+        return gn.System(Translations(2), metric=np.eye(2), potential=potential)
+
+    x, one = np.array([1.0, 2.0]), system()
+    energies = [one.potential_energy(x), gn.solve(one, xi0=[0.0, 0.0], g0=x, dt=0.1, n_steps=1).energy[0]]
+    assert energies == [found[0]] * 2
+    change(monkeypatch)
+    for changed in (one, system()):
+        energies = [
+            changed.potential_energy(x),
+            gn.solve(changed, xi0=[0.0, 0.0], g0=x, dt=0.1, n_steps=1).energy[0],
+        ]
+        assert energies == [found[1]] * 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Slope:
     k: object

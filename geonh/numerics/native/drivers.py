@@ -31,6 +31,8 @@ FIRST = 16
 """Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
 DEEP = 2**20
 """Bytes of the stack that a program may take of a thread's own, which is 8 MB as a rule."""
+DEEPEST = 2**30
+"""Bytes of the stack that a program may take at all."""
 _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
 
@@ -90,6 +92,8 @@ class Program:
     """A program with its code, which lives as long as this; calls let other threads of Python run."""
 
     def __init__(self, em: Emitter, name: str, n_pointers: int, n_integers: int) -> None:
+        if em.stack > DEEPEST:
+            raise NotLowered(f"{em.stack / 2**20:.0f} MB of arrays")
         self.code = machine.compiled(em.text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
         self._function, self._version = self._type(self.code.address), self.code.version

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 IN_TURN = 8
 """Entries that are summed one after another."""
+LONG = 64
+"""Entries of a sum, or another reduction of one in memory, in straight code."""
 PRODUCTS = 500
 """Products that are summed in straight code, those with a known zero not counted."""
 
@@ -122,7 +124,7 @@ _NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
     "mul": lambda dtype: 1,
     "or": lambda dtype: 0,
     "xor": lambda dtype: 0,
-    "and": lambda dtype: True if dtype.kind == "b" else -1,
+    "and": lambda dtype: np.invert(np.zeros((), dtype)).item(),
     "max": lambda dtype: -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min,
     "min": lambda dtype: np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max,
 }
@@ -130,21 +132,69 @@ _NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
 
 def _reduce(name: str) -> Callable:
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-        axes, aval, combine = eqn.params["axes"], eqn.outvars[0].aval, combining(em, name, eqn)
-        kept = [d for d in range(len(xs[0].shape)) if d not in axes]
-        rows = _arranged(em, xs[0], kind_of(eqn.invars[0].aval), (kept, axes))
-        if isinstance(rows, Memory) and rows.size > STRAIGHT and rows.shape[1] <= STRAIGHT:
-            out = em.place(aval)
-            em.for_each(aval.size, lambda i: em.store(combined(combine, _row(em, rows, i)), out, i))
-            return [out]
+        (x,), axes, aval, combine = xs, eqn.params["axes"], eqn.outvars[0].aval, combining(em, name, eqn)
+        kept = [d for d in range(len(x.shape)) if d not in axes]
+        if isinstance(x, Memory) and x.size > STRAIGHT:
+            first, further = _places(x.shape, kept), _places(x.shape, axes)
+
+            def row(i: Entry) -> Entry:
+                start = _looked_up(em, first, i)
+                return _in_turn(em, combine, len(further), x.kind, lambda j: _at(em, x, start, further, j))
+
+            return [_filled(em, em.place(aval), row)]
         found = []
-        for row in em.entries(rows).tolist():
-            if not row:
-                row = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
-            found.append(combined(combine, row))
+        for entries in em.entries(_arranged(em, x, kind_of(eqn.invars[0].aval), (kept, axes))).tolist():
+            if not entries:
+                entries = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
+            found.append(combined(combine, entries))
         return [pack(found, aval.shape)]
 
     return rule
+
+
+def _filled(em: Emitter, out: Memory, entry: Callable[[Entry], Entry]) -> Memory:
+    """``out`` with ``entry(i)`` at each flat index, in a loop."""
+    if out.size > 1:
+        em.for_each(out.size, lambda i: em.store(entry(i), out, i))
+    else:
+        em.store(entry(0), out)
+    return out
+
+
+def _in_turn(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[[Entry], Entry]) -> Entry:
+    """One of n ≥ 1 entries; of many in a loop over some at a time."""
+    if n <= LONG:
+        return combined(combine, [entry(j) for j in range(n)])
+    total, first = em.buffer((), kind), n % IN_TURN or IN_TURN
+    em.store(combined(combine, [entry(j) for j in range(first)]), total)
+
+    def some(i: str) -> None:
+        start = em.integer("add", "i64", em.integer("mul", "i64", i, IN_TURN), first)
+        found = combined(combine, [entry(em.integer("add", "i64", start, k)) for k in range(IN_TURN)])
+        em.store(combine(em.load(total, 0), found), total)
+
+    em.for_each((n - first) // IN_TURN, some)
+    return em.load(total, 0)
+
+
+def _places(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
+    """Flat indices of the entries along some axes, the others at 0."""
+    every = np.arange(math.prod(shape)).reshape(shape)
+    return every[tuple(slice(None) if d in axes else 0 for d in range(len(shape)))].ravel()
+
+
+def _looked_up(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
+    """places[i]."""
+    if not isinstance(i, str):
+        return int(places[int(i)])
+    step = int(places[1] - places[0]) if len(places) > 1 else 0
+    if np.array_equal(places, step * np.arange(len(places))):
+        return em.integer("mul", "i64", i, step)
+    return em.load(em.table(places, "i64"), i)
+
+
+def _at(em: Emitter, x: Memory, start: Entry, further: np.ndarray, j: Entry) -> Entry:
+    return em.load(x, em.integer("add", "i64", start, _looked_up(em, further, j)))
 
 
 def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -> Value:
@@ -158,13 +208,6 @@ def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -
         moved(em, x, np.arange(x.size).reshape(x.shape).transpose(order).ravel(), out)
         return out
     return x.reshape(sizes)
-
-
-def _row(em: Emitter, x: Memory, i: Entry) -> list[Entry]:
-    """The entries of x[i], i along the first axis."""
-    n = x.size // x.shape[0]
-    first = em.integer("mul", "i64", i, n)
-    return [em.load(x, em.integer("add", "i64", first, k)) for k in range(n)]
 
 
 def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
@@ -226,17 +269,17 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
     def product(u: list[Entry], v: list[Entry]) -> Entry:
         total: Entry = 0.0 if kind == "d" else 0
-        for a, b in zip(u, v, strict=True):
-            total = add(total, mul(a, b))
+        for x, y in zip(u, v, strict=True):
+            total = add(total, mul(x, y))
         return total
 
-    if np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS and sides[0].shape[2] <= STRAIGHT:
-        return [_products(em, product, *(em.memory(x, kind) for x in sides), em.place(aval))]
+    if np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS:
+        return [_products(em, add, mul, *(em.memory(x, kind) for x in sides), em.place(aval))]
     out = []
-    for left, right in zip(*(em.entries(x).tolist() for x in sides), strict=True):
-        for u in left:
+    for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
+        for u in u_rows:
             em.pause()
-            out += [product(u, v) for v in right]
+            out += [product(u, v) for v in v_rows]
     return [pack(out, aval.shape)]
 
 
@@ -247,21 +290,29 @@ def _nonzero(x: Value) -> np.ndarray:
     return np.array([isinstance(y, str) or y != 0 for y in x.ravel().tolist()], int).reshape(x.shape)
 
 
-def _products(em: Emitter, product: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
+def _products(em: Emitter, add: Callable, mul: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
     """``out`` with the products of rows of ``left`` and ``right``, shapes [b, f, c] and [b, g, c], in loops."""
-    n_blocks, n_left, n_right = left.shape[0], left.shape[1], right.shape[1]
+    (n_blocks, n_left, length), n_right = left.shape, right.shape[1]
+
+    def place(row: Entry, size: int, i: Entry) -> Entry:
+        return em.integer("add", "i64", em.integer("mul", "i64", row, size), i)
+
+    def product(i: Entry, j: Entry) -> Entry:
+        def term(k: Entry) -> Entry:
+            return mul(em.load(left, place(i, length, k)), em.load(right, place(j, length, k)))
+
+        if length > STRAIGHT:
+            return _in_turn(em, add, length, out.kind, term)
+        return reduce(add, [term(k) for k in range(length)])
 
     def block(b: str) -> None:
         def row(f: str) -> None:
-            i = em.integer("add", "i64", em.integer("mul", "i64", b, n_left), f)
-            u = _row(em, left.reshape((n_blocks * n_left, left.shape[2])), i)
+            i = place(b, n_left, f)
 
             def entry(g: Entry) -> None:
-                j = em.integer("add", "i64", em.integer("mul", "i64", b, n_right), g)
-                v = _row(em, right.reshape((n_blocks * n_right, right.shape[2])), j)
-                em.store(product(u, v), out, em.integer("add", "i64", em.integer("mul", "i64", i, n_right), g))
+                em.store(product(i, place(b, n_right, g)), out, place(i, n_right, g))
 
-            if n_right * len(u) > PRODUCTS:
+            if n_right * length > PRODUCTS:
                 em.for_each(n_right, entry)
                 return
             for g in range(n_right):

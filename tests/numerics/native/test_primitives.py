@@ -310,8 +310,23 @@ LARGE = {
     "zeros": lambda a, b: jnp.where(a > 0, a, 0.0) @ jnp.eye(28),
     "outer": lambda a, b: jnp.sum(a[:, None] * b, axis=(0, 2)),
     "least": lambda a, b: jnp.max(a[:, None] - b, axis=1),
+    "long": lambda a, b: (jnp.sin(a).reshape(1, -1) @ jnp.tile(b, (1, 5)).reshape(-1, 5), jnp.sum(jnp.tile(a, 4))),
+    "sums": lambda a, b: [
+        reduce(jnp.tile(jnp.where(a > 0, a, b), (3, 1)).reshape(3, 2, 16, 7), axes)
+        for axes in ((0,), (3,), (0, 2), (1, 3), (0, 1, 2, 3))
+        for reduce in (jnp.sum, jnp.max, lambda x, axes: jnp.any(x > 2, axes))
+    ],
     "slopes": lambda a, b: jax.jacfwd(lambda x: jnp.cos(x @ a.T) @ b)(b[0]),
 }
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (700,), (0, 3)])
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.bool_])
+def test_bits_of_many(kind, shape):
+    x = np.random.default_rng(0).integers(0, 16, shape).astype(kind)
+    all_ones = np.invert(np.zeros((), kind))
+    check(lambda x: lax.reduce(x, all_ones, lax.bitwise_and, (0,)), x)
+    check(lambda x: [lax.reduce(x, kind(0), f, (0,)) for f in (lax.bitwise_or, lax.bitwise_xor)], x)
 
 
 @pytest.mark.parametrize("name", LARGE)
