@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
 from geonh.numerics.compiled import mapped
+from geonh.numerics.inspection import inspected
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, float64, is_traced, shortly
 
@@ -251,7 +253,14 @@ class Picture:
     def still(self, t: Any, g: Any) -> list[Body]:
         """The bodies at (t, g), where they stand left out: traced, so that no operation is compiled alone."""
         found: list[Body] = []
-        jax.eval_shape(lambda *node: found.extend(self.bodies(*node)), t, g)
+
+        def poses(*node: Any) -> list[Any]:
+            found.extend(self.bodies(*node))
+            return [tuple(body.at) for body in found]
+
+        traced = jax.make_jaxpr(poses)(t, g)
+        with contextlib.suppress(TypeError):  # single precision is good enough for a picture
+            inspected(f"draw of {self.name!r}", traced)
         return found
 
 
