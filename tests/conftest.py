@@ -23,6 +23,11 @@ if COMPILED not in os.environ:  # what one worker compiles serves the others
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+# Of glibc, read where a worker begins: what is freed goes back to the system, in place of an arena for each thread.
+os.environ.setdefault("MALLOC_ARENA_MAX", "1")
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**16))
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**17))
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from eager import compute_in_numpy  # noqa: E402
