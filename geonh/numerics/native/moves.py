@@ -201,13 +201,13 @@ def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -
     """A value with its axes in this order, each group of them made one."""
     order = [d for group in axes for d in group]
     sizes = [math.prod([x.shape[d] for d in group]) for group in axes]
-    if not isinstance(x, Memory):
-        return x.transpose(order).reshape(sizes)
-    if order != sorted(order):
+    if isinstance(x, Memory) and order == sorted(order):
+        return x.reshape(sizes)
+    if isinstance(x, Memory) and x.size > STRAIGHT:
         out = em.buffer(sizes, kind)
         moved(em, x, np.arange(x.size).reshape(x.shape).transpose(order).ravel(), out)
         return out
-    return x.reshape(sizes)
+    return em.entries(x).transpose(order).reshape(sizes)
 
 
 def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
