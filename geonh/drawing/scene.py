@@ -19,6 +19,7 @@ from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import inspected
+from geonh.numerics.interpreted import interpret
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64, float64, is_traced, shortly
 
@@ -256,11 +257,14 @@ class Picture:
 
         def poses(*node: Any) -> list[Any]:
             found.extend(self.bodies(*node))
-            return [tuple(body.at) for body in found]
+            return [(tuple(body.at), body.trace) for body in found]
 
-        traced = jax.make_jaxpr(poses)(t, g)
+        traced, kept = jax.make_jaxpr(poses, return_shape=True)(t, g)
         with contextlib.suppress(TypeError):  # single precision is good enough for a picture
             inspected(f"draw of {self.name!r}", traced)
+        numbers = jax.tree.unflatten(jax.tree.structure(kept), interpret(traced, jax.tree.leaves((t, g))))
+        for body, (_, trace) in zip(found, numbers, strict=True):
+            body.trace = trace  # in numbers, also where it was written in jax.numpy
         return found
 
 

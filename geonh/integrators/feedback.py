@@ -136,7 +136,7 @@ class Feedback(Integrator):
             )
 
     def stiffness(self, system: System, g0: Point, xi0: Array) -> float:
-        """Fastest rate of attraction at a start, 1/s: the spectral radius of ∇²V there; xi0 of shape=[n]."""
+        """Fastest rate of attraction at a start on the constraints, 1/s: the spectral radius of ∇²V; xi0, shape=[n]."""
         node = jax.tree.map(lambda a: np.asarray(a)[None], (g0, xi0))
         return float(np.linalg.eigvalsh(mapped(_hessian, (self, system), node)[0]).max())
 

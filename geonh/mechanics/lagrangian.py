@@ -87,11 +87,18 @@ class LagrangianSystem(Precise):
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
         """Refuse vectors of another shape than [n]: the methods are those of a single node."""
         for name, value in named:
-            if name in ("xi", "eta", "p", "reaction") and value is not None and np.shape(value) != (self.group.dim,):
-                raise ValueError(
-                    f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got "
-                    f"{list(np.shape(value))}; for many nodes use jax.vmap"
-                )
+            if name not in ("xi", "eta", "p", "reaction") or value is None:
+                continue
+            with contextlib.suppress(TypeError, ValueError):  # what has no shape is for the method to judge
+                shape = np.shape(value)
+                if shape != (self.group.dim,):
+                    break
+        else:
+            return
+        raise ValueError(
+            f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got {list(shape)}; for many "
+            "nodes use jax.vmap"
+        )
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"

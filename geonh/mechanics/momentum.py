@@ -19,6 +19,7 @@ dynamics*, Nonlinearity 21 (2008), section 4.5 (the bundle g^D, horizontal symme
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -197,7 +198,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     TypeError, ValueError
         As of ``nonholonomic_momentum``.
     """
-    return outside.evaluated(_off, ((system, section, generators), as_points(system.group, g, "g")), {})
+    return _in_numpy(_off, (system, section, generators), as_points(system.group, g, "g"))
 
 
 @judged
@@ -246,7 +247,7 @@ def momentum_equation_residual(
         raise ValueError("the momentum equation relates consecutive steps: run with save_every=1")
     if system.forces is not None:
         raise ValueError(f"the momentum equation of Theorem 3 has no external forces; {system.name} has some")
-    return outside.evaluated(_balance, ((system, section, generators), trajectory.g, trajectory.p_plus), {})
+    return _in_numpy(_balance, (system, section, generators), trajectory.g, trajectory.p_plus)
 
 
 @judged
@@ -284,7 +285,7 @@ def moving_energy(
         As of ``nonholonomic_momentum``.
     """
     g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    return outside.evaluated(_moving, ((system, section, generators), g, p), {})
+    return _in_numpy(_moving, (system, section, generators), g, p)
 
 
 # --- symmetries --------------------------------------------------------------------------------------------
@@ -466,10 +467,16 @@ def _along(
 ) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
     at = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    return outside.evaluated(_paired, ((system, section, generators, name), *at), {})
+    return _in_numpy(_paired, (system, section, generators, name), *at)
 
 
-# --- of (what a user gave, arrays), so that they are traced once for all arrays ----------------------------
+# --- of (what a user gave, arrays) -------------------------------------------------------------------------
+def _in_numpy(function: Callable, what: tuple, *at: Any) -> Array:
+    """Computed without compiling; functions of this call alone are traced in each, as they may read what changes."""
+    own = any(isinstance(x, FunctionType) for x in what)
+    return outside.evaluated(function, (what, *at), {}, kept=not own)
+
+
 def _constant(eta: Array, g: Point) -> Array:
     return jnp.asarray(eta)
 

@@ -57,8 +57,9 @@ def _equation(eqn: Any, xs: Arrays) -> Sequence[np.ndarray]:
     rule = rule_of(eqn.primitive)
     if rule is not None:
         return rule(eqn.params, *xs)
-    found = eqn.primitive.bind(*jax.device_put(xs), **eqn.params)
-    return list(map(np.asarray, found if eqn.primitive.multiple_results else [found]))
+    with jax.ensure_compile_time_eval():  # within a trace too
+        found = eqn.primitive.bind(*jax.device_put(xs), **eqn.params)
+        return list(map(np.asarray, found if eqn.primitive.multiple_results else [found]))
 
 
 def rule_of(primitive: Any) -> Callable[..., Sequence[np.ndarray]] | None:

@@ -8,6 +8,7 @@ objects with attributes). Numbers and small arrays that a user's function reads 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -48,8 +49,8 @@ class _Changing(TypeError):
     """What cannot be part of a key."""
 
 
-def evaluated(method: Callable, args: tuple, kwargs: dict) -> Any:
-    """``method(*args, **kwargs)``, of an object and arrays."""
+def evaluated(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True) -> Any:
+    """``method(*args, **kwargs)``, of an object and arrays; whether the trace is ``kept`` for the next call."""
     config: Any = jax.config
     if get_opaque_trace_state() != _CLEAN or config.jax_debug_nans or config.jax_debug_infs:
         return method(*args, **kwargs)
@@ -61,7 +62,8 @@ def evaluated(method: Callable, args: tuple, kwargs: dict) -> Any:
         arrays = [x for x, key in zip(leaves, static, strict=True) if key is None]
         types = tuple((np.shape(x), getattr(x, "dtype", np.dtype(float))) for x in arrays)
         by_jax = any(isinstance(x, jax.Array) for x in arrays)
-        traced = _traced(method, structure, static, types, by_jax)
+        trace = _traced if kept else _traced.__wrapped__
+        traced = trace(method, structure, static, types, by_jax, kept)
         # Copies are nobody else's, where JAX takes the memory that it is given.
         found = traced and list(map(np.array, interpret(traced[0], arrays)))
     except Exception:  # as it runs, it tells why
@@ -110,8 +112,13 @@ def _leaf(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=CALLS)
-def _traced(method: Callable, structure: Any, static: tuple, types: tuple, by_jax: bool) -> tuple[Any, Any] | None:
-    """The jaxpr of a method and the structure of its results; None if it must run as it is."""
+def _traced(
+    method: Callable, structure: Any, static: tuple, types: tuple, by_jax: bool, kept: bool
+) -> tuple[Any, Any] | None:
+    """The jaxpr of a method and the structure of its results; None if it must run as it is.
+
+    Where it is not ``kept``, neither are the traces of functions that it calls.
+    """
     simple = True
 
     def called(arrays: Any) -> Any:
@@ -130,7 +137,7 @@ def _traced(method: Callable, structure: Any, static: tuple, types: tuple, by_ja
 
     before, _tracing.asked = _tracing.asked, False
     try:
-        with forward_only():
+        with forward_only() if kept else contextlib.nullcontext():
             closed, results = jax.make_jaxpr(flat, return_shape=True)(*(jax.ShapeDtypeStruct(*t) for t in types))
             asked = _tracing.asked
             if not by_jax and len(closed.jaxpr.eqns) <= SHORT:  # without JAX, no equation comes of numbers of NumPy

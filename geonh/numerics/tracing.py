@@ -95,13 +95,16 @@ def around(tree: Any) -> tuple:
     return tuple(found for function in functions for found in _read_by(function, DEPTH))
 
 
-def _read_by(function: FunctionType, depth: int) -> list[tuple]:
-    known, names = function.__globals__, _names(function.__code__)
-    found = {name: known[name] for name in names if name in known}
+def _read_by(function: FunctionType, depth: int, module: dict[str, Any] | None = None) -> list[tuple]:
+    """What a function reads, and those that it calls; of a module only that of the first."""
+    module = function.__globals__ if module is None else module
+    names = _names(function.__code__) if function.__globals__ is module else ()
+    found = {name: module[name] for name in names if name in module}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         with contextlib.suppress(ValueError):  # empty
             found[name] = cell.cell_contents
-    found["defaults"] = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    found |= {f"({i})": x for i, x in enumerate(defaults)}
     read: list[tuple] = []
     for name, x in found.items():
         if all(map(_is_number, x)) if isinstance(x, tuple | list) and len(x) <= SMALL else _is_number(x):
@@ -110,7 +113,7 @@ def _read_by(function: FunctionType, depth: int) -> list[tuple]:
             read.append((name, x.shape, x.dtype.str, np.asarray(x).tobytes()))
         elif isinstance(x, FunctionType) and x is not function and depth > 1:
             read.append((name, x.__code__))
-            read += _read_by(x, depth - 1) if x.__globals__ is known else []
+            read += _read_by(x, depth - 1, module)
     return read
 
 

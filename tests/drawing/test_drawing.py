@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.special import gammainc
 
 import geonh as gn
 from geonh import rolling
@@ -294,3 +295,16 @@ def test_a_surface_that_is_not_there_and_one_that_moves():
     g, xi = rolling.start(ball, None, (0.0, 1.0, 0.0))
     tangent = scene(gn.solve(ball, "rkmk4", g0=g, xi0=xi, dt=0.05, n_steps=10)).bodies[2]
     np.testing.assert_allclose(tangent.x[:, 2], 0.1 * np.arange(11) * 0.05, atol=1e-9)
+
+
+def test_a_trace_and_a_surface_may_be_written_in_jax():
+    def draw(t, g, p):
+        part = surface(lambda n: n * (1 + jnp.sort(n)[0] ** 2 + 0 * gammainc(1.0, n[1] ** 2)), 6)
+        return [Body("a", part, at=shifted(*g), trace=jnp.stack([p["L"], 0.0, 0.0]))]
+
+    system = gn.System(Translations(3), metric=np.eye(3), draw=draw, parameters={"L": 0.3})
+    run = gn.solve(system, xi0=[1.0, 0.0, 0.0], dt=0.1, n_steps=2)
+    (body,) = scene(run).bodies
+    np.testing.assert_array_equal(body.path[:, 0], run.g[:, 0] + 0.3)
+    normals = body.parts[0].vertices / np.linalg.norm(body.parts[0].vertices, axis=1)[:, None]
+    np.testing.assert_allclose(body.parts[0].vertices, normals * (1 + normals.min(axis=1) ** 2)[:, None], atol=1e-12)

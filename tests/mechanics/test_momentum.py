@@ -344,3 +344,11 @@ def test_gni_keeps_the_moving_energy_of_a_homogeneous_ball_at_the_outgoing_momen
     run = gn.solve(system, gn.GNI(retraction="exp"), xi0=xi0, dt=0.05, n_steps=200)
     moving = moving_energy(system, run.g, run.p_minus, lambda g: jnp.array([rate]), generators=turning)
     assert spread(moving) < 1e-12
+
+
+def test_a_section_may_read_what_changes():
+    system, table = gn.System(Translations(2), metric=np.eye(2)), {"eta": [1.0, 0.0]}
+    section = lambda g: jnp.asarray(table["eta"])  # noqa: E731
+    assert gn.mechanics.nonholonomic_momentum(system, np.zeros(2), [3.0, 4.0], section) == 3.0
+    table["eta"] = [0.0, 1.0]
+    assert gn.mechanics.nonholonomic_momentum(system, np.zeros(2), [3.0, 4.0], section) == 4.0

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+from types import CellType, FunctionType
 
 import equinox as eqx
 import jax
@@ -213,6 +214,19 @@ def another(x):
     return 4.0 * x[0]
 
 
+def mixed(x, *, skew=np.ones(100), offset=0.0):
+    return 2.0 * x[0] + offset + 0.0 * skew[0]
+
+
+def made(k):
+    """A function of another module, as a factory there makes it."""
+    inner = FunctionType((lambda x: k * x[0]).__code__, {}, closure=(CellType(k),))
+    inner.__name__ = "inner"
+    return inner
+
+
+MADE = made(2.0)
+defaults = 2.0
 PAIR = (1.0, 2.0)
 with jax.enable_x64(True):
     TRACED = jnp.asarray(3.0)
@@ -225,8 +239,11 @@ with jax.enable_x64(True):
         (lambda x: helper(x), lambda patch: patch.setitem(helper.__kwdefaults__, "offset", 3.0), (2.0, 5.0)),
         (lambda x: PAIR[1] * x[0], lambda patch: patch.setitem(globals(), "PAIR", (1.0, 7.0)), (2.0, 7.0)),
         (lambda x: TRACED * x[0], lambda patch: patch.setitem(globals(), "TRACED", jnp.asarray(6.0)), (3.0, 6.0)),
+        (lambda x: mixed(x), lambda patch: patch.setitem(mixed.__kwdefaults__, "offset", 3.0), (2.0, 5.0)),
+        (lambda x: MADE(x), lambda patch: patch.setitem(globals(), "MADE", made(5.0)), (2.0, 5.0)),
+        (lambda x: defaults * x[0], lambda patch: patch.setitem(globals(), "defaults", 7.0), (2.0, 7.0)),
     ],
-    ids=["function", "defaults", "tuple", "array"],
+    ids=["function", "defaults", "tuple", "array", "mixed", "of another module", "name"],
 )
 def test_functions_and_what_else_a_function_reads(potential, change, found, monkeypatch):
     def system():
