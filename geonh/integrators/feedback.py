@@ -172,14 +172,18 @@ class Feedback(Integrator):
     # --- the feedback --------------------------------------------------------------------------------------
     def lyapunov(self, system: System, z: Array, targets: Array) -> Array:
         """V at z = (g as a vector, p), shape=[size + n], a scalar; ``targets`` are the first integrals at the start."""
-        g, p = self._split(system, z)
-        value = self._gain("group") * system.group.defect(g) if self._gain("group") else jnp.zeros(())
+        group, (g, _) = self._gain("group"), self._split(system, z)
+        value = group * system.group.defect(g) if group else jnp.zeros(())
+        return value + 0.5 * jnp.sum(self._defects(system, z, targets) ** 2)
+
+    def _defects(self, system: System, z: Array, targets: Array) -> Array:
+        """What V is half the squares of, besides the group part: c, φ and the integrals, by the roots of their gains."""
+        found = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
         if self._gain("constraint"):
-            c = self.constraint_momenta(system, system.action.at(g), p)
-            phi = system.holonomic_residual(system.action.at(g))
-            value = value + self._gain("constraint") / 2 * (c @ c + phi @ phi)
-        defect = self._integrals(system, z) - targets
-        return value + 0.5 * jnp.sum(jnp.asarray(self._weights(system)) * defect**2)
+            g, p = self._split(system, z)
+            x, root = system.action.at(g), np.sqrt(self._gain("constraint"))
+            found += [root * self.constraint_momenta(system, x, p), root * system.holonomic_residual(x)]
+        return jnp.concatenate(found)
 
     def _integrals(self, system: System, z: Array) -> Array:
         """h̃ and the chosen first integrals, in one vector."""
@@ -235,17 +239,11 @@ class Feedback(Integrator):
 
 
 def _hessian(tree: tuple, node: tuple) -> Array:
-    """∇²V at a start, where what V sums the squares of is zero: first derivatives of that, and what the group adds."""
+    """∇²V at a start, where the defects are zero: first derivatives of them, and what the group adds."""
     method, system = tree
     z = method._start(system, *node)
-
-    def squared(z: Array) -> Array:
-        g, p = method._split(system, z)
-        x, gain = system.action.at(g), np.sqrt(method._gain("constraint"))
-        rows = [gain * method.constraint_momenta(system, x, p), gain * system.holonomic_residual(x)]
-        return jnp.concatenate([*rows, np.sqrt(method._weights(system)) * method._integrals(system, z)])
-
-    slopes = jacobian(squared, z, together=SIDE_BY_SIDE)
+    targets = method._integrals(system, z)
+    slopes = jacobian(lambda z: method._defects(system, z, targets), z, together=SIDE_BY_SIDE)
     found, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim
     if not gain:
         return found

@@ -61,6 +61,14 @@ class FirstIntegral(eqx.Module):
         return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
 
 
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """None of what has none, or is left out: that is for the method to judge."""
+    try:
+        return None if value is None else np.shape(value)
+    except (TypeError, ValueError):
+        return None
+
+
 class LagrangianSystem(Precise):
     """Lagrangian, distribution and forces over a base: ``System`` says how they are given."""
 
@@ -87,18 +95,12 @@ class LagrangianSystem(Precise):
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
         """Refuse vectors of another shape than [n]: the methods are those of a single node."""
         for name, value in named:
-            if name not in ("xi", "eta", "p", "reaction") or value is None:
-                continue
-            with contextlib.suppress(TypeError, ValueError):  # what has no shape is for the method to judge
-                shape = np.shape(value)
-                if shape != (self.group.dim,):
-                    break
-        else:
-            return
-        raise ValueError(
-            f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got {list(shape)}; for many "
-            "nodes use jax.vmap"
-        )
+            shape = _shape(value) if name in ("xi", "eta", "p", "reaction") else None
+            if shape not in (None, (self.group.dim,)):
+                raise ValueError(
+                    f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got {list(shape)}; for "
+                    "many nodes use jax.vmap"
+                )
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"

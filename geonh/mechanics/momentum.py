@@ -198,7 +198,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     TypeError, ValueError
         As of ``nonholonomic_momentum``.
     """
-    return _in_numpy(_off, (system, section, generators), as_points(system.group, g, "g"))
+    return _outside(_off, (system, section, generators), as_points(system.group, g, "g"))
 
 
 @judged
@@ -247,7 +247,7 @@ def momentum_equation_residual(
         raise ValueError("the momentum equation relates consecutive steps: run with save_every=1")
     if system.forces is not None:
         raise ValueError(f"the momentum equation of Theorem 3 has no external forces; {system.name} has some")
-    return _in_numpy(_balance, (system, section, generators), trajectory.g, trajectory.p_plus)
+    return _outside(_balance, (system, section, generators), trajectory.g, trajectory.p_plus)
 
 
 @judged
@@ -285,7 +285,7 @@ def moving_energy(
         As of ``nonholonomic_momentum``.
     """
     g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    return _in_numpy(_moving, (system, section, generators), g, p)
+    return _outside(_moving, (system, section, generators), g, p)
 
 
 # --- symmetries --------------------------------------------------------------------------------------------
@@ -467,11 +467,11 @@ def _along(
 ) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
     at = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    return _in_numpy(_paired, (system, section, generators, name), *at)
+    return _outside(_paired, (system, section, generators, name), *at)
 
 
 # --- of (what a user gave, arrays) -------------------------------------------------------------------------
-def _in_numpy(function: Callable, what: tuple, *at: Any) -> Array:
+def _outside(function: Callable, what: tuple, *at: Any) -> Array:
     """Computed without compiling; functions of this call alone are traced in each, as they may read what changes."""
     own = any(isinstance(x, FunctionType) for x in what)
     return outside.evaluated(function, (what, *at), {}, kept=not own)

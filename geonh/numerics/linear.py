@@ -67,12 +67,14 @@ def pivots(A: Array) -> Array:
 
 
 def _pivots_in_a_loop(A: Array) -> Array:
+    A = 1.0 * A
+
     def eliminate(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         left, found = carry
         row = left[k]
         return left - jnp.outer(row / row[k], row), found.at[k].set(row[k])
 
-    return lax.fori_loop(0, len(A), eliminate, (1.0 * A, jnp.zeros_like(1.0 * A[0])))[1]
+    return lax.fori_loop(0, len(A), eliminate, (A, jnp.zeros_like(A[0])))[1]
 
 
 @jax.jit

@@ -409,9 +409,8 @@ class Precise(eqx.Module):
 
 def _listed(value: Any) -> Any:
     """An array in place of a list or tuple of real numbers; any other list is for the method to judge."""
-    if not (
-        isinstance(value, list) or (type(value) is tuple and value and all(type(x) in (int, float) for x in value))
-    ):
+    numbers = type(value) is tuple and value and all(type(x) in (int, float) for x in value)  # as no point is
+    if not (numbers or isinstance(value, list)):
         return value
     if _has_tracers(value):
         return jnp.asarray(value, dtype=float)

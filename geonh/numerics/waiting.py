@@ -46,8 +46,10 @@ def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack:
 
     thread = threading.Thread(target=run, name=_NAME, daemon=True)
     with _one_size:
-        before = threading.stack_size(PAGE * (stack // PAGE + 1) if stack else 0)
+        before = threading.stack_size()
         try:
+            if stack:
+                threading.stack_size(PAGE * (stack // PAGE + 1))
             thread.start()
         finally:
             threading.stack_size(before)

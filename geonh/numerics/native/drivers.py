@@ -92,12 +92,12 @@ class Program:
     """A program with its code, which lives as long as this; calls let other threads of Python run."""
 
     def __init__(self, em: Emitter, name: str, n_pointers: int, n_integers: int) -> None:
-        if em.stack > DEEPEST:
-            raise NotLowered(f"{em.stack / 2**20:.0f} MB of arrays")
+        self._stack = em.stack
+        if self._stack > DEEPEST:
+            raise NotLowered(f"{self._stack / 2**20:.0f} MB of arrays")
         self.code = machine.compiled(em.text, name, tuple(em.externals))
         self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
         self._function, self._version = self._type(self.code.address), self.code.version
-        self._stack = em.stack
 
     def call(self, *args: Any, kept: Any) -> int:
         """What the program returns, a number; ``kept`` are the arrays that it reads and writes."""

@@ -135,13 +135,18 @@ def _reduce(name: str) -> Callable:
         (x,), axes, aval, combine = xs, eqn.params["axes"], eqn.outvars[0].aval, combining(em, name, eqn)
         kept = [d for d in range(len(x.shape)) if d not in axes]
         if isinstance(x, Memory) and x.size > STRAIGHT:
-            first, further = _places(x.shape, kept), _places(x.shape, axes)
+            first, further, out = _places(x.shape, kept), _places(x.shape, axes), em.place(aval)
 
-            def row(i: Entry) -> Entry:
+            def row(i: str) -> None:
                 start = _looked_up(em, first, i)
-                return _in_turn(em, combine, len(further), x.kind, lambda j: _at(em, x, start, further, j))
 
-            return [_filled(em, em.place(aval), row)]
+                def entry(j: Entry) -> Entry:
+                    return em.load(x, em.integer("add", "i64", start, _looked_up(em, further, j)))
+
+                em.store(_in_turn(em, combine, len(further), x.kind, entry), out, i)
+
+            em.for_each(aval.size, row)
+            return [out]
         found = []
         for entries in em.entries(_arranged(em, x, kind_of(eqn.invars[0].aval), (kept, axes))).tolist():
             if not entries:
@@ -150,15 +155,6 @@ def _reduce(name: str) -> Callable:
         return [pack(found, aval.shape)]
 
     return rule
-
-
-def _filled(em: Emitter, out: Memory, entry: Callable[[Entry], Entry]) -> Memory:
-    """``out`` with ``entry(i)`` at each flat index, in a loop."""
-    if out.size > 1:
-        em.for_each(out.size, lambda i: em.store(entry(i), out, i))
-    else:
-        em.store(entry(0), out)
-    return out
 
 
 def _in_turn(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[[Entry], Entry]) -> Entry:
@@ -191,10 +187,6 @@ def _looked_up(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
     if np.array_equal(places, step * np.arange(len(places))):
         return em.integer("mul", "i64", i, step)
     return em.load(em.table(places, "i64"), i)
-
-
-def _at(em: Emitter, x: Memory, start: Entry, further: np.ndarray, j: Entry) -> Entry:
-    return em.load(x, em.integer("add", "i64", start, _looked_up(em, further, j)))
 
 
 def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -> Value:
@@ -273,7 +265,8 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
             total = add(total, mul(x, y))
         return total
 
-    if np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS:
+    most = math.prod(sides[0].shape) * sides[1].shape[1]
+    if most > PRODUCTS and np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS:
         return [_products(em, add, mul, *(em.memory(x, kind) for x in sides), em.place(aval))]
     out = []
     for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
