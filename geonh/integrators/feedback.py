@@ -177,7 +177,7 @@ class Feedback(Integrator):
         return value + 0.5 * jnp.sum(self._defects(system, z, targets) ** 2)
 
     def _defects(self, system: System, z: Array, targets: Array) -> Array:
-        """What V is half the squares of, besides the group part: c, φ and the integrals, by the roots of their gains."""
+        """What V is half the squares of, besides the group part: c, φ and the integrals, times roots of their gains."""
         found = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
         if self._gain("constraint"):
             g, p = self._split(system, z)
