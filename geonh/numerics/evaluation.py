@@ -15,6 +15,7 @@ from jax import Array
 from geonh.numerics import native
 from geonh.numerics.compiled import is_array, map_of, types
 from geonh.numerics.operations import Operation, Part, members
+from geonh.numerics.tracing import around
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,25 @@ class Layout:
 
 @dataclass(frozen=True)
 class Parts:
-    """What is left of a pytree without its arrays: ``static``, and structure and types of the arrays; hashable."""
+    """What is left of a pytree without its arrays; hashable.
+
+    Attributes
+    ----------
+    static, types : hashable
+        What is no array, and structure and types of the arrays.
+    around : tuple
+        What the functions in ``static`` read around them.
+    """
 
     static: Any
     types: Any
+    around: tuple
 
     @classmethod
     def of(cls, tree: Any) -> tuple[list[Any], Parts]:
         """Arrays and the rest."""
         arrays, static = eqxi.hashable_partition(tree, is_array)
-        return jax.tree.leaves(arrays), cls(static, types(arrays))
+        return jax.tree.leaves(arrays), cls(static, types(arrays), around(static))
 
     def tree(self, arrays: list[Any]) -> Any:
         return eqxi.hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
+import sysconfig
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -81,52 +84,108 @@ def _jitted(function: Callable, _: tuple) -> Callable:
 
 # --- what a function reads around it -------------------------------------------------------------------------
 SMALL = 64
-"""Entries, at most, of an array that is compared."""
+"""Entries, at most, of an array that is known by its values, and of a list or dict that is looked at;"""
+LARGE = 10_000
+"""and of one of NumPy that is known by a digest: beyond, it is another array only if it is another object."""
 DEPTH = 3
-"""Functions that call each other, at most, which are looked at."""
+"""Functions that call each other, and objects within objects, at most, which are looked at."""
 
 
 def around(tree: Any) -> tuple:
-    """Numbers, texts, small arrays and code that the functions among the leaves read from their closures and modules.
+    """What the functions among the leaves read from their closures and modules, and from objects there; hashable.
 
-    A trace takes them as they are; where they have changed, it is another trace.
+    Numbers, texts, arrays, lists and dicts of them, attributes, and what other functions read, but for globals of
+    libraries. A trace takes them as they are; where they have changed, it is another trace.
     """
-    functions = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, FunctionType)]
-    return tuple(found for function in functions for found in _read_by(function, DEPTH))
+    return tuple(_seen(leaf, (), DEPTH + 1) for leaf in jax.tree.leaves(tree) if callable(leaf))
 
 
-def _read_by(function: FunctionType, depth: int, module: dict[str, Any] | None = None) -> list[tuple]:
-    """What a function reads, and those that it calls; of a module only that of the first."""
-    module = function.__globals__ if module is None else module
-    names = _names(function.__code__) if function.__globals__ is module else ()
+class _Only:
+    """An object, equal to itself only."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    def __hash__(self) -> int:
+        return id(self.whole)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Only) and self.whole is other.whole
+
+
+def _seen(x: Any, names: tuple[str, ...], depth: int) -> Any:
+    """What a function sees in ``x``, of whose attributes it reads those names; hashable, None if nothing."""
+    if isinstance(x, bool | int | float | complex | str | np.generic):
+        return type(x), repr(x)
+    if isinstance(x, np.ndarray | jax.Array):
+        return _seen_in_array(x)
+    if depth == 0:
+        return None
+    inside = functools.partial(_seen, names=names, depth=depth - 1)
+    if isinstance(x, FunctionType):
+        return x.__code__, _read_by(x, depth - 1)
+    if isinstance(x, MethodType):
+        return _seen(x.__func__, names, depth), _seen(x.__self__, (getattr(x.__func__, "__name__", ""),), depth - 1)
+    if isinstance(x, functools.partial):
+        return tuple(map(inside, (x.func, x.args, x.keywords)))
+    if isinstance(x, ModuleType) and _is_fixed(x.__name__):
+        return None
+    if isinstance(x, tuple | list):
+        return (type(x), *map(inside, x)) if len(x) <= SMALL else None
+    if isinstance(x, dict):
+        return tuple((repr(key), inside(value)) for key, value in tuple(x.items())) if len(x) <= SMALL else None
+    return tuple((name, _seen(value, names, depth - 1)) for name, value in _attributes(x, names).items())
+
+
+def _attributes(x: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Attributes of those names of a module, a class or an object, and those that methods among them read."""
+    classes = x.__mro__ if isinstance(x, type) else type(x).__mro__
+    known = ChainMap(*(getattr(owner, "__dict__", {}) for owner in (x, *classes)))
+
+    def of(names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: known[name] for name in names if name in known}
+
+    found = of((*names, "__call__"))
+    methods = [value for value in found.values() if isinstance(value, FunctionType)]
+    return found | of(tuple(name for method in methods for name in _names(method.__code__)))
+
+
+def _seen_in_array(x: Any) -> Any:
+    if isinstance(x, jax.core.Tracer) or getattr(x.dtype, "kind", "O") not in "fiubc":
+        return None
+    if x.size <= SMALL:
+        return x.shape, x.dtype.str, np.asarray(x).tobytes()
+    return (x.shape, hash(x.tobytes())) if isinstance(x, np.ndarray) and x.size <= LARGE else _Only(x)
+
+
+def _read_by(function: FunctionType, depth: int) -> tuple:
+    """What a function reads: from its module, its closure and its defaults."""
+    names = _names(function.__code__)
+    module = {} if _is_fixed(function.__module__, depth < DEPTH) else function.__globals__
     found = {name: module[name] for name in names if name in module}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         with contextlib.suppress(ValueError):  # empty
             found[name] = cell.cell_contents
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     found |= {f"({i})": x for i, x in enumerate(defaults)}
-    read: list[tuple] = []
-    for name, x in found.items():
-        if all(map(_is_number, x)) if isinstance(x, tuple | list) and len(x) <= SMALL else _is_number(x):
-            read.append((name, type(x), repr(x)))
-        elif isinstance(x, np.ndarray | jax.Array) and _is_small(x):
-            read.append((name, x.shape, x.dtype.str, np.asarray(x).tobytes()))
-        elif isinstance(x, FunctionType) and x is not function and depth > 1:
-            read.append((name, x.__code__))
-            read += _read_by(x, depth - 1, module)
-    return read
+    return tuple((name, _seen(x, names, depth)) for name, x in found.items() if x is not function)
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, bool | int | float | complex | str | np.generic)
-
-
-def _is_small(x: Any) -> bool:
-    return not isinstance(x, jax.core.Tracer) and x.size <= SMALL and getattr(x.dtype, "kind", "O") in "fiubc"
+@functools.lru_cache(maxsize=1024)
+def _is_fixed(module: str | None, installed: bool = True) -> bool:
+    """Whether nobody changes a module: geonh's, Python's, or one that is ``installed``, where that counts."""
+    package = (module or "").split(".")[0]
+    path = getattr(sys.modules.get(package), "__file__", None) or ""
+    folders = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
+    return (
+        package == __name__.split(".")[0]
+        or package in sys.stdlib_module_names - {"__main__"}
+        or (installed and path.startswith(tuple(folders)))
+    )
 
 
 @functools.lru_cache(maxsize=1024)
 def _names(code: CodeType) -> tuple[str, ...]:
-    """Of globals, as far as code tells, in functions within it too."""
+    """Of globals and attributes, as far as code tells, in functions within it too."""
     inner = (name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const))
     return tuple(dict.fromkeys((*code.co_names, *inner)))

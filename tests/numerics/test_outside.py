@@ -1,8 +1,9 @@
 """Public methods outside of a trace: computed in NumPy from one trace. ``native/`` holds ``interpret`` against XLA."""
 
 import dataclasses
+import functools
 import threading
-from types import CellType, FunctionType
+from types import CellType, FunctionType, ModuleType, SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -225,7 +226,27 @@ def made(k):
     return inner
 
 
+class Spring:
+    rest = 2.0
+
+    def __init__(self):
+        self.k = 2.0
+
+    def __call__(self, x):
+        return self.k * x[0]
+
+    def energy(self, x):
+        return self.k * x[0]
+
+
 MADE = made(2.0)
+BY_NAME = {"spring": {"k": 2.0, "of": ["steel", 1.0]}}
+OBJECT, SPRING = SimpleNamespace(k=2.0), Spring()
+LONG = np.full(1000, 2.0)
+HUGE = np.full(20_000, 2.0)
+ELSEWHERE = ModuleType("elsewhere")
+exec("k = 2.0\ndef energy(x): return k * x[0]", ELSEWHERE.__dict__)
+PARTIAL = functools.partial(lambda k, x: k[0] * x[0], [2.0])
 defaults = 2.0
 PAIR = (1.0, 2.0)
 with jax.enable_x64(True):
@@ -242,23 +263,42 @@ with jax.enable_x64(True):
         (lambda x: mixed(x), lambda patch: patch.setitem(mixed.__kwdefaults__, "offset", 3.0), (2.0, 5.0)),
         (lambda x: MADE(x), lambda patch: patch.setitem(globals(), "MADE", made(5.0)), (2.0, 5.0)),
         (lambda x: defaults * x[0], lambda patch: patch.setitem(globals(), "defaults", 7.0), (2.0, 7.0)),
+        (lambda x: BY_NAME["spring"]["k"] * x[0], lambda patch: patch.setitem(BY_NAME["spring"], "k", 7.0), (2.0, 7.0)),
+        (lambda x: OBJECT.k * x[0], lambda patch: patch.setattr(OBJECT, "k", 7.0), (2.0, 7.0)),
+        (lambda x: Spring.rest * x[0], lambda patch: patch.setattr(Spring, "rest", 7.0), (2.0, 7.0)),
+        (lambda x: SPRING.energy(x), lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
+        (SPRING.energy, lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
+        (SPRING, lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
+        (PARTIAL, lambda patch: PARTIAL.args[0].__setitem__(0, 7.0), (2.0, 7.0)),
+        (lambda x: LONG[500] * x[0], lambda patch: LONG.__setitem__(500, 7.0), (2.0, 7.0)),
+        (lambda x: HUGE[500] * x[0], lambda patch: patch.setitem(globals(), "HUGE", 3.5 * HUGE), (2.0, 7.0)),
+        (lambda x: ELSEWHERE.k * x[0], lambda patch: patch.setattr(ELSEWHERE, "k", 7.0), (2.0, 7.0)),
+        (lambda x: ELSEWHERE.energy(x), lambda patch: patch.setattr(ELSEWHERE, "k", 7.0), (2.0, 7.0)),
     ],
-    ids=["function", "defaults", "tuple", "array", "mixed", "of another module", "name"],
+    ids=[
+        *("function", "defaults", "tuple", "array", "mixed", "of another module", "name", "dict", "attribute"),
+        *("of a class", "method", "bound", "callable", "partial", "long", "huge", "of a module", "global of a module"),
+    ],
 )
 def test_functions_and_what_else_a_function_reads(potential, change, found, monkeypatch):
+    """By methods, runs, gradients of runs and ensembles alike, of the system of before and of a new one."""
+
     def system():
         return gn.System(Translations(2), metric=np.eye(2), potential=potential)
 
-    x, one = np.array([1.0, 2.0]), system()
-    energies = [one.potential_energy(x), gn.solve(one, xi0=[0.0, 0.0], g0=x, dt=0.1, n_steps=1).energy[0]]
-    assert energies == [found[0]] * 2
-    change(monkeypatch)
-    for changed in (one, system()):
-        energies = [
-            changed.potential_energy(x),
-            gn.solve(changed, xi0=[0.0, 0.0], g0=x, dt=0.1, n_steps=1).energy[0],
+    def energies(system):
+        of = {"g0": np.array([1.0, 2.0]), "dt": 0.1, "n_steps": 1}
+        return [
+            system.potential_energy(of["g0"]),
+            gn.solve(system, xi0=[0.0, 0.0], **of).energy[0],
+            gn.integrate(system, xi0=[0.0, 0.0], **of, observables=True).observables["energy"][0],
+            gn.solve_ensemble(system, xi0=np.zeros((2, 2)), **of).energy[1, 0],
         ]
-        assert energies == [found[1]] * 2
+
+    one = system()
+    assert energies(one) == [found[0]] * 4
+    change(monkeypatch)
+    assert energies(one) == energies(system()) == [found[1]] * 4
 
 
 @dataclasses.dataclass(frozen=True)
