@@ -104,7 +104,7 @@ def first_node(system: System, method: Integrator, start: Start) -> State:
     ValueError, TypeError
         For a start that is not, in words.
     """
-    state, found = _computed(node_and_facts, (system, method, start.clock), (start.g, start.xi))
+    state, found = computed(node_and_facts, (system, method, start.clock), (start.g, start.xi))
     _refuse_fault(system, method, start, found)
     return state
 
@@ -115,7 +115,7 @@ def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        found = _computed(_facts, (system, start.clock), (start.g, start.xi))
+        found = computed(_facts, (system, start.clock), (start.g, start.xi))
         _refuse_fault(system, method, start, found)
 
 
@@ -146,19 +146,6 @@ def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts
         raise ValueError(fault)
     with float64(), jax.ensure_compile_time_eval():
         method.refuse_start(system, float(start.clock.dt), start.g, start.xi)
-
-
-def _computed(function: Any, tree: Any, node: Any) -> Any:
-    """``computed``, with an error that speaks of the system's functions."""
-    try:
-        return computed(function, tree, node)
-    except ValueError as error:
-        if "Reverse-mode differentiation does not work" not in str(error):
-            raise
-        raise ValueError(
-            "a function of the system has a loop of unknown length (while_loop, or fori_loop with traced bounds), "
-            "which cannot be differentiated: use scan, or fori_loop with bounds that are numbers"
-        ) from error
 
 
 def node_and_facts(tree: tuple, node: tuple) -> tuple[State, Facts]:

@@ -71,7 +71,15 @@ class Action(Precise):
     def coanchor(self, function: Callable[[BasePoint], Array], x: BasePoint) -> Array:
         """ρ_xᵀ d(function)(x), shape=[n]: the derivative of a scalar along x·exp(η), as a covector in g*."""
         zero = jnp.zeros(self.group.dim)
-        return jax.grad(lambda eta: function(tree_add(x, _anchor(self, x, eta))))(zero)
+        try:
+            return jax.grad(lambda eta: function(tree_add(x, _anchor(self, x, eta))))(zero)
+        except ValueError as error:
+            if "Reverse-mode differentiation does not work" not in str(error):
+                raise
+            raise ValueError(
+                "a function of the system has a loop of unknown length (while_loop, or fori_loop with traced bounds), "
+                "which cannot be differentiated: use scan, or fori_loop with bounds that are numbers"
+            ) from error
 
     # --- the groupoid --------------------------------------------------------------------------------------
     def source(self, arrow: tuple[BasePoint, Point]) -> BasePoint:

@@ -40,7 +40,11 @@ class Retraction(Precise):
 
     @abstractmethod
     def turn(self, group: LieGroup, zeta: Array) -> Array:
-        """Angle (rad), shape=[...], by which a body turns in a step ζ, shape=[..., n]; a chart ends at a half turn."""
+        """Angle (rad), shape=[...], by which a body turns in a step ζ, shape=[..., n], of a momentum at its ends."""
+
+    def angle(self, group: LieGroup, zeta: Array) -> Array:
+        """Angle (rad), shape=[...], of the rotation τ(ζ); ``zeta`` of shape=[..., n]."""
+        return group.turn(zeta)
 
     def pull(self, group: LieGroup, zeta: Array, covector: Array) -> Array:
         """(dτ_ζ⁻¹)ᵀ p, shape=[n]; ``zeta`` and ``covector`` p of shape=[n]."""
@@ -102,6 +106,10 @@ class Cayley(Retraction):
     def turn(self, group: LieGroup, zeta: Array) -> Array:
         angle = group.turn(zeta)
         return angle * (1 + angle**2 / 4)
+
+    @traced_once
+    def angle(self, group: LieGroup, zeta: Array) -> Array:
+        return 2 * jnp.arctan(group.turn(zeta) / 2)
 
 
 def make_retraction(retraction: str | Retraction) -> Retraction | None:

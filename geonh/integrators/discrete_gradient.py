@@ -196,7 +196,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         y = system.action.at(g)
         ahead = velocity_of_momentum(system, y, step.start + step.change)
         past = followed_by(state.warm.guess, z)
-        return velocity_node(system, y, g, ahead, 2 * self.tau(system).turn(system.group, step.zeta / 2), guess=past)
+        return velocity_node(system, y, g, ahead, system.group.turn(step.zeta), guess=past)
 
     def _step(self, system: System, h: Array, x: Any, p: Array, z: Array) -> _Step:
         n, action = system.group.dim, system.action

@@ -166,7 +166,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         g = group.compose(group.compose(g, half), half)
         g = g if shift is None else group.compose(g, tau(group, shift))
         p = tau.pull(group, -stages.delta, stages.start + h * (IIIA[self.stages][-1] @ stages.slopes))
-        return Outcome(g, p, p, warm=Warm(followed_by(state.warm.guess, z)), turn=2 * tau.turn(group, stages.delta))
+        return Outcome(g, p, p, warm=Warm(followed_by(state.warm.guess, z)), turn=2 * tau.angle(group, stages.delta))
 
     # --- the equations -------------------------------------------------------------------------------------
     def _stages(self, system: System, clock: Clock, state: State, z: Array) -> _Stages:

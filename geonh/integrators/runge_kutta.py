@@ -101,17 +101,19 @@ class RKMK(RetractingIntegrator):
         x, end = system.at(state.g, clock.time(state.k)), clock.time(state.k + 1)
         N, w = normals(system, x), system.velocity(x, state.p_minus)
         slopes: list[tuple[Array, Array]] = []
+        turned = jnp.zeros(n)
         for i in range(len(b)):
             sigma = weighted(h * a[i], [s for s, _ in slopes], n)
             c = float(np.sum(a[i]))
             stage, t = system.act(x, tau(group, sigma), c * h) if i else x, clock.time(state.k + c)
             xi, rate = rates(system, t, stage, w + weighted(h * a[i], [r for _, r in slopes], n), N, clock.between(t))
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
+            turned = turned + h * b[i] * xi
         sigma = weighted(h * b, [s for s, _ in slopes], n)
         g, found = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
-        return velocity_node(system, y, g, xi, tau.turn(group, sigma), found=found)
+        return velocity_node(system, y, g, xi, group.turn(turned), found=found)
 
 
 class CommutatorFree(Integrator):
@@ -226,7 +228,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         y = system.at(g, clock.time(state.k + 1))
         xi = restored(system, y, xi + b @ changes, N)
         past = followed_by(state.warm.guess, z)
-        return velocity_node(system, y, g, xi, 2 * tau.turn(group, delta), guess=past)
+        return velocity_node(system, y, g, xi, 2 * tau.angle(group, delta), guess=past)
 
     def _parted(self, system: System, z: Array) -> tuple[Array | None, Array]:
         """The shift s, None without holonomic constraints, and the hσ̇."""

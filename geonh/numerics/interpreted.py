@@ -207,6 +207,7 @@ def _updated(params: dict, x: np.ndarray, update: np.ndarray, *starts: np.ndarra
 
 def _dot(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     (left, right), (of_left, of_right) = params["dimension_numbers"]
+    x, y = (a.astype(params["preferred_element_type"] or a.dtype, copy=False) for a in (x, y))
     rest = [
         [axis for axis in range(a.ndim) if axis not in used]
         for a, used in ((x, (*left, *of_left)), (y, (*right, *of_right)))
@@ -216,7 +217,7 @@ def _dot(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     sums, *rows = (math.prod(sizes) for sizes in ([x.shape[axis] for axis in left], *free))
     a = x.transpose([*of_left, *rest[0], *left]).reshape(*batch, rows[0], sums)
     b = y.transpose([*of_right, *right, *rest[1]]).reshape(*batch, sums, rows[1])
-    return (a @ b).reshape((*batch, *free[0], *free[1])).astype(params["preferred_element_type"] or x.dtype, copy=False)
+    return (a @ b).reshape((*batch, *free[0], *free[1]))
 
 
 def _over_axes(function: Callable) -> Callable:

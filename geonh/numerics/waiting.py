@@ -12,12 +12,20 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+resource: Any
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None
+
 AGAIN = 0.1
 """Seconds after which an interrupt that nobody answered comes again."""
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 PAGE = 2**16
 """Bytes, of which the size of a stack is a multiple."""
+USUAL = 2**23
+"""Bytes of a stack that compilers count on."""
 _NAME = "geonh: compiled code"
 _one_size = threading.Lock()
 
@@ -26,14 +34,25 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+def room() -> int:
+    """Bytes that the stack of a thread has, as far as one can tell: what the user chose, or the system allows."""
+    with _one_size:
+        chosen = threading.stack_size()  # which also forgets it
+        threading.stack_size(chosen)
+    sizes = [USUAL, chosen]
+    if resource is not None:
+        sizes.append(resource.getrlimit(resource.RLIMIT_STACK)[0])  # -1 if there is no limit
+    return min(size for size in sizes if size > 0)
+
+
 def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack: int = 0) -> Out:
     """Call a function that stays in compiled code for long, such as a compiler; Ctrl-C is heard meanwhile.
 
-    It runs in a thread of its own, with a ``stack`` of so many bytes if it needs much, which after a KeyboardInterrupt
-    goes on to its end, its result lost: what it works on must be kept by the function. ``if_noted`` raises one also for
+    It runs in a thread of its own, with a ``stack`` of at least so many bytes, which after a KeyboardInterrupt goes on
+    to its end, its result lost: what it works on must be kept by the function. ``if_noted`` raises one also for
     a Ctrl-C that ``Interrupts`` only noted.
     """
-    if not _in_main_thread() and not stack:
+    if not _in_main_thread() and not stack and room() >= USUAL // 8:
         return function()
     found: list[Out] = []
     raised: list[BaseException] = []
@@ -48,8 +67,7 @@ def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack:
     with _one_size:
         before = threading.stack_size()
         try:
-            if stack:
-                threading.stack_size(PAGE * (stack // PAGE + 1))
+            threading.stack_size(PAGE * (max(stack, before, USUAL) // PAGE + 1))
             thread.start()
         finally:
             threading.stack_size(before)

@@ -201,6 +201,16 @@ def test_a_turn_past_half_a_turn_stops_every_kind_of_step():
         assert Translations(3).dim < len(run)
 
 
+@pytest.mark.parametrize("retraction", ["cayley", "exp"])
+@pytest.mark.parametrize("method", [gn.RKMK, gn.Gauss], ids=["rkmk4", "gauss4"])
+def test_no_step_of_less_than_half_a_turn_is_too_long(method, retraction):
+    """A step by Cayley was, from 1.4 and 2.2 rad on: its chart's coordinate is 2 tan(a/2), and not the angle a."""
+    system = gn.System(SO3(), metric=np.ones(3), base="point", forces=lambda t, x, xi, u: jnp.array([0.0, 0.0, 1.0]))
+    run = gn.solve(system, method(retraction=retraction), xi0=np.zeros(3), dt=0.2, n_steps=100, throw=False)
+    assert run.status is Result.CHART
+    assert 0.95 * np.pi < 0.2 * run.xi[-1, 2] < np.pi + 0.2**2
+
+
 @pytest.mark.parametrize("method", ["lobatto4", "dla", "gauss4", "projected"])
 def test_units_do_not_matter(method):
     """A sphere of other masses and lengths turns alike; its unknowns then differ by many orders of magnitude."""

@@ -361,5 +361,7 @@ def test_rules_at_the_edges():
     halves = np.array([0.49999999999999994, 0.5, -0.5, 1.5, -2.5, 2.0**52 + 1])
     same(lambda x: jax.lax.round(x, jax.lax.RoundingMethod.AWAY_FROM_ZERO), halves)
     same(lambda x: jnp.real(1 / (1j * x + 1)), np.array([0.5, 2.0]))
+    hundreds = np.full((4, 4), 100, np.int8)
+    same(lambda x: jnp.matmul(x, x, preferred_element_type=jnp.int32), hundreds)
     same(lambda x: x.at[1].apply(lambda y: 3 * y * y), np.array([1.0, 2.0, 3.0]))
     same(lambda x: x.at[jnp.array([0, 2])].apply(jnp.abs), np.array([-1.0, -2.0, -3.0]))

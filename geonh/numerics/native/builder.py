@@ -240,7 +240,7 @@ class Builder:
 
     @property
     def stack(self) -> int:
-        """Bytes of the stack that the program takes, at most: of buffers, and of values that are in no register."""
+        """Bytes of the stack that the program takes, to a factor of 2: of buffers, and of values in no register."""
         one, wide = (sum(f.count(f"\n%{kind}") for f in self.functions.values()) for kind in "uv")
         return self.stored + 8 * (one + self.widest * wide)
 

@@ -21,7 +21,7 @@ from geonh.numerics.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.numerics.native.values import NotLowered
 from geonh.numerics.precision import float64
 from geonh.numerics.tracing import forward_only
-from geonh.numerics.waiting import interruptible
+from geonh.numerics.waiting import interruptible, room
 
 CALL = 0.02
 """Seconds that a call may last."""
@@ -29,8 +29,8 @@ MOST = 2**40
 """Steps of a call at most."""
 FIRST = 16
 """Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
-DEEP = 2**20
-"""Bytes of the stack that a program may take of a thread's own, which is 8 MB as a rule."""
+SHALLOW, DEEP = 2**14, 2**18
+"""Bytes of the stack that a program may take of any thread's, and of one that has eight times as much."""
 DEEPEST = 2**30
 """Bytes of the stack that a program may take at all."""
 _POINTER = ctypes.c_void_p
@@ -102,7 +102,7 @@ class Program:
     def call(self, *args: Any, kept: Any) -> int:
         """What the program returns, a number; ``kept`` are the arrays that it reads and writes."""
         begun = time.perf_counter()
-        if self._stack < DEEP:
+        if self._stack < SHALLOW or self._stack < min(DEEP, room() // 8):
             found = self._function(*args)
         else:
             found = interruptible(lambda: (self._function(*args), kept), stack=2 * self._stack)[0]

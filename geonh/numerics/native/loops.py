@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import jax
 import numpy as np
+from jax import lax
 
 from geonh.numerics.native.values import STRAIGHT, Entry, Memory, Value, kind_of, pack
+from geonh.numerics.precision import float64
 
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
@@ -160,13 +163,32 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     first = xs[n + m :]
     avals = [var.aval for var in body.jaxpr.outvars]
     carried = Carried(em, avals, first, _changing(body.jaxpr, m, len(first)))
-    return repeat(
-        em,
-        carried,
-        lambda values: em.entries(em.closed(cond, [*xs[:n], *values])[0]).item(),
-        lambda values: em.closed(body, [*xs[n : n + m], *values]),
-        together=False,
-    )
+    apart = cond.out_avals[0].shape != ()  # of many loops, each of which ends by its own condition
+    on, kept = _of_many(cond.out_avals[0], avals) if apart else (None, None)
+
+    def going(values: list[Value]) -> Any:
+        found = em.closed(cond, [*xs[:n], *values])
+        return em.entries((em.closed(on, found) if apart else found)[0]).item()
+
+    def advance(values: list[Value]) -> Sequence[Value]:
+        new = em.closed(body, [*xs[n : n + m], *values])
+        return em.closed(kept, [*em.closed(cond, [*xs[:n], *values]), *new, *values]) if apart else new
+
+    return repeat(em, carried, going, advance, together=False)
+
+
+def _of_many(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
+    """Whether one of many loops goes on, and what they carry where those that ended stay: as jaxprs."""
+
+    def kept(going: Any, *values: Any) -> list[Any]:
+        pairs = zip(values[: len(avals)], values[len(avals) :], strict=True)
+        return [
+            lax.select(lax.broadcast_in_dim(going, new.shape, range(going.ndim)), new, old) for new, old in pairs
+        ]
+
+    with float64():
+        on = jax.make_jaxpr(lambda going: lax.reduce_or(going, range(going.ndim)))(condition)
+        return on, jax.make_jaxpr(kept)(condition, *avals, *avals)
 
 
 class Stacked(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, pack
+from geonh.numerics.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, known, pack
 
 if TYPE_CHECKING:
     from geonh.numerics.native.emitter import Emitter
@@ -27,12 +27,14 @@ def _moves(move: Callable) -> Callable:
 
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         shape = eqn.outvars[0].aval.shape
-        if not any(isinstance(x, Memory) for x in xs):
+        size = math.prod(shape)
+        repeated = size > max(STRAIGHT, sum(math.prod(x.shape) for x in xs))
+        if not any(isinstance(x, Memory) or (repeated and not known(*x.ravel().tolist())) for x in xs):
             return [move(xs, eqn.params, shape)]
         first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
         numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
         places = move(numbers, eqn.params, shape)
-        if places.size <= STRAIGHT:
+        if size <= STRAIGHT:
             sources = np.searchsorted(first, places.ravel(), side="right") - 1
             return [
                 pack(
@@ -54,9 +56,20 @@ def _entry(em: Emitter, x: Value, i: int) -> Entry:
 def moved(em: Emitter, x: Value, places: np.ndarray, out: Memory) -> None:
     """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
     inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
-    to, where = em.table(inside, "i64"), em.table(places[inside], "i64")
-    source = em.memory(x, out.kind)
-    em.for_each(len(inside), lambda i: em.store(em.load(source, em.load(where, i)), out, em.load(to, i)))
+
+    def listed(places: np.ndarray) -> Callable[[Entry], Entry]:
+        if np.array_equal(places, np.arange(len(places))):
+            return lambda i: i
+        table = em.table(places, "i64")
+        return lambda i: em.load(table, i)
+
+    to = listed(inside)
+    if math.prod(x.shape) == 1:
+        one = em.entries(x).item()
+        em.for_each(len(inside), lambda i: em.store(one, out, to(i)))
+        return
+    where, source = listed(places[inside]), em.memory(x, out.kind)
+    em.for_each(len(inside), lambda i: em.store(em.load(source, where(i)), out, to(i)))
 
 
 def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:

@@ -124,6 +124,7 @@ class Storage(Builder):
         if pointer is None:
             new = self.buffer(value.shape, kind)
             for i, x in enumerate(flat):
+                self.pause()
                 self.store(x, new, i)
             pointer = self.function.known[key] = new.pointer
             self.function.scoped.append(key)
@@ -153,6 +154,7 @@ class Storage(Builder):
             self.for_each(value.size, lambda i: write(self.load(value, i), i))
         else:
             for i, x in enumerate(value.ravel().tolist()):
+                self.pause()
                 write(x, i)
 
     def place(self, aval: Any) -> Memory:

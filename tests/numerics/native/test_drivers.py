@@ -4,6 +4,8 @@ import functools
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -209,6 +211,29 @@ def test_a_compile_that_fails_leaves_nothing_to_the_garbage_collector(monkeypatc
 def test_a_program_of_large_arrays_has_a_stack_of_its_own():
     x = np.linspace(0.0, 1.0, 1_200_000)  # on a thread's own stack, of 8 MB, two such would end the process
     assert evaluate(lambda x: jnp.cos(jnp.sin(x))[3], x) == pytest.approx(np.cos(np.sin(x[3])), rel=1e-15)
+
+
+@pytest.mark.parametrize("size", [2**15, 2**18])
+def test_threads_may_have_small_stacks(size):
+    """Half of them would be taken; and what a user chose stays."""
+    done = subprocess.run([sys.executable, "-c", SMALL_STACKS, str(size)], capture_output=True, text=True)
+    assert done.stdout.split() == [str(size), "True"], done.stderr[-2000:]
+
+
+SMALL_STACKS = """
+import sys, threading
+import jax.numpy as jnp, numpy as np
+from geonh.numerics import native
+size = int(sys.argv[1])
+x, found = np.linspace(0.0, 1.0, size // 16), []
+threading.stack_size(size)
+def compute():
+    found.append(native.Map(lambda p, x: jnp.cos(jnp.sin(x))[3], (), x).run((), x[None])[0])
+thread = threading.Thread(target=compute)
+thread.start()
+thread.join()
+print(threading.stack_size(), abs(found[0] - np.cos(np.sin(x[3]))) < 1e-15)
+"""
 
 
 def test_what_a_call_with_a_stack_of_its_own_works_on_outlives_an_interrupt():

@@ -11,6 +11,7 @@ from native_support import assert_same, check, evaluate, needs_compiler, random
 
 from geonh.numerics import native
 from geonh.numerics.native import moves
+from geonh.numerics.native.programs import mapping
 
 pytestmark = needs_compiler
 
@@ -332,6 +333,28 @@ def test_bits_of_many(kind, shape):
 @pytest.mark.parametrize("name", LARGE)
 def test_large_products_and_sums(name):
     check(LARGE[name], random(0, 8, 28), random(1, 8, 28), rtol=2e-14)
+
+
+REPEATED = {
+    "where": lambda x, w: jnp.where(w > 0, x[0], x[1]) @ w,
+    "full": lambda x, w: jnp.sin(jnp.full(w.shape, x[1]) * w),
+    "rows": lambda x, w: jnp.broadcast_to(jnp.sin(x), (700, *x.shape))[:: len(x)].T @ jnp.ones(700 // len(x) + 1),
+    "padded": lambda x, w: jnp.pad(x, (300, 400), mode="edge") * 2.0,
+    "slope": lambda x, w: jax.grad(lambda x: jnp.mean(jnp.sin(x[0] * w)) + jnp.max(w) * x[1])(x),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_number_that_is_repeated_is_written_once(name):
+    """Each entry was a line, in one block, and LLVM took a time quadratic in them: 87 s for 8000."""
+
+    def lines(n):
+        w = random(1, n)
+        check(REPEATED[name], x, w, rtol=2e-14)
+        return mapping(jax.make_jaxpr(lambda x: REPEATED[name](x, w))(x), 0, fma=True).text.count("\n")
+
+    x = random(0, 3)
+    assert lines(3000) < lines(1500) + 100
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 12])
