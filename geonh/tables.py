@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
     from geonh.trajectory import Trajectory
 
-_LONG_NAMES = {
+LONG_NAMES = {
+    "g": "group element, flattened",
+    "p_plus": "incoming momentum",
+    "p_minus": "outgoing momentum",
     "xi": "velocity",
     "p": "average momentum",
     "multipliers": "constraint multipliers",
@@ -49,9 +53,9 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
     a, o = trajectory.attributes, trajectory.observables
     units = known_units(a)
     data: dict[str, Any] = {
-        "g": (("time", "coordinate"), trajectory.g_vector, {"long_name": "group element, flattened"}),
-        "p_plus": (("time", "component"), trajectory.p_plus, {"long_name": "incoming momentum"}),
-        "p_minus": (("time", "component"), trajectory.p_minus, {"long_name": "outgoing momentum"}),
+        "g": (("time", "coordinate"), trajectory.g_vector, {"long_name": LONG_NAMES["g"]}),
+        "p_plus": (("time", "component"), trajectory.p_plus, {"long_name": LONG_NAMES["p_plus"]}),
+        "p_minus": (("time", "component"), trajectory.p_minus, {"long_name": LONG_NAMES["p_minus"]}),
         "step": (("time",), trajectory.k, {"long_name": "step number"}),
     }
     for key, value in o.items():
@@ -63,16 +67,14 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
         else:
             axes = [_DIMENSIONS[key]] if key in _DIMENSIONS else []
             unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
-            name = _LONG_NAMES.get(key, key.replace("_", " "))
+            name = LONG_NAMES.get(key, key.replace("_", " "))
             data[key] = (("time", *axes), value, {"long_name": name, **unit})
     coordinates = {
         "time": ("time", trajectory.t, {"units": units["time"]}),
         "coordinate": list(a["point_names"]),
         "component": list(a["velocity_names"]),
         "constraint": np.arange(o["multipliers"].shape[1]),
-        "coordinate_units": ("coordinate", [units.get(name, "") for name in a["point_names"]]),
-        "component_units": ("component", [units.get(name, "") for name in a["velocity_names"]]),
-        "momentum_units": ("component", [units.get(f"p_{name}", "") for name in a["velocity_names"]]),
+        **units_of_axes(a["point_names"], a["velocity_names"], units),
     }
     attributes = {
         **{key: a[key] for key in ("system", "catalogue", "engine", "method", "group", "controls", "geonh_version")},
@@ -94,6 +96,17 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
             data[f"event_{key}"] = (("event", *second.get(key, [])), value, {"long_name": _EVENT[key]})
         attributes["events"] = json.dumps(found.names)
     return xr.Dataset(data, coordinates, attributes)
+
+
+def units_of_axes(
+    point_names: Sequence[str], velocity_names: Sequence[str], units: Mapping[str, str]
+) -> dict[str, tuple[str, list[str]]]:
+    """Units of coordinates, velocities and momenta, each along its axis."""
+    return {
+        "coordinate_units": ("coordinate", [units.get(name, "") for name in point_names]),
+        "component_units": ("component", [units.get(name, "") for name in velocity_names]),
+        "momentum_units": ("component", [units.get(f"p_{name}", "") for name in velocity_names]),
+    }
 
 
 def frame(trajectory: Trajectory) -> pd.DataFrame:

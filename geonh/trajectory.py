@@ -36,6 +36,7 @@ from geonh.events import Crossings, Event, Section, between
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.soundness import not_finite
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
@@ -348,19 +349,27 @@ class Trajectory(Observed):
         if self.status in (Result.SUCCESS, Result.INTERRUPTED) or self.state is None:
             return f"{self.attributes['system']}: {self.status.message} at t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
-        text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self.status.message}"
-        no_number = self.status is Result.NOT_FINITE
-        if self.status is Result.NEWTON and self.system is not None and self.method is not None:
-            assert self.clock is not None
-            with float64():
-                residual = float(self.method.residual(self.system, self.clock, self.state))
-            text += f" (residual of the implicit step {residual:.2g})"
-            no_number = not np.isfinite(residual)
-        if no_number:
-            text += "; look at what forces, forms, metric and potential give there"
+        text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self._fault}"
         if self.spoiled_from is not None:
             text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text
+
+    @property
+    def _fault(self) -> str:
+        """What the step that failed came upon."""
+        said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
+        if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
+            if self.status is Result.NEWTON:
+                with float64():
+                    residual = float(self.method.residual(self.system, self.clock, self.state))
+                no_number = not np.isfinite(residual)
+                said += f" (residual of the implicit step {residual:.2g})"
+            found = not_finite(self.system, self.clock, self.state) if no_number else []
+        if found:
+            return f"before it {' and '.join(found)} had no finite value"
+        if no_number:
+            return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
+        return said
 
     @cached_property
     def spoiled_from(self) -> float | None:

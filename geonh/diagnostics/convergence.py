@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.registry import made_method
 from geonh.mechanics.equations import reference_trajectory
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
@@ -18,6 +19,10 @@ from geonh.solve import solve
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+AT_ROUNDING = 1e-12
+"""An error, relative to 1 + the size of what it is of, that is the reference's."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Convergence:
         The order that the method declares.
     label : str
         System and method.
+    floor : float
+        Errors below this are those of the reference solution, and rounding.
     """
 
     dt: np.ndarray
@@ -41,6 +48,7 @@ class Convergence:
     velocity_error: np.ndarray
     declared: int
     label: str
+    floor: float = 0.0
 
     @property
     def error(self) -> np.ndarray:
@@ -49,8 +57,9 @@ class Convergence:
 
     @property
     def order(self) -> float:
-        """Slope of the least-squares line through log error against log dt."""
-        return float(np.polyfit(np.log(self.dt), np.log(self.error), 1)[0])
+        """Slope of the least-squares line through log error against log dt, of errors above the floor; nan of one."""
+        above = self.error > self.floor
+        return float(np.polyfit(np.log(self.dt[above]), np.log(self.error[above]), 1)[0]) if sum(above) > 1 else np.nan
 
     @property
     def table(self) -> pd.DataFrame:
@@ -68,7 +77,9 @@ class Convergence:
         )
 
     def __str__(self) -> str:
-        return f"{self.label}: measured order {self.order:.2f}, declared {self.declared}\n{self.table}"
+        below = int(np.sum(self.error <= self.floor))
+        note = f" ({below} errors at rounding left out; take longer steps)" if below else ""
+        return f"{self.label}: measured order {self.order:.2f}, declared {self.declared}{note}\n{self.table}"
 
     def plot(self) -> Figure:
         """Error against step size, with a line of the declared order."""
@@ -91,7 +102,7 @@ class Convergence:
 @judged
 def convergence(
     system: System,
-    method: Integrator,
+    method: Integrator | str | None = None,
     *,
     xi0: Any,
     g0: Any = None,
@@ -105,8 +116,8 @@ def convergence(
     ----------
     system : System
         What moves.
-    method : Integrator
-        The method.
+    method : Integrator or str, optional
+        The method, or its name in ``methods``; what ``solve`` takes when left out.
     xi0 : array_like, shape=[n]
         Initial velocity, on the constraints at g0.
     g0 : point of the group, optional
@@ -137,6 +148,7 @@ def convergence(
         raise ValueError(f"steps must be two or more increasing whole numbers of steps, got {steps}")
     if not span > 0:
         raise ValueError(f"span must be a positive number of seconds, got {span}")
+    method = made_method(method)
     refuse(method, system)
     g, xi = reference_trajectory(system, [0.0, span], xi0, g0, controls=controls)
     with float64():
@@ -147,4 +159,5 @@ def convergence(
         positions.append(np.abs(run.g_vector[-1] - end).max())
         velocities.append(np.abs(run.xi[-1] - xi[-1]).max())
     label = f"{system.name}, {type(method).__name__}"
-    return Convergence(span / counts, np.array(positions), np.array(velocities), method.order, label)
+    floor = AT_ROUNDING * (1.0 + max(np.abs(end).max(), np.abs(xi[-1]).max()))
+    return Convergence(span / counts, np.array(positions), np.array(velocities), method.order, label, floor)

@@ -20,6 +20,7 @@ from jax import Array
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
+from geonh.integrators.registry import made_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
@@ -31,15 +32,15 @@ from geonh.start import made_start, refuse_unsound
 
 @judged
 @in_float64
-def symplecticity_defect(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
+def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """Largest entry of (DΦ)ᵀω(DΦ) − ω for a step of a system on T*G, scalar; on T*{φ = 0} with holonomic constraints.
 
     Parameters
     ----------
     system : System
         What is run.
-    method : Integrator
-        By which method.
+    method : Integrator or str
+        By which method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -76,7 +77,7 @@ def canonical_form(system: System, p: Any) -> Array:
 @judged
 @in_float64
 def adjoint_defect(
-    system: System, method: Integrator, other: Integrator, *, xi0: Any, g0: Any = None, dt: float
+    system: System, method: Integrator | str, other: Integrator | str, *, xi0: Any, g0: Any = None, dt: float
 ) -> Array:
     """How far two steps of ``method`` and two of ``other`` back with −h end from the start: zero if they are adjoint.
 
@@ -87,9 +88,9 @@ def adjoint_defect(
     ----------
     system : System
         What is run.
-    method : Integrator
-        By which method.
-    other : Integrator
+    method : Integrator or str
+        By which method; a name is one of ``methods``.
+    other : Integrator or str
         What may be its adjoint.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
@@ -116,7 +117,7 @@ def adjoint_defect(
 @judged
 @in_float64
 def reversibility_defect(
-    system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float, n_steps: int = 10
+    system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float, n_steps: int = 10
 ) -> Array:
     """How far ``n_steps`` steps, the velocities reversed, and as many steps again end from the start, scalar.
 
@@ -127,8 +128,8 @@ def reversibility_defect(
     ----------
     system : System
         What is run.
-    method : Integrator
-        By which method.
+    method : Integrator or str
+        By which method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -155,7 +156,7 @@ def reversibility_defect(
 
 @judged
 @in_float64
-def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = None, dt: float) -> Array:
+def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float) -> Array:
     """(1/h) log|det DΦ_h| of (g, ξ) ↦ (g', ξ') on the constraint, in the kinetic volume of g and ξ, 1/s.
 
     Coordinates are exponential for g, with the weight √det M, and M-orthonormal for ξ in D. It tends to the divergence
@@ -166,8 +167,8 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
     ----------
     system : System
         What is run.
-    method : Integrator
-        By which method.
+    method : Integrator or str
+        By which method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -194,7 +195,9 @@ def contraction_rate(system: System, method: Integrator, *, xi0: Any, g0: Any = 
 
 def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on checked input."""
-    for method in methods if isinstance(methods, tuple) else (methods,):
+    together = isinstance(methods, tuple)
+    methods = tuple(map(made_method, methods)) if together else made_method(methods)
+    for method in methods if together else (methods,):
         start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)
         refuse_unsound(system, method, start)
     node = jax.tree.map(lambda a: np.asarray(a)[None], (start.g, start.xi, *rest))

@@ -19,8 +19,10 @@ from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed, mapped
 from geonh.numerics.precision import float64, shortly
 from geonh.observables import Observed
+from geonh.tables import LONG_NAMES, units_of_axes
 from geonh.trajectory import Trajectory, describe
 from geonh.units import known_units
+from geonh.version import __version__
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -271,7 +273,7 @@ class Ensemble(Observed):
 
         A parameter whose name is taken, by one of others too, is "parameter …".
         """
-        units = known_units(_unit_facts(self.system))
+        units = self.units
         nodes = "time" if self.same_times else "step"
         found: dict[str, tuple] = {
             name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()
@@ -301,7 +303,7 @@ class Ensemble(Observed):
         """
         import xarray as xr
 
-        group, units = self.system.group, known_units(_unit_facts(self.system))
+        group, units = self.system.group, self.units
         nodes = "time" if self.same_times else "step"
         data = self.variables(self.observables)
         for key, value in self.observables.items():
@@ -314,13 +316,23 @@ class Ensemble(Observed):
             nodes: (nodes, self.t[0], {"units": units["time"]}) if self.same_times else self.k,
         }
         dims = {dim for variable in data.values() for dim in variable[0]}
-        for dim, names in (("coordinate", group.point_names), ("component", group.velocity_names)):
-            if dim in dims:
-                coordinates[dim] = list(names)
-        made = xr.Dataset(data, coordinates, self.attributes)
+        names = {"coordinate": list(group.point_names), "component": list(group.velocity_names)}
+        coordinates |= {dim: values for dim, values in names.items() if dim in dims}
+        of_axes = units_of_axes(group.point_names, group.velocity_names, units)
+        coordinates |= {name: along for name, along in of_axes.items() if along[0] in dims}
+        times = {"dt": self.batch.members.dt, "t0": self.batch.members.t0}
+        once = {name: float(values[0]) for name, values in times.items() if name not in self.batch.varied}
+        made = xr.Dataset(data, coordinates, {**self.attributes, **once, "geonh_version": __version__})
         return made.set_coords(
             [f"parameter {name}" if f"parameter {name}" in data else name for name in self.parameters]
         )
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of each name that has one, as far as the system's ``units`` and names tell."""
+        group = self.system.group
+        names = {"point_names": list(group.point_names), "velocity_names": list(group.velocity_names)}
+        return known_units({"units": dict(self.system.units), **names})
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -331,15 +343,6 @@ class Ensemble(Observed):
             "group": str(self.system.group),
             "engine": self.engine,
         }
-
-
-def _unit_facts(system: System) -> dict[str, Any]:
-    group = system.group
-    return {
-        "units": dict(system.units),
-        "point_names": list(group.point_names),
-        "velocity_names": list(group.velocity_names),
-    }
 
 
 def begun(system: System, method: Integrator, controls: Any, member: Member, save_every: int) -> tuple:
@@ -385,8 +388,7 @@ def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray],
 
 def told_of(name: str) -> dict[str, str]:
     """Attributes of what is kept."""
-    words = {"g": "group element, flattened", "p_plus": "incoming momentum", "p_minus": "outgoing momentum"}
-    return {"long_name": words.get(name, name.replace("_", " "))}
+    return {"long_name": LONG_NAMES.get(name, name.replace("_", " "))}
 
 
 def _from_vector(group: Any, vector: Any) -> Any:

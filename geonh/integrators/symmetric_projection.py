@@ -93,7 +93,8 @@ class SymmetricProjection(RuleFlow):
             return jax.jvp(pull, (x,), (system.anchor(x, e),))[1]
 
         J = jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts)
-        return made._replace(status=jnp.where(_is_soft(J, 0.5) & (det(J) < 2.0), 0, Result.ACROSS.value))
+        near = (_is_soft(J, 0.5) & (det(J) < 2.0)) | ~jnp.isfinite(jnp.sum(J))  # of what is no number the step tells
+        return made._replace(status=jnp.where(near, 0, Result.ACROSS.value))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if system.distribution is None:

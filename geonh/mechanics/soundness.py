@@ -118,6 +118,24 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
     return ""
 
 
+def not_finite(system: Any, clock: Any, node: Any) -> list[str]:
+    """Which functions of a system give no number at a node, in words."""
+    found = computed(_values, (system, clock), (node.k, node.g, node.p_minus))
+    what = "potential" if system.potential is not None else "Lagrangian"
+    names = ("the metric", "the forms", f"the {what}", f"the derivative of the {what} by the place", "the forces")
+    return [name for name, value in zip(names, found, strict=True) if not np.isfinite(value).all()]
+
+
+def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
+    (system, clock), (k, g, p) = tree, node
+    t = clock.time(k)
+    x = system.at(g, t)
+    xi = jnp.nan_to_num(system.velocity(x, p))
+    slope = system.coanchor(lambda x: system.lagrangian(x, xi), x)
+    force = system.force(t, x, xi, clock.control(k)) if system.forces is not None else jnp.zeros_like(p)
+    return system.mass_matrix(x), system.rows(x), system.lagrangian(x, xi), slope, force
+
+
 def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
     """Which of many starts ``start_fault`` need not look at, shape=[N]; velocities and facts have a first axis of N."""
     rows, scale = found.rows, 1.0 + np.abs(xi).max(axis=1)

@@ -16,6 +16,7 @@ from geonh.numerics.precision import as_float64
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.invariants import catalogue_entry
+from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
 
 if TYPE_CHECKING:
@@ -111,15 +112,16 @@ class _Stage:
 
     def __init__(self, trajectory: Any, seen: Any, trail: float | None):
         self.seen, self.trail, self.flat = seen, trail, seen.is_flat
+        self.units = units_of(trajectory)
         low, high = seen.extent
         tall = (high[1] - low[1]) / max(high[0] - low[0], 1e-300) if self.flat else 0.8
         self.figure = figures.empty_figure((6.4, float(np.clip(5.4 * tall + 1.2, 2.8, 6.4))))
         self.axes = self.figure.add_subplot(projection=None if self.flat else "3d")
         set_limits(self.axes, seen, self.flat)
-        label_space(self.axes, self.flat)
+        label_space(self.axes, self.flat, self.units.length)
         entry = catalogue_entry(trajectory)
         self.figure.suptitle(trajectory.attributes["system"] if entry is None else entry.heading, fontsize=10)
-        self.clock = self.axes.set_title(f"t = {seen.t[-1]:.2f} s", fontsize=9, color="0.3")
+        self.clock = self.axes.set_title(f"t = {seen.t[-1]:.2f} {self.units.time}", fontsize=9, color="0.3")
         self.paths = [body.path[:, :2] if self.flat else body.path for body in seen.traces]
         self.lines = [self.axes.plot([], [], *([] if self.flat else [[]]), lw=1.4)[0] for _ in self.paths]
         for line, body in zip(self.lines, seen.traces, strict=True):
@@ -143,7 +145,7 @@ class _Stage:
             line.set_data(*part[:2])
             if not self.flat:
                 line.set_3d_properties(part[2])
-        self.clock.set_text(f"t = {t[i]:.2f} s")
+        self.clock.set_text(f"t = {t[i]:.2f} {self.units.time}")
 
 
 class _told:

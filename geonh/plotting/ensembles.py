@@ -9,8 +9,8 @@ import numpy as np
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64
 from geonh.plotting import figures
-from geonh.plotting.figures import COLOURS
-from geonh.plotting.labels import symbol
+from geonh.plotting.figures import COLOURS, legend
+from geonh.plotting.labels import symbol, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +24,8 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 @judged
 def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, show: bool = False) -> Figure:
     """Quantiles over the members against time, or steps where the times differ: the median, and bands around it.
+
+    Without ``Quantiles`` of the observable in the ensemble they are those of 5, 25, 50, 75 and 95 %.
 
     Parameters
     ----------
@@ -60,16 +62,17 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     figure = figures.empty_figure((8.0, 4.0), show)
     axes = figure.subplots()
     for i in range(len(values) // 2):
-        axes.fill_between(t, values[i], values[-1 - i], color=COLOURS[0], alpha=0.2, lw=0)
+        part = f"{100 * q[i]:g} % to {100 * q[-1 - i]:g} %"
+        axes.fill_between(t, values[i], values[-1 - i], color=COLOURS[0], alpha=0.2 + 0.15 * i, lw=0, label=part)
     for median in values[q == 0.5]:
-        axes.plot(t, median, color=COLOURS[0])
-    label = name if component is None else f"{name}, component {component}"
+        axes.plot(t, median, color=COLOURS[0], label="median")
     axes.set(
-        xlabel="time (s)" if ensemble.same_times else "step",
-        ylabel=label,
-        title=f"{ensemble.system.name}: {len(ensemble)} members",
+        xlabel=with_unit("time", ensemble.units["time"]) if ensemble.same_times else "step",
+        ylabel=_label(ensemble, name, component),
     )
+    figure.suptitle(f"{ensemble.system.name}: {len(ensemble)} members")
     axes.grid(alpha=0.25)
+    legend(axes, 4)
     return figures.finished(figure, show)
 
 
@@ -118,8 +121,12 @@ def plot_histogram(
     figure = figures.empty_figure((6.0, 4.0), show)
     axes = figure.subplots()
     axes.hist(values[np.isfinite(values)], bins, color=COLOURS[0])
-    when = f"at t = {ensemble.t[0, node]:g} s" if ensemble.same_times else f"after {ensemble.k[node]} steps"
-    axes.set(xlabel=name, ylabel="members", title=f"{ensemble.system.name} {when}")
+    when = (
+        f"at t = {ensemble.t[0, node]:g} {ensemble.units['time']}"
+        if ensemble.same_times
+        else f"after {ensemble.k[node]} steps"
+    )
+    axes.set(xlabel=_label(ensemble, name, component), ylabel="members", title=f"{ensemble.system.name} {when}")
     return figures.finished(figure, show)
 
 
@@ -197,3 +204,13 @@ def _of_members(ensemble: Any, name: str) -> np.ndarray:
     if values is None or values.ndim != 1:
         raise ValueError(f"{name!r} is no number of each member; there are {', '.join(map(str, known))}")
     return values
+
+
+def _label(ensemble: Ensemble, name: str, component: int | None) -> str:
+    """Of an observable, with its unit where that is known."""
+    units = ensemble.units
+    if component is not None and name == "xi":
+        velocity = ensemble.system.group.velocity_names[component]
+        return with_unit(symbol(velocity), units.get(velocity, ""))
+    unit = units["energy"] if name.startswith(("energy", "kinetic")) else units.get(name, "")
+    return with_unit(name if component is None else f"{name}, component {component}", unit)

@@ -11,7 +11,7 @@ import numpy as np
 from geonh.numerics.judging import judged
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
-from geonh.plotting.labels import component_units, symbol
+from geonh.plotting.labels import component_units, symbol, units_of, with_unit
 from geonh.plotting.trajectory import draw_title, plot_errors
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     ValueError
         If the run came from a file that lacks what is needed.
     """
-    curves = {"energy (J)": trajectory.energy[:, None]}
+    curves = {with_unit("energy", units_of(trajectory).energy): trajectory.energy[:, None]}
     curves |= {name: values.reshape(len(values), -1) for name, values in trajectory.integrals.items()}
     figure = figures.empty_figure((9.0, 2.6 + 1.5 * len(curves)), show)
     rows = figure.subplots(1 + len(curves), 1, sharex=True, height_ratios=[1.6] + [1] * len(curves))
@@ -54,7 +54,7 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     rows[0].set_xlabel("")
     for axes, (name, values) in zip(rows[1:], curves.items(), strict=True):
         _against_time(axes, trajectory, values, [""] * values.shape[1], name)
-    rows[-1].set_xlabel("time (s)")
+    rows[-1].set_xlabel(with_unit("time", units_of(trajectory).time))
     draw_title(figure, trajectory)
     return figures.finished(figure, show)
 
@@ -94,7 +94,7 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
         axes.grid(alpha=0.25)
         figures.mark_fault(axes, trajectory)
     legend(rows[0], 4)
-    rows[-1].set_xlabel("time (s)")
+    rows[-1].set_xlabel(with_unit("time", units_of(trajectory).time))
     draw_title(figure, trajectory)
     return figures.finished(figure, show)
 
@@ -131,9 +131,10 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
     axes.plot(*points[:1].T, "o", color="black", ms=5, label="start")
     axes.plot(*points[-1:].T, "s", color="black", ms=5, mfc="white", label="end")
     a = trajectory.attributes
-    units = {"energy": "J", "t": "s"} | component_units(a["point_names"], a["velocity_names"], a["units"])
-    axes.set_xlabel(_with_unit(x, units))
-    axes.set_ylabel(_with_unit(y, units))
+    of, units = units_of(trajectory), component_units(a["point_names"], a["velocity_names"], a["units"])
+    units |= {"energy": of.energy, "t": of.time}
+    axes.set_xlabel(with_unit(symbol(x), units.get(x, "")))
+    axes.set_ylabel(with_unit(symbol(y), units.get(y, "")))
     axes.grid(alpha=0.25)
     if units.get(x, "") == units.get(y, "") != "":
         axes.set_aspect("equal", adjustable="datalim")
@@ -176,8 +177,8 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
         points, label = (section.values(x), section.values(y)), f"{name}, {len(section)} crossings"
         axes.plot(*points, marker, ms=3.0, color=colour, mew=0.6, mfc="none", label=label)
     units = component_units(section.point_names, section.velocity_names)
-    axes.set_xlabel(_with_unit(x, units))
-    axes.set_ylabel(_with_unit(y, units))
+    axes.set_xlabel(with_unit(symbol(x), units.get(x, "")))
+    axes.set_ylabel(with_unit(symbol(y), units.get(y, "")))
     axes.grid(alpha=0.25)
     legend(axes, 1)
     return figures.finished(figure, show)
@@ -237,8 +238,3 @@ def _component(trajectory: Any, name: str) -> np.ndarray:
         return numbers[name]
     known = [*a["point_names"], *a["velocity_names"], *numbers]
     raise ValueError(f"there is no component {name!r} of {a['system']}; there are {', '.join(known)}")
-
-
-def _with_unit(name: str, units: Mapping[str, str]) -> str:
-    unit = units.get(name, "")
-    return f"{symbol(name)} ({unit})" if unit else symbol(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from geonh.units import known_units
 
@@ -56,13 +56,13 @@ def plain(name: str) -> str:
     return text + "".join(part.translate(_LOW) for part in (axis, index, of and f"_{of}", factor) if part)
 
 
-def velocity_unit(name: str) -> str:
+def velocity_unit(name: str, time: str = "s") -> str:
     """Unit of a velocity component: rad/s, m/s, or "" where the name does not tell."""
     parts = name.split("_")
     if any(re.fullmatch(r"omega\d?", part) for part in parts) or "dot" in parts:
-        return "rad/s"
+        return f"rad/{time}"
     if any(re.fullmatch(r"v[xyz123]", part) for part in parts):
-        return "m/s"
+        return f"m/{time}"
     return ""
 
 
@@ -71,9 +71,38 @@ def component_units(
 ) -> dict[str, str]:
     """Unit of each coordinate and velocity: the declared one, else what its name tells; "" where it does not."""
     known = known_units({"point_names": point_names, "velocity_names": velocity_names, "units": declared or {}})
-    found = {name: known.get(name) or velocity_unit(name) for name in velocity_names}
-    along = {name: "m" if found.get(f"v{name}") == "m/s" else "" for name in point_names}
+    found = {name: known.get(name) or velocity_unit(name, known["time"]) for name in velocity_names}
+    along = {name: "m" if found.get(f"v{name}") == f"m/{known['time']}" else "" for name in point_names}
     return found | {name: known.get(name) or unit for name, unit in along.items()}
+
+
+class Units(NamedTuple):
+    """Of what figures show of a run: its time, lengths in space, energy, and constraint forces; "" is unknown."""
+
+    time: str
+    length: str
+    energy: str
+    force: str
+    moment: str
+    angular_momentum: str
+
+
+def units_of(trajectory: Any) -> Units:
+    """The declared ones, and what follows from them; else those of SI."""
+    a = trajectory.attributes
+    known, places = known_units(a), path_names(list(a["point_names"]))
+    time, energy = known["time"], known["energy"]
+    lengths = {known.get(name, "m") for name in places} or {"m"}
+    length = lengths.pop() if len(lengths) == 1 else ""
+    joules = energy == "J"
+    force = "N" if joules and length == "m" else f"{energy}/{length}" if length else ""
+    angular = "kg m²/s" if joules and time == "s" else f"{energy} {time}"
+    return Units(time, length, energy, force, "N m" if joules else energy, angular)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """For instance "time (s)"."""
+    return f"{name} ({unit})" if unit else name
 
 
 def path_names(point_names: list[str]) -> list[str]:

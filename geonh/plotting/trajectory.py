@@ -13,7 +13,7 @@ from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
 from geonh.plotting.invariants import catalogue_entry, invariants
-from geonh.plotting.labels import component_units, method_in_words, path_names, symbol
+from geonh.plotting.labels import component_units, method_in_words, path_names, symbol, units_of, with_unit
 from geonh.units import angle_names
 
 if TYPE_CHECKING:
@@ -74,13 +74,14 @@ def draw_title(figure: Figure, trajectory: Any) -> None:
     """What it is, by which method, and what is wrong with it."""
     a, entry = trajectory.attributes, catalogue_entry(trajectory)
     head = a["system"] if entry is None else entry.heading
-    steps = int(trajectory.k[-1])
-    facts = f"{a['system']} on {a['group']}  ·  {method_in_words(trajectory)}"
-    facts += f"  ·  dt = {trajectory.dt:g} s  ·  {steps} steps"
+    steps, time = int(trajectory.k[-1]), units_of(trajectory).time
+    facts = f"{a['group']}  ·  {method_in_words(trajectory)}"
+    facts = facts if head == a["system"] else f"{a['system']} on {facts}"
+    facts += f"  ·  dt = {trajectory.dt:g} {time}  ·  {steps} steps"
     if not trajectory.success:
-        facts += f"\nSTOPPED EARLY at t = {trajectory.t[-1]:g} s: {trajectory.status.message}"
+        facts += f"\nSTOPPED EARLY at t = {trajectory.t[-1]:g} {time}: {trajectory.status.message}"
     if trajectory.spoiled_from is not None:
-        facts += f"\nSPOILED from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node"
+        facts += f"\nSPOILED from t = {trajectory.spoiled_from:.4g} {time}: the momentum alternates from node to node"
     if figure.get_figwidth() < 8:
         facts = facts.replace("  ·  ", "\n", 1)
     figure.suptitle(f"{head}\n{facts}", fontsize=11)
@@ -119,25 +120,26 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
         if not trajectory.success:
             axes.plot(*path[-1:].T, "X", color="#CC3311", ms=9, zorder=FRONT + 1, label="stopped here")
     set_limits(axes, seen, flat)
-    label_space(axes, flat)
+    units = units_of(trajectory)
+    label_space(axes, flat, units.length)
     every = seen.t[chosen[1]] - seen.t[chosen[0]] if len(chosen) > 1 else 0.0
     axes.plot([], [], "o", color="black", ms=5, label="start")
     axes.plot([], [], "s", color="black", ms=5, mfc="white", label="end")
     if every:
-        axes.plot([], [], " ", label=f"drawn every {every:.3g} s")
+        axes.plot([], [], " ", label=f"drawn every {every:.3g} {units.time}")
     legend(axes, 4)
     if not flat:
         fill_place(axes)
 
 
-def label_space(axes: Axes, flat: bool) -> None:
-    """Names of the axes of space, metres; a grid on the plane."""
-    axes.set_xlabel("x (m)")
-    axes.set_ylabel("y (m)")
+def label_space(axes: Axes, flat: bool, length: str) -> None:
+    """Names of the axes of space, with the unit of length; a grid on the plane."""
+    axes.set_xlabel(with_unit("x", length))
+    axes.set_ylabel(with_unit("y", length))
     if flat:
         axes.grid(alpha=0.25)
     else:
-        axes.set_zlabel("z (m)")
+        axes.set_zlabel(with_unit("z", length))
         for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
             axis.set_pane_color((1, 1, 1, 0))
             axis._axinfo["grid"].update({"color": (0, 0, 0, 0.08)})
@@ -172,7 +174,7 @@ def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) ->
     axes.plot(*points.T, color=COLOURS[0], lw=1.4, label="path")
     axes.plot(*points[:1].T, "o", color="black", ms=6, label="start")
     axes.plot(*points[-1:].T, "s", color="black", ms=6, mfc="white", label="end")
-    label_space(axes, not three)
+    label_space(axes, not three, units_of(trajectory).length)
     axes.set_aspect("equal") if three else axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 4)
     if three:
@@ -200,10 +202,10 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
         columns = [i for i, name in enumerate(a["velocity_names"]) if units[name] == unit]
         if columns:
-            label = "angular velocity\n(rad/s)" if unit == "rad/s" else f"velocity ({unit})" if unit else "velocity"
+            label = f"angular velocity\n({unit})" if unit.startswith("rad/") else with_unit("velocity", unit)
             panels.append((label, [a["velocity_names"][i] for i in columns], xi[:, columns]))
     panels += _forces(trajectory)
-    panels.append(("energy (J)", ["energy"], trajectory.energy[:, None]))
+    panels.append((with_unit("energy", units_of(trajectory).energy), ["energy"], trajectory.energy[:, None]))
     return panels
 
 
@@ -216,7 +218,9 @@ def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     except NoDrawingError:
         names = [f"$\\lambda_{{{i + 1}}}$" for i in range(trajectory.multipliers.shape[1])]
         return [("multiplier", names, trajectory.multipliers)]
-    for label, values in (("constraint force (N)", arrows.force), ("constraint moment\n(N m)", arrows.moment)):
+    units = units_of(trajectory)
+    force, moment = with_unit("constraint force", units.force), f"constraint moment\n({units.moment})"
+    for label, values in ((force, arrows.force), (moment, arrows.moment)):
         seen = [i for i in range(3) if np.abs(values[:, i]).max() > 0]
         if np.abs(values).max(initial=0.0) > 1e-9:
             return [(label, ["xyz"[i] for i in seen], values[:, seen])]
@@ -236,7 +240,7 @@ def _draw_curves(
     axes.margins(x=0.01)
     axes.grid(alpha=0.25)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
-    axes.set_xlabel("time (s)") if last else axes.tick_params(labelbottom=False)
+    axes.set_xlabel(with_unit("time", units_of(trajectory).time)) if last else axes.tick_params(labelbottom=False)
     legend(axes, min(len(names) + 2, 6))
 
 
@@ -248,7 +252,7 @@ def plot_errors(trajectory: Any, axes: Axes) -> None:
         t, error = figures.envelope(trajectory.t, quantity.relative)
         name = names.get(quantity.name, quantity.name)
         axes.semilogy(t, np.maximum(error, FLOOR), color=colour, ls=dashes, lw=1.1, label=name)
-    axes.set_xlabel("time (s)")
+    axes.set_xlabel(with_unit("time", units_of(trajectory).time))
     axes.set_ylabel("error (relative;\nresidual absolute)")
     axes.set_ylim(FLOOR / 2, max(axes.get_ylim()[1], 1e-12))
     axes.margins(x=0.01)

@@ -13,7 +13,7 @@ from geonh.groups.so3 import quaternion
 from geonh.numerics.outside import evaluated
 from geonh.numerics.precision import float64
 from geonh.plotting.invariants import catalogue_entry, invariants
-from geonh.plotting.labels import component_units, method_in_words, plain
+from geonh.plotting.labels import component_units, method_in_words, plain, units_of
 
 CURVE_POINTS = 500
 """Of a curve against time; of more nodes, the largest and smallest of each block are shown."""
@@ -61,14 +61,16 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
     seen, arrows = scene(trajectory, nodes), momenta(trajectory, nodes)
     a = trajectory.attributes
     low, high = seen.extent
+    units = units_of(trajectory)
     return {
         "name": name,
         "method": method_in_words(trajectory),
-        "facts": f"{a['system']} on {a['group']}, dt = {trajectory.dt:g} s, {int(trajectory.k[-1])} steps",
+        "facts": f"{a['system']} on {a['group']}, dt = {trajectory.dt:g} {units.time}, {int(trajectory.k[-1])} steps",
         "warning": _warning(trajectory),
         "spoiled": trajectory.spoiled_from,
         "t": block.add(seen.t - seen.t[0], "f4"),
         "t0": float(seen.t[0]),
+        "second": units.time,
         "low": low.tolist(),
         "high": high.tolist(),
         "flat": bool(seen.is_flat),
@@ -76,20 +78,20 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
         "traces": [[_index(seen.bodies, body), _trace(body)] for body in seen.traces],
         "about": next((i for i, b in enumerate(seen.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
         "arrows": [
-            _arrow(block, "constraint force", "N", arrows.force),
-            _arrow(block, "constraint moment", "N m", arrows.moment),
-            _arrow(block, "angular momentum", "kg m²/s", arrows.angular),
+            _arrow(block, "constraint force", units.force, arrows.force),
+            _arrow(block, "constraint moment", units.moment, arrows.moment),
+            _arrow(block, "angular momentum", units.angular_momentum, arrows.angular),
         ],
         "panels": _panels(block, trajectory),
     }
 
 
 def _warning(trajectory: Any) -> str:
-    said = []
+    said, time = [], units_of(trajectory).time
     if trajectory.spoiled_from is not None:
-        said.append(f"spoiled from t = {trajectory.spoiled_from:.4g} s: the momentum alternates from node to node")
+        said.append(f"spoiled from t = {trajectory.spoiled_from:.4g} {time}: the momentum alternates from node to node")
     if not trajectory.success:
-        said.append(f"stopped at t = {trajectory.t[-1]:.6g} s: {trajectory.status.message}")
+        said.append(f"stopped at t = {trajectory.t[-1]:.6g} {time}: {trajectory.status.message}")
     return "; ".join(said)
 
 
@@ -159,12 +161,17 @@ def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
     units = component_units(a["point_names"], a["velocity_names"], a["units"])
     panels: list[dict[str, Any]] = [
         {"title": "error of what is kept", "unit": "relative; residual absolute", "log": True, "curves": errors},
-        {"title": "energy", "unit": "J", "log": False, "curves": [("energy", trajectory.energy)]},
+        {
+            "title": "energy",
+            "unit": units_of(trajectory).energy,
+            "log": False,
+            "curves": [("energy", trajectory.energy)],
+        },
     ]
     for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
         chosen = [(plain(name), xi[:, i]) for i, name in enumerate(a["velocity_names"]) if units[name] == unit]
         if chosen:
-            title = "angular velocity" if unit == "rad/s" else "velocity"
+            title = "angular velocity" if unit.startswith("rad/") else "velocity"
             panels.append({"title": title, "unit": unit, "log": False, "curves": chosen})
     for panel in panels:
         panel["curves"] = [

@@ -298,7 +298,7 @@
     drawCursor();
     $("scrub").value = state.time;
     $("scrub").setAttribute("aria-valuetext", state.time.toFixed(3) + " seconds");
-    $("clock").textContent = `${state.time.toFixed(2)} s / ${end.toFixed(2)} s`;
+    $("clock").textContent = `${state.time.toFixed(2)} ${runs[0].second} / ${end.toFixed(2)} ${runs[0].second}`;
   }
   function labels() {
     const across = cell()[0] < canvas.clientWidth - 1;

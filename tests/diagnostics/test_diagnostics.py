@@ -112,6 +112,23 @@ def test_convergence_table_and_plot():
         convergence(sleigh, gn.GNI(), xi0=[0.8, -0.5, 0.0], steps=(80, 40))
 
 
+def test_errors_at_rounding_tell_no_order():
+    start = {"xi0": [0.0, 1.0, 0.0], "steps": (5, 10, 20, 320, 640)}
+    found = convergence(gn.systems.suslov(), "gauss6", **start)
+    assert found.error[-1] < found.floor < found.error[0]
+    assert abs(found.order - 6) < 0.1
+    assert "3 errors at rounding left out" in str(found)
+    assert np.isnan(convergence(gn.systems.suslov(), gn.Gauss(3), xi0=[0.0, 1.0, 0.0], steps=(320, 640)).order)
+
+
+def test_methods_may_be_named():
+    body = gn.systems.heavy_top()
+    at = {"xi0": [0.1, 0.2, 3.0], "dt": 0.01}
+    by_name = reversibility_defect(body, "variational", **at), symplecticity_defect(body, "variational", **at)
+    method = gn.methods["variational"].make()
+    assert by_name == (reversibility_defect(body, method, **at), symplecticity_defect(body, method, **at))
+
+
 def test_drift_sees_a_slope_and_none():
     t = np.linspace(0, 100, 5001)
     wobble = 0.01 * np.sin(3 * t)

@@ -1,12 +1,15 @@
 """Figures: every system's has axes with units, curves for every velocity, and finite data; odd runs draw too."""
 
+import re
+
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import geonh as gn
-from geonh.plotting import invariants
+from geonh.groups import SE2
+from geonh.plotting import invariants, plot_fan, plot_histogram, plot_invariants, plot_multipliers, plot_phase
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")
@@ -88,6 +91,26 @@ def test_units_that_are_declared_and_names_that_are_typeset():
     assert "velocity (m/s)" in said
     assert "$v_{x1}$" in said
     assert {r"$\dot{\theta}_{R}$", r"$\dot{\delta}$"} <= set(words(run("whipple-bicycle", n_steps=3).plot()))
+
+
+def test_every_figure_has_the_units_that_were_declared():
+    known = catalogue["chaplygin-sleigh"].system()
+    declared = {"x": "mm", "y": "mm", "time": "ms", "energy": "uJ"}
+    parts = {"metric": np.diag([1.0, 2.0, 2.0]), "distribution": gn.Distribution([[0.0, 0.0, 1.0]]), "draw": known.draw}
+    system = gn.System(SE2(), **parts, parameters=known.parameters, units=declared, name="sleigh")
+    trajectory = gn.solve(system, xi0=[0.8, -0.5, 0.0], dt=0.01, n_steps=100)
+    said = words(trajectory.plot())
+    assert {"x (mm)", "y (mm)", "time (ms)", "energy (uJ)", "velocity (mm/ms)", "constraint force (uJ/mm)"} <= set(said)
+    assert "angular velocity\n(rad/ms)" in said
+    others = [plot_invariants(trajectory), plot_multipliers(trajectory), plot_phase(trajectory, "t", "energy")]
+    for figure in (trajectory.plot(), *others):
+        assert not re.search(r"\((m|s|J|N|rad/s|m/s)\)", "; ".join(words(figure)))
+    ensemble = gn.solve_ensemble(system, xi0=[[0.8, -0.5, 0.0], [0.7, -0.5, 0.0]], dt=0.01, n_steps=9, save_every=1)
+    assert {"time (ms)", "energy (uJ)"} <= set(words(plot_fan(ensemble, "energy")))
+    assert "$v_{x}$ (mm/ms)" in words(plot_histogram(ensemble, "xi", component=1))
+    page = ensemble.to_xarray()
+    assert list(page.component_units.values) == ["rad/ms", "mm/ms", "mm/ms"]
+    assert page.attrs["dt"] == 0.01
 
 
 def test_energy_of_a_driven_run_is_not_among_what_is_kept_and_what_begins_at_zero_has_absolute_errors():

@@ -462,7 +462,18 @@ def test_forces_that_are_no_numbers_are_told_from_steps_that_are_too_long():
     system = gn.System(R3, metric=np.eye(3), forces=lambda t, x, v, u: jnp.sqrt(-1.0 - v * v))
     for method in ("projected", "gauss4", "rkmk4"):
         run = gn.solve(system, method, xi0=[1.0, 0.0, 0.0], dt=0.01, n_steps=2, throw=False)
-        assert "look at what forces, forms, metric and potential give there" in run.message
+        assert "step 1, t = 0.01: before it the forces had no finite value" in run.message
+
+
+def test_a_slope_that_is_no_number_is_told_from_steps_that_are_too_long():
+    forms = gn.Distribution(lambda q: [[-q[1], 0.0, 1.0]])
+    system = gn.System(R3, metric=np.ones(3), potential=lambda q: jnp.sqrt(q @ q), distribution=forms)
+    for method in ("projected", "gni", "lobatto4", "rkmk4"):
+        run = gn.solve(system, method, xi0=[1.0, 0.0, 0.0], dt=1e-4, n_steps=2, throw=False)
+        assert "before it the derivative of the potential by the place had no finite value" in run.message
+    late = gn.System(R3, metric=np.ones(3), potential=lambda q: jnp.sqrt(2.5e-4 - q[0]))
+    run = gn.solve(late, xi0=[1.0, 0.0, 0.0], dt=1e-4, n_steps=9, throw=False)
+    assert "look at what forces, forms, metric and potential give there" in run.message
 
 
 def test_where_entries_are_not_finite():

@@ -182,9 +182,7 @@ def _of_many(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
 
     def kept(going: Any, *values: Any) -> list[Any]:
         pairs = zip(values[: len(avals)], values[len(avals) :], strict=True)
-        return [
-            lax.select(lax.broadcast_in_dim(going, new.shape, range(going.ndim)), new, old) for new, old in pairs
-        ]
+        return [lax.select(lax.broadcast_in_dim(going, new.shape, range(going.ndim)), new, old) for new, old in pairs]
 
     with float64():
         on = jax.make_jaxpr(lambda going: lax.reduce_or(going, range(going.ndim)))(condition)
