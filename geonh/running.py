@@ -18,6 +18,7 @@ from jax import Array
 from geonh import files
 from geonh.integrators.node import Result, State
 from geonh.numerics.precision import float64
+from geonh.numerics.room import refuse_too_much
 from geonh.numerics.waiting import Interrupts
 from geonh.trajectory import Trajectory
 from geonh.watching import Watched, Watching, node_row
@@ -69,6 +70,10 @@ def advance(
     begin, status = trajectory.on_grid(loop.engine), Result(int(trajectory.state.status))
     run = _Run(begin, loop.begin, status, loop, [begin.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
+    if not trajectory.watched:  # an event may end what is longer
+        n_nodes = n_steps // trajectory.save_every
+        advice = "raise save_every, or write them to a store: geonh.stream"
+        refuse_too_much(f"{n_nodes} nodes of {loop.width} numbers", {"nodes": n_nodes * loop.width}, advice)
     with Interrupts() as interrupts:
         try:
             with reporting(progress, n_steps) as report:

@@ -357,3 +357,15 @@ def test_systems_made_alike_share_their_programs(caplog):
         run = gn.solve(made(2.0), xi0=[1.0], dt=0.1, n_steps=2)
     assert run.xi[-1, 0] < 0.7
     assert not [record for record in caplog.records if record.name == "geonh"]
+
+
+def test_memory_is_looked_at_before_the_first_step():
+    """Unless an event may end the run."""
+    with pytest.raises(
+        MemoryError, match=r"10000000000 nodes of 10 numbers take .* raise save_every, or .* geonh.stream"
+    ):
+        sleigh_run(n_steps=10**10)
+    with pytest.raises(MemoryError, match="raise save_every"):
+        gn.resume(sleigh_run(n_steps=3), 10**10)
+    event = gn.Event(lambda t, g, xi, lam: t - 0.1, name="there", stop=True)
+    assert sleigh_run(n_steps=10**10, events=event).status is Result.EVENT

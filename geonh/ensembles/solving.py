@@ -7,7 +7,6 @@ member's numbers do not depend on the pieces.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import Crowd, crowd, mapped
 from geonh.numerics.precision import float64
+from geonh.numerics.room import refuse_too_much
 from geonh.running import next_node
 from geonh.start import node_and_facts
 from geonh.watching import node_row
@@ -37,8 +37,6 @@ FIRST = 64
 """Members of the first piece."""
 PIECE = 2**24
 """Bytes of a piece's nodes."""
-MEMORY = 0.8
-"""The part of the machine's memory that what is kept may take."""
 
 
 @dataclass
@@ -203,7 +201,7 @@ class _Keeping:
         sample = self._read(Nodes(*(a[:1] for a in first)), np.arange(1))
         shapes = {name: value.shape[2:] for name, value in sample.items()}
         kept = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
-        _refuse_too_much(
+        refuse_too_much(
             f"{size} members with {nodes} nodes",
             {
                 "nodes": kept,
@@ -213,6 +211,8 @@ class _Keeping:
                 * sweep.most_events
                 * (1 + first.g.shape[2] + 2 * first.p_plus.shape[2]),
             },
+            "raise save_every (left out, it keeps the first and the last node only), keep less with observables= or "
+            "most_events=, or take statistics= of less memory",
         )
         for one in sweep.observables:
             found.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
@@ -282,19 +282,3 @@ def _refuse_times(batch: Batch, n_steps: int, start: int) -> None:
     if bad.any():
         i = int(np.argmax(bad))
         raise ValueError(f"member {start + i}: time stands still or overflows with t0 = {t0[i]:g}, dt = {dt[i]:g}")
-
-
-def _refuse_too_much(what: str, numbers: dict[str, int]) -> None:
-    """Raise MemoryError if there is no room for so many numbers."""
-    needed = 8 * sum(numbers.values())
-    try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not known on every platform
-        return
-    if needed > MEMORY * there:
-        parts = ", ".join(f"{name} {8 * n / 2**30:.1f}" for name, n in numbers.items() if n)
-        raise MemoryError(
-            f"{what} take {needed / 2**30:.1f} GiB of this machine's {there / 2**30:.1f} ({parts}): raise save_every "
-            "(left out, it keeps the first and the last node only), keep less with observables= or most_events=, or "
-            "take statistics= of less memory"
-        )

@@ -446,7 +446,8 @@ class LagrangianSystem(Precise):
         if len(entries) != len(shapes):
             kind = "a tuple of arrays of shapes" if isinstance(identity, tuple) else "an array of shape"
             raise ValueError(f"{name} must be a point of {self.group}, {kind} {expected}, got {shortly(g)}")
-        leaves = [as_float64(e, name, tuple(s)) for e, s in zip(entries, shapes, strict=True)]
+        parts = [f"{name}[{i}]" for i in range(len(shapes))] if isinstance(identity, tuple) else [name]
+        leaves = [_entry(e, part, tuple(s)) for e, part, s in zip(entries, parts, shapes, strict=True)]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
             gap = float(computed(gap_of, self.group, point))
@@ -465,6 +466,22 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
     x = system.at(g, t)
     projected = system.projected_velocity(x, xi)
     return system.mass_matrix(x, projected), system.rows(x), projected
+
+
+def _entry(value: Any, name: str, shape: tuple[int, ...]) -> Array:
+    """An array of a point; in errors with what turns other things into it."""
+    try:
+        return as_float64(value, name, shape)
+    except ValueError as error:
+        given = ()
+        with contextlib.suppress(Exception):
+            given = np.shape(value)
+        known = {
+            ((3, 3), (4,)): "geonh.groups.quaternion_to_matrix(q) makes a rotation matrix of a quaternion (w, x, y, z)",
+            ((3,), (3, 3)): "SE(2) has (θ, x, y) here: group.from_matrix(matrix)",
+        }
+        told = known.get((shape, given))
+        raise ValueError(f"{error}; {told}" if told else str(error)) from None
 
 
 def _is_last(function: Callable, before: tuple, after: tuple) -> bool:

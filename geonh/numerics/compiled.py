@@ -234,7 +234,7 @@ def _native_or(function: Callable, make: Callable, otherwise: Callable) -> Any:
 
 def _name(function: Callable) -> str:
     found = getattr(function, "function", function)
-    return str(getattr(found, "__qualname__", found))
+    return str(getattr(found, "__qualname__", type(found).__name__))
 
 
 class _XlaMap:

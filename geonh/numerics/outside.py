@@ -69,8 +69,18 @@ def evaluated(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True)
     except Exception:  # as it runs, it tells why
         traced = None
     if not traced:
-        return method(*args, **kwargs)
+        return _apart(method(*args, **kwargs), (args, kwargs))
     return jax.tree.unflatten(traced[1], jax.device_put(found))
+
+
+def _apart(found: Any, given: Any) -> Any:
+    """The same arrays of NumPy, in memory that is not that of what was given."""
+    if type(found) is tuple:
+        return tuple(_apart(part, given) for part in found)
+    if not isinstance(found, np.ndarray):
+        return found
+    shared = any(np.may_share_memory(found, x) for x in jax.tree.leaves(given) if isinstance(x, np.ndarray))
+    return found.copy() if shared else found
 
 
 def _is_number(x: Any) -> bool:

@@ -204,7 +204,10 @@ def _converted(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
-        raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}") from error
+        how = (
+            "; np.concatenate makes one array of several" if all(isinstance(part, np.ndarray) for part in value) else ""
+        )
+        raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}{how}") from error
     except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
         raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
     _refuse_single(array, name)  # of what is no array before: a tensor, a buffer

@@ -340,6 +340,18 @@ def test_results_are_nobody_elses():
     np.testing.assert_array_equal(moved, np.full(3, 3.0))
 
 
+@pytest.mark.parametrize("group", [Translations(3), gn.groups.Torus(3), gn.groups.Heisenberg()], ids=str)
+def test_what_needs_no_computation_is_copied(group):
+    given = np.array([0.1, 0.2, 0.3])
+    for method in (group.exp, group.log, group.project):
+        found = method(given)
+        assert not np.shares_memory(np.asarray(found), given)
+    place, numbers = Product([Translations(1), group]).exp(np.append(0.5, given)), np.append(0.5, given)
+    parts = Product([Translations(1), group]).exp(numbers)
+    numbers[:] = 7.0
+    jax.tree.map(np.testing.assert_array_equal, parts, place)
+
+
 def test_arrays_of_other_things_are_refused_as_ever():
     masked = np.ma.array(np.eye(3), mask=np.eye(3))
     with pytest.raises(ValueError, match="masked arrays are not supported"):

@@ -485,3 +485,16 @@ def test_where_entries_are_not_finite():
 
 def test_a_velocity_whose_energy_is_no_number_is_named():
     refused(lambda: run(gn.System(R3, metric=np.eye(3)), xi0=[0.0, 0.0, 2e154]), ValueError, "not finite at g0 and xi0")
+
+
+def test_places_say_which_part_and_what_makes_one_of_them():
+    system = gn.System(gn.groups.Product([gn.groups.Translations(2), gn.groups.SO3()]), metric=np.eye(5))
+    run = lambda system, **start: lambda: gn.solve(system, **{"xi0": np.full(5, 0.1), "dt": 0.01, "n_steps": 2} | start)  # noqa: E731
+    refused(run(system, g0=(np.zeros(2), np.zeros(3))), ValueError, r"g0\[1\] must have shape \(3, 3\), got \(3,\)")
+    refused(run(system, g0=([0.0, np.nan], np.eye(3))), ValueError, r"g0\[0\] has entries that are not finite")
+    refused(run(system, g0=([0.0, [1.0]], np.eye(3))), ValueError, r"g0\[0\] is a nested list")
+    refused(run(system, xi0=(np.ones(2), np.ones(3))), ValueError, "np.concatenate makes one array")
+    of = {"xi0": np.full(3, 0.1)}
+    body, plane = gn.System(gn.groups.SO3(), metric=np.eye(3)), gn.System(gn.groups.SE2(), metric=np.eye(3))
+    refused(run(body, g0=[1.0, 0, 0, 0], **of), ValueError, "geonh.groups.quaternion_to_matrix")
+    refused(run(plane, g0=np.eye(3), **of), ValueError, "group.from_matrix")

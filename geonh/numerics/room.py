@@ -1,0 +1,21 @@
+"""Room for what is kept."""
+
+from __future__ import annotations
+
+import os
+
+MEMORY = 0.8
+"""The part of the machine's memory that what is kept may take."""
+
+
+def refuse_too_much(what: str, numbers: dict[str, int], advice: str) -> None:
+    """Raise MemoryError, with what helps, if there is no room for so many numbers."""
+    needed = 8 * sum(numbers.values())
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not known on every platform
+        return
+    if needed > MEMORY * there:
+        parts = ", ".join(f"{name} {8 * n / 2**30:.1f}" for name, n in numbers.items() if n)
+        told = f" ({parts})" if len(numbers) > 1 else ""
+        raise MemoryError(f"{what} take {needed / 2**30:.1f} GiB of this machine's {there / 2**30:.1f}{told}: {advice}")
