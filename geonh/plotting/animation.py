@@ -93,16 +93,20 @@ def animate(
         )
     times = np.linspace(0.0, span, max(2, round(span / speed * fps) + 1))
     nodes = np.searchsorted(np.abs(trajectory.t - trajectory.t[0]), times - 1e-9 * span)
-    seen = scene(trajectory, nodes.clip(0, len(trajectory) - 1))
-    stage = _Stage(trajectory, seen, trail)
+    nodes = nodes.clip(0, len(trajectory) - 1)
+    between = np.linspace(0, len(trajectory) - 1, min(len(trajectory), ON_PATHS)).round().astype(int)
+    moments = np.union1d(nodes, between)  # paths have corners between the pictures too
+    stage = _Stage(trajectory, scene(trajectory, moments), trail)
     with writer.saving(stage.figure, str(path), dpi), _told(progress, len(times)) as tell:
-        for i in range(len(times)):
-            stage.show(i)
+        for i, moment in enumerate(np.searchsorted(moments, nodes)):
+            stage.show(moment)
             writer.grab_frame()
             tell(i + 1)
     return path
 
 
+ON_PATHS = 2000
+"""Nodes through which the paths go, besides those of the pictures."""
 MOST = 100_000
 """Pictures of an animation."""
 
@@ -133,7 +137,7 @@ class _Stage:
         self.figure.set_layout_engine("none")  # it shall not move from picture to picture
 
     def show(self, i: int) -> None:
-        """The i-th picture."""
+        """The picture of the i-th moment of the scene."""
         for artist in self.drawn:
             artist.remove()
         t = self.seen.t

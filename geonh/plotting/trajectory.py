@@ -109,7 +109,8 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     for rank, i in enumerate(chosen):
         draw_scene(axes, seen, i, flat, alpha=0.3 + 0.7 * (rank + 1) / len(chosen))
     bad = trajectory.spoiled_from
-    for body in seen.traces:
+    moving = [body for body in seen.traces if np.ptp(body.path, axis=0).max() > 0]
+    for body in moving:
         path = body.path[:, :2] if flat else body.path
         axes.plot(*path.T, color=body.colour, lw=1.4, label=f"path of {body.name}", zorder=3)
         axes.plot(*path[:1].T, "o", color="black", ms=5, zorder=FRONT)
@@ -123,8 +124,9 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
     units = units_of(trajectory)
     label_space(axes, flat, units.length)
     every = seen.t[chosen[1]] - seen.t[chosen[0]] if len(chosen) > 1 else 0.0
-    axes.plot([], [], "o", color="black", ms=5, label="start")
-    axes.plot([], [], "s", color="black", ms=5, mfc="white", label="end")
+    if moving:
+        axes.plot([], [], "o", color="black", ms=5, label="start")
+        axes.plot([], [], "s", color="black", ms=5, mfc="white", label="end")
     if every:
         axes.plot([], [], " ", label=f"drawn every {every:.3g} {units.time}")
     legend(axes, 4)
