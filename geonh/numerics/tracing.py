@@ -6,6 +6,7 @@ import contextlib
 import functools
 import sys
 import sysconfig
+import threading
 from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,14 +23,28 @@ Function = TypeVar("Function", bound=Callable)
 _forward: Any = jax.make_user_context(False)
 
 
+class _Known(threading.local):
+    """What functions read around them, by their ids, while a program is traced here; they may change it meanwhile."""
+
+    seen: dict[int, tuple[Any, Any]] | None = None
+
+
+_known = _Known()
+
+
 @contextmanager
 def forward_only() -> Iterator[None]:
     """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere.
 
     The trace, and so every bit, is the same where a user has switched ``jit`` off.
     """
-    with _forward(True), jax.disable_jit(False):
-        yield
+    outermost = _known.seen is None
+    _known.seen = {} if outermost else _known.seen
+    try:
+        with _forward(True), jax.disable_jit(False):
+            yield
+    finally:
+        _known.seen = None if outermost else _known.seen
 
 
 def is_forward_only() -> bool:
@@ -84,9 +99,11 @@ def _jitted(function: Callable, _: tuple) -> Callable:
 
 # --- what a function reads around it -------------------------------------------------------------------------
 SMALL = 64
-"""Entries, at most, of an array that is known by its values, and of a list or dict that is looked at;"""
+"""Entries, at most, of an array that is known by its values;"""
 LARGE = 10_000
 """and of one of NumPy that is known by a digest: beyond, it is another array only if it is another object."""
+LISTED = 200
+"""Entries, at most, of a list or dict that is looked at, with those of the lists and dicts in it."""
 DEPTH = 3
 """Functions that call each other, and objects within objects, at most, which are looked at."""
 
@@ -97,7 +114,15 @@ def around(tree: Any) -> tuple:
     Numbers, texts, arrays, lists and dicts of them, attributes, and what other functions read, but for globals of
     libraries. A trace takes them as they are; where they have changed, it is another trace.
     """
-    return tuple(_seen(leaf, (), DEPTH + 1) for leaf in jax.tree.leaves(tree) if callable(leaf))
+    return tuple(_around(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
+
+
+def _around(function: Any) -> Any:
+    if _known.seen is None:
+        return _seen(function, (), DEPTH + 1)
+    if id(function) not in _known.seen:
+        _known.seen[id(function)] = function, _seen(function, (), DEPTH + 1)
+    return _known.seen[id(function)][1]
 
 
 class _Only:
@@ -113,7 +138,7 @@ class _Only:
         return isinstance(other, _Only) and self.whole is other.whole
 
 
-def _seen(x: Any, names: tuple[str, ...], depth: int) -> Any:
+def _seen(x: Any, names: tuple[str, ...], depth: int, listed: int = LISTED) -> Any:
     """What a function sees in ``x``, of whose attributes it reads those names; hashable, None if nothing."""
     if isinstance(x, bool | int | float | complex | str | np.generic):
         return type(x), repr(x)
@@ -121,19 +146,24 @@ def _seen(x: Any, names: tuple[str, ...], depth: int) -> Any:
         return _seen_in_array(x)
     if depth == 0:
         return None
-    inside = functools.partial(_seen, names=names, depth=depth - 1)
     if isinstance(x, FunctionType):
         return x.__code__, _read_by(x, depth - 1)
     if isinstance(x, MethodType):
         return _seen(x.__func__, names, depth), _seen(x.__self__, (getattr(x.__func__, "__name__", ""),), depth - 1)
     if isinstance(x, functools.partial):
-        return tuple(map(inside, (x.func, x.args, x.keywords)))
+        return tuple(_seen(part, names, depth - 1) for part in (x.func, x.args, x.keywords))
     if isinstance(x, ModuleType) and _is_fixed(x.__name__):
         return None
-    if isinstance(x, tuple | list):
-        return (type(x), *map(inside, x)) if len(x) <= SMALL else None
-    if isinstance(x, dict):
-        return tuple((repr(key), inside(value)) for key, value in tuple(x.items())) if len(x) <= SMALL else None
+    if isinstance(x, tuple | list | dict):
+        keys, parts = zip(*x.items(), strict=True) if isinstance(x, dict) and x else ((), tuple(x))
+        if len(parts) > listed:
+            return None
+        inside = functools.partial(_seen, names=names, depth=depth - 1, listed=listed // max(len(parts), 1))
+        return (
+            type(x),
+            *(repr(key) if isinstance(key, str | int | float) else type(key) for key in keys),
+            *map(inside, parts),
+        )
     return tuple((name, _seen(value, names, depth - 1)) for name, value in _attributes(x, names).items())
 
 
