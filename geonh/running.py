@@ -70,10 +70,14 @@ def advance(
     begin, status = trajectory.on_grid(loop.engine), Result(int(trajectory.state.status))
     run = _Run(begin, loop.begin, status, loop, [begin.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
-    if not trajectory.watched:  # an event may end what is longer
-        n_nodes = n_steps // trajectory.save_every
+    if not any(event.stop for event in trajectory.watched):  # one may end what is longer
+        n_nodes = n_steps // trajectory.save_every + len(trajectory)
         advice = "raise save_every, or write them to a store: geonh.stream"
-        refuse_too_much(f"{n_nodes} nodes of {loop.width} numbers", {"nodes": n_nodes * loop.width}, advice)
+        refuse_too_much(
+            f"{n_nodes} nodes of {loop.width} numbers, with what is read from them,",
+            {"nodes": 2 * n_nodes * loop.width},
+            advice,
+        )
     with Interrupts() as interrupts:
         try:
             with reporting(progress, n_steps) as report:

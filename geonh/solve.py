@@ -85,7 +85,7 @@ def solve(
     ValueError, TypeError
         For input that does not fit, an inconsistent start included (with its residual).
     MemoryError
-        If the nodes would take most of the machine's memory, before the first step; not where events are looked for.
+        If the nodes would take most of the machine's memory, before the first step; not where an event may end the run.
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
@@ -161,7 +161,7 @@ def resume(
     ValueError
         If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
     MemoryError
-        If the nodes would take most of the machine's memory, before the first step; not where events are looked for.
+        If the nodes would take most of the machine's memory, before the first step; not where an event may end the run.
     IntegrationError
         If a step fails, unless ``throw`` is false.
     """

@@ -36,7 +36,7 @@ from geonh.events import Crossings, Event, Section, between
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
-from geonh.mechanics.soundness import not_finite
+from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.precision import as_float64, float64
@@ -364,9 +364,9 @@ class Trajectory(Observed):
                     residual = float(self.method.residual(self.system, self.clock, self.state))
                 no_number = not np.isfinite(residual)
                 said += f" (residual of the implicit step {residual:.2g})"
-            found = not_finite(self.system, self.clock, self.state) if no_number else []
+            found = no_numbers(self.system, self.clock, self.state) if no_number else []
         if found:
-            return f"before it {' and '.join(found)} had no finite value"
+            return f"before it {', and '.join(found)}"
         if no_number:
             return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
         return said

@@ -362,7 +362,7 @@ def test_systems_made_alike_share_their_programs(caplog):
 def test_memory_is_looked_at_before_the_first_step():
     """Unless an event may end the run."""
     with pytest.raises(
-        MemoryError, match=r"10000000000 nodes of 10 numbers take .* raise save_every, or .* geonh.stream"
+        MemoryError, match=r"10000000001 nodes of 10 numbers, with what .* raise save_every, or .* geonh.stream"
     ):
         sleigh_run(n_steps=10**10)
     with pytest.raises(MemoryError, match="raise save_every"):

@@ -66,7 +66,8 @@ class Convergence:
         """One row for each step size, with the order measured between it and the one before."""
         import pandas as pd
 
-        between = np.diff(np.log(self.error)) / np.diff(np.log(self.dt))
+        error = np.where(self.error > self.floor, self.error, np.nan)
+        between = np.diff(np.log(error)) / np.diff(np.log(self.dt))
         return pd.DataFrame(
             {
                 "error of g": self.position_error,

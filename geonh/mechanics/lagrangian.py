@@ -24,7 +24,7 @@ from geonh.geometry.action import Action
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
-from geonh.groups import LieGroup
+from geonh.groups import SE2, SO3, LieGroup, Product
 from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
@@ -446,8 +446,11 @@ class LagrangianSystem(Precise):
         if len(entries) != len(shapes):
             kind = "a tuple of arrays of shapes" if isinstance(identity, tuple) else "an array of shape"
             raise ValueError(f"{name} must be a point of {self.group}, {kind} {expected}, got {shortly(g)}")
+        factors = self.group.factors if isinstance(self.group, Product) else ()
+        factors = factors if len(factors) == len(shapes) else (self.group,) * len(shapes)
         parts = [f"{name}[{i}]" for i in range(len(shapes))] if isinstance(identity, tuple) else [name]
-        leaves = [_entry(e, part, tuple(s)) for e, part, s in zip(entries, parts, shapes, strict=True)]
+        each = zip(entries, parts, shapes, factors, strict=True)
+        leaves = [_entry(e, part, tuple(s), factor) for e, part, s, factor in each]
         point = jax.tree.unflatten(structure, leaves)
         if on_group and not is_traced(point):
             gap = float(computed(gap_of, self.group, point))
@@ -468,20 +471,20 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
     return system.mass_matrix(x, projected), system.rows(x), projected
 
 
-def _entry(value: Any, name: str, shape: tuple[int, ...]) -> Array:
-    """An array of a point; in errors with what turns other things into it."""
+def _entry(value: Any, name: str, shape: tuple[int, ...], group: Any) -> Array:
+    """An array of a point of a group; in errors with what turns other things into it."""
     try:
         return as_float64(value, name, shape)
     except ValueError as error:
-        given = ()
+        given = None
         with contextlib.suppress(Exception):
             given = np.shape(value)
-        known = {
-            ((3, 3), (4,)): "geonh.groups.quaternion_to_matrix(q) makes a rotation matrix of a quaternion (w, x, y, z)",
-            ((3,), (3, 3)): "SE(2) has (θ, x, y) here: group.from_matrix(matrix)",
-        }
-        told = known.get((shape, given))
-        raise ValueError(f"{error}; {told}" if told else str(error)) from None
+        told = ""
+        if isinstance(group, SO3) and given == (4,):
+            told = "; geonh.groups.quaternion_to_matrix(q) makes a rotation matrix of a quaternion (w, x, y, z)"
+        if isinstance(group, SE2) and given == (3, 3):
+            told = "; SE(2) has (θ, x, y) here: group.from_matrix(matrix)"
+        raise ValueError(f"{error}{told}") from None
 
 
 def _is_last(function: Callable, before: tuple, after: tuple) -> bool:

@@ -118,12 +118,18 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
     return ""
 
 
-def not_finite(system: Any, clock: Any, node: Any) -> list[str]:
-    """Which functions of a system give no number at a node, in words."""
-    found = computed(_values, (system, clock), (node.k, node.g, node.p_minus))
+GROWN = 1e50
+"""Velocities of more than this are on the way to where numbers end."""
+
+
+def no_numbers(system: Any, clock: Any, node: Any) -> list[str]:
+    """Which functions of a system give no number at a node, and whether it moves too fast for numbers, in words."""
+    *values, size = computed(_values, (system, clock), (node.k, node.g, node.p_minus))
     what = "potential" if system.potential is not None else "Lagrangian"
     names = ("the metric", "the forms", f"the {what}", f"the derivative of the {what} by the place", "the forces")
-    return [name for name, value in zip(names, found, strict=True) if not np.isfinite(value).all()]
+    unknown = [name for name, value in zip(names, values, strict=True) if not np.isfinite(value).all()]
+    found = [f"{' and '.join(unknown)} had no finite value"] if unknown else []
+    return [*found, f"the velocities had grown to {size:.0e}"] if size > GROWN else found
 
 
 def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
@@ -131,9 +137,11 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
     t = clock.time(k)
     x = system.at(g, t)
     xi = jnp.nan_to_num(system.velocity(x, p))
-    slope = system.coanchor(lambda x: system.lagrangian(x, xi), x)
+    size = jnp.max(jnp.abs(xi))
+    slow = xi / (1.0 + size)  # so that a kinetic energy beyond numbers is not taken for a fault of functions
+    slope = system.coanchor(lambda x: system.lagrangian(x, slow), x)
     force = system.force(t, x, xi, clock.control(k)) if system.forces is not None else jnp.zeros_like(p)
-    return system.mass_matrix(x), system.rows(x), system.lagrangian(x, xi), slope, force
+    return system.mass_matrix(x, slow), system.rows(x), system.lagrangian(x, slow), slope, force, size
 
 
 def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:

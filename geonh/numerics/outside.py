@@ -3,7 +3,7 @@
 So a first call compiles nothing, and a later one does not go through a method's Python again. Methods run as they are
 where they must see their numbers (they ask ``is_traced``, or branch on them), take a function, give more than arrays,
 or need no JAX for what they are given; so do those of objects with functions that may change (partial functions,
-objects with attributes). Numbers and small arrays that a user's function reads from around it are looked at each time.
+objects with attributes). What a user's function reads from around it is looked at each time.
 """
 
 from __future__ import annotations

@@ -105,6 +105,10 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     return array
 
 
+def _are_arrays(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(part, np.ndarray) for part in value)
+
+
 def as_count(value: Any, name: str, least: int = 1) -> int:
     """A whole number of at least ``least``, as an int.
 
@@ -204,9 +208,7 @@ def _converted(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
-        how = (
-            "; np.concatenate makes one array of several" if all(isinstance(part, np.ndarray) for part in value) else ""
-        )
+        how = "; np.concatenate makes one array of several" if _are_arrays(value) else ""
         raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}{how}") from error
     except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
         raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error

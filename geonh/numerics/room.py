@@ -15,7 +15,7 @@ def refuse_too_much(what: str, numbers: dict[str, int], advice: str) -> None:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not known on every platform
         return
-    if needed > MEMORY * there:
+    if needed > MEMORY * there > 0:
         parts = ", ".join(f"{name} {8 * n / 2**30:.1f}" for name, n in numbers.items() if n)
         told = f" ({parts})" if len(numbers) > 1 else ""
         raise MemoryError(f"{what} take {needed / 2**30:.1f} GiB of this machine's {there / 2**30:.1f}{told}: {advice}")

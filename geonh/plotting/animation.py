@@ -88,9 +88,8 @@ def animate(
     writer = writers[kind](fps=fps)
     span = abs(float(trajectory.t[-1] - trajectory.t[0]))
     if not span / speed * fps < MOST:
-        raise ValueError(
-            f"speed = {speed:g} and fps = {fps:g} would make {span / speed * fps:.2g} pictures of {span:g} s"
-        )
+        much, second = f"{span / speed * fps:.2g} pictures of {span:g}", units_of(trajectory).time
+        raise ValueError(f"speed = {speed:g} and fps = {fps:g} would make {much} {second}")
     times = np.linspace(0.0, span, max(2, round(span / speed * fps) + 1))
     nodes = np.searchsorted(np.abs(trajectory.t - trajectory.t[0]), times - 1e-9 * span)
     nodes = nodes.clip(0, len(trajectory) - 1)

@@ -10,7 +10,7 @@ from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend
-from geonh.plotting.labels import symbol, with_unit
+from geonh.plotting.labels import component_units, symbol, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -208,9 +208,13 @@ def _of_members(ensemble: Any, name: str) -> np.ndarray:
 
 def _label(ensemble: Ensemble, name: str, component: int | None) -> str:
     """Of an observable, with its unit where that is known."""
-    units = ensemble.units
+    group, units = ensemble.system.group, ensemble.units
     if component is not None and name == "xi":
-        velocity = ensemble.system.group.velocity_names[component]
-        return with_unit(symbol(velocity), units.get(velocity, ""))
-    unit = units["energy"] if name.startswith(("energy", "kinetic")) else units.get(name, "")
+        velocity = group.velocity_names[component]
+        known = component_units(group.point_names, group.velocity_names, dict(ensemble.system.units))
+        return with_unit(symbol(velocity), known[velocity])
+    if component is not None and name in ("p", "p_plus", "p_minus"):
+        unit = units.get(f"p_{group.velocity_names[component]}", "")
+    else:
+        unit = units["energy"] if name.startswith(("energy", "kinetic")) else units.get(name, "")
     return with_unit(name if component is None else f"{name}, component {component}", unit)

@@ -297,7 +297,7 @@
     });
     drawCursor();
     $("scrub").value = state.time;
-    $("scrub").setAttribute("aria-valuetext", state.time.toFixed(3) + " seconds");
+    $("scrub").setAttribute("aria-valuetext", `${state.time.toFixed(3)} ${runs[0].second}`);
     $("clock").textContent = `${state.time.toFixed(2)} ${runs[0].second} / ${end.toFixed(2)} ${runs[0].second}`;
   }
   function labels() {
@@ -403,7 +403,7 @@
       const tick = nice((end - begin) || 1, 5), places = Math.max(0, -Math.floor(Math.log10(tick)));
       g.textAlign = "center";
       g.textBaseline = "top";
-      for (let v = Math.ceil(begin / tick) * tick; v <= end + 1e-9; v += tick) g.fillText(v.toFixed(places) + (v + tick > end ? " s" : ""), Math.min(plot.x(v), w - 18), bottom + 3);
+      for (let v = Math.ceil(begin / tick) * tick; v <= end + 1e-9; v += tick) g.fillText(v.toFixed(places) + (v + tick > end ? ` ${runs[0].second}` : ""), Math.min(plot.x(v), w - 18), bottom + 3);
       for (const run of runs) if (run.spoiled !== null) {
         g.fillStyle = "rgba(204, 51, 17, 0.14)";
         g.fillRect(plot.x(run.spoiled), 6, w - 6 - plot.x(run.spoiled), bottom - 6);

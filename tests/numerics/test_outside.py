@@ -1,8 +1,10 @@
 """Public methods outside of a trace: computed in NumPy from one trace. ``native/`` holds ``interpret`` against XLA."""
 
 import dataclasses
+import enum
 import functools
 import threading
+from fractions import Fraction
 from types import CellType, FunctionType, ModuleType, SimpleNamespace
 
 import equinox as eqx
@@ -239,6 +241,35 @@ class Spring:
         return self.k * x[0]
 
 
+class Law:
+    """What its methods call and hold is looked at too."""
+
+    scale = 2.0
+
+    def __init__(self):
+        self.inner = SimpleNamespace(k=2.0)
+
+    def slope(self):
+        return self.inner.k
+
+    def energy(self, x):
+        return self.slope() * x[0]
+
+    @staticmethod
+    def of(x):
+        return Law.scale * x[0]
+
+
+def stiffness(law):
+    return law.inner.k
+
+
+class Kind(enum.Enum):
+    SOFT = 2.0
+    HARD = 7.0
+
+
+LAW, PASSED, KIND, FRACTION = Law(), Law(), Kind.SOFT, Fraction(2)
 MADE = made(2.0)
 BY_NAME = {"spring": {"k": 2.0, "of": ["steel", 1.0]}}
 OBJECT, SPRING = SimpleNamespace(k=2.0), Spring()
@@ -269,6 +300,11 @@ with jax.enable_x64(True):
         (lambda x: SPRING.energy(x), lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
         (SPRING.energy, lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
         (SPRING, lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
+        (LAW.energy, lambda patch: patch.setattr(LAW.inner, "k", 7.0), (2.0, 7.0)),
+        (lambda x: stiffness(PASSED) * x[0], lambda patch: patch.setattr(PASSED.inner, "k", 7.0), (2.0, 7.0)),
+        (lambda x: Law.of(x), lambda patch: patch.setattr(Law, "scale", 7.0), (2.0, 7.0)),
+        (lambda x: KIND.value * x[0], lambda patch: patch.setitem(globals(), "KIND", Kind.HARD), (2.0, 7.0)),
+        (lambda x: float(FRACTION) * x[0], lambda patch: patch.setitem(globals(), "FRACTION", Fraction(7)), (2.0, 7.0)),
         (PARTIAL, lambda patch: PARTIAL.args[0].__setitem__(0, 7.0), (2.0, 7.0)),
         (lambda x: LONG[500] * x[0], lambda patch: LONG.__setitem__(500, 7.0), (2.0, 7.0)),
         (lambda x: HUGE[500] * x[0], lambda patch: patch.setitem(globals(), "HUGE", 3.5 * HUGE), (2.0, 7.0)),
@@ -277,7 +313,8 @@ with jax.enable_x64(True):
     ],
     ids=[
         *("function", "defaults", "tuple", "array", "mixed", "of another module", "name", "dict", "attribute"),
-        *("of a class", "method", "bound", "callable", "partial", "long", "huge", "of a module", "global of a module"),
+        *("of a class", "method", "bound", "callable", "method of a method", "passed on", "static", "enum", "rebound"),
+        *("partial", "long", "huge", "of a module", "global of a module"),
     ],
 )
 def test_functions_and_what_else_a_function_reads(potential, change, found, monkeypatch):
@@ -299,6 +336,30 @@ def test_functions_and_what_else_a_function_reads(potential, change, found, monk
     assert energies(one) == [found[0]] * 4
     change(monkeypatch)
     assert energies(one) == energies(system()) == [found[1]] * 4
+
+
+class Shy:
+    """It does not let itself be looked at."""
+
+    @property
+    def __dict__(self):
+        raise RuntimeError
+
+    def __getattr__(self, name):
+        raise RuntimeError
+
+
+SHY, ENDLESS, HUGE_NUMBER = Shy(), [1.0], 10**5000
+ENDLESS.append(ENDLESS)
+
+
+def test_what_cannot_be_looked_at_is_no_fault():
+    system = gn.System(
+        Translations(2),
+        metric=np.eye(2),
+        potential=lambda x: (len(ENDLESS) if SHY is not None and HUGE_NUMBER > 0 else 0.0) * x[0],
+    )
+    assert system.potential_energy(np.array([1.0, 0.0])) == 2.0
 
 
 @dataclasses.dataclass(frozen=True)

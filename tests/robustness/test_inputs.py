@@ -471,6 +471,9 @@ def test_a_slope_that_is_no_number_is_told_from_steps_that_are_too_long():
     for method in ("projected", "gni", "lobatto4", "rkmk4"):
         run = gn.solve(system, method, xi0=[1.0, 0.0, 0.0], dt=1e-4, n_steps=2, throw=False)
         assert "before it the derivative of the potential by the place had no finite value" in run.message
+    fast = gn.System(R3, metric=np.ones(3), potential=lambda q: q[0], forces=lambda t, x, v, u: 1e10 * v)
+    run = gn.solve(fast, "rkmk4", xi0=[1.0, 0.0, 0.0], dt=1.0, n_steps=200, throw=False)
+    assert run.message.endswith("before it the velocities had grown to 2e+270")
     late = gn.System(R3, metric=np.ones(3), potential=lambda q: jnp.sqrt(2.5e-4 - q[0]))
     run = gn.solve(late, xi0=[1.0, 0.0, 0.0], dt=1e-4, n_steps=9, throw=False)
     assert "look at what forces, forms, metric and potential give there" in run.message
@@ -498,3 +501,4 @@ def test_places_say_which_part_and_what_makes_one_of_them():
     body, plane = gn.System(gn.groups.SO3(), metric=np.eye(3)), gn.System(gn.groups.SE2(), metric=np.eye(3))
     refused(run(body, g0=[1.0, 0, 0, 0], **of), ValueError, "geonh.groups.quaternion_to_matrix")
     refused(run(plane, g0=np.eye(3), **of), ValueError, "group.from_matrix")
+    refused(run(gn.System(R3, metric=np.eye(3)), g0=np.eye(3), **of), ValueError, r"got \(3, 3\)$")
