@@ -23,7 +23,7 @@ from jax import Array, lax
 from geonh.numerics import native
 from geonh.numerics.native.drivers import Pace
 from geonh.numerics.precision import float64
-from geonh.numerics.tracing import around
+from geonh.numerics.surroundings import around
 from geonh.numerics.waiting import interruptible
 
 _log = logging.getLogger("geonh")

@@ -15,7 +15,7 @@ from jax import Array
 from geonh.numerics import native
 from geonh.numerics.compiled import is_array, map_of, types
 from geonh.numerics.operations import Operation, Part, members
-from geonh.numerics.tracing import around
+from geonh.numerics.surroundings import around
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from geonh.numerics.interpreted import interpret
-from geonh.numerics.tracing import around, forward_only
+from geonh.numerics.surroundings import around
+from geonh.numerics.tracing import forward_only
 
 CALLS = 256
 """Traces that are kept."""

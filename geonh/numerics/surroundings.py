@@ -1,0 +1,208 @@
+"""What functions read around them, and what may change there: a trace takes it as it is, so it names the trace."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+
+SMALL = 64
+"""Entries, at most, of an array that is known by its values;"""
+LARGE = 10_000
+"""and of one of NumPy that is known by a digest: beyond, it is another array only if it is another object."""
+LISTED = 500
+"""Functions, objects and entries of lists and dicts, at most, that one look goes through."""
+
+
+def around(tree: Any) -> tuple:
+    """What the functions among the leaves read from their closures and modules, and from objects there; hashable.
+
+    Numbers, texts, arrays, lists and dicts of them, attributes, and what other functions read, but for globals of
+    libraries. A trace takes them as they are; where they have changed, it is another trace.
+    """
+    return tuple(_around(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
+
+
+def _around(function: Any) -> Any:
+    if _known.seen is None:
+        return _Look().at(function)
+    if id(function) not in _known.seen:
+        _known.seen[id(function)] = function, _Look().at(function)
+    return _known.seen[id(function)][1]
+
+
+class _Known(threading.local):
+    """What functions read around them, by their ids, with the functions."""
+
+    seen: dict[int, tuple[Any, Any]] | None = None
+
+
+_known = _Known()
+
+
+@contextlib.contextmanager
+def looked_at_once() -> Iterator[None]:
+    """Context, of the trace of a program say, in which a function is looked at once; it may change what it reads."""
+    outermost = _known.seen is None
+    _known.seen = {} if outermost else _known.seen
+    try:
+        yield
+    finally:
+        _known.seen = None if outermost else _known.seen
+
+
+class _Only:
+    """An object, equal to itself only."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    def __hash__(self) -> int:
+        return id(self.whole)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Only) and self.whole is other.whole
+
+
+class _Look:
+    """A look at what a function reads, that goes to each object once."""
+
+    def __init__(self) -> None:
+        self.left = LISTED
+        self.done: dict[int, Any] = {}
+
+    def at(self, x: Any, names: tuple[str, ...] = ()) -> Any:
+        """What is seen in ``x``, of a module the attributes of those names; hashable. Else whether it is the same."""
+        try:
+            return self._at(x, names)
+        except Exception:  # of objects that do not let themselves be looked at
+            return _Only(x)
+
+    def _at(self, x: Any, names: tuple[str, ...]) -> Any:
+        kind = type(x)
+        if kind is float:
+            return kind, x.hex()
+        if x is None or kind in (bool, int, str, bytes):
+            return kind, x
+        if isinstance(x, np.generic):
+            return x.dtype.str, x.tobytes()
+        if isinstance(x, np.ndarray | jax.Array):
+            return _seen_in_array(x)
+        if isinstance(x, ModuleType):
+            return None if _is_fixed(x.__name__) else self._items({n: vars(x)[n] for n in names if n in vars(x)})
+        if id(x) in self.done:
+            return None
+        self.done[id(x)] = x
+        self.left -= 1
+        if self.left < 0:
+            return _Only(x)
+        if isinstance(x, FunctionType):
+            return x.__code__, self._read_by(x)
+        if isinstance(x, MethodType):
+            return self.at(x.__func__), self.at(x.__self__)
+        if isinstance(x, staticmethod | classmethod):
+            return self.at(x.__func__)
+        if isinstance(x, property):
+            return self.at(x.fget)
+        if isinstance(x, functools.partial):
+            return tuple(map(self.at, (x.func, x.args, x.keywords)))
+        if isinstance(x, tuple | list):
+            return (kind, *map(self.at, x)) if self._may_list(x) else _Only(x)
+        if isinstance(x, dict):
+            return (kind, *map(self.at, x), *map(self.at, x.values())) if self._may_list(x) else _Only(x)
+        return self._in_object(x)
+
+    def _may_list(self, x: Any) -> bool:
+        self.left -= len(x)
+        return self.left >= 0
+
+    def _items(self, found: dict[str, Any]) -> tuple:
+        return tuple((name, self.at(value)) for name, value in found.items())
+
+    def _in_object(self, x: Any) -> Any:
+        """Attributes of a class, or of an object with its class, that are no library's; what others wrap."""
+        if isinstance(x, type):
+            own = () if _is_fixed(x.__module__) else x.__mro__
+            return tuple(
+                self._items({n: y for n, y in vars(one).items() if n[:2] != "__" or n == "__call__"})
+                for one in own
+                if not _is_fixed(one.__module__)
+            ) or _Only(x)
+        if _is_fixed(type(x).__module__) and not isinstance(x, SimpleNamespace):
+            inside = getattr(x, "__wrapped__", getattr(x, "fun", None)) if callable(x) else None
+            return _Only(x) if inside is None else self.at(inside)
+        slots = (n for one in type(x).__mro__ for n in getattr(one, "__slots__", ()) if hasattr(x, n))
+        found = {n: getattr(x, n) for n in slots if n != "__dict__"} | getattr(x, "__dict__", {})
+        call = getattr(type(x), "__call__", None)  # noqa: B004
+        written = _written(call.__code__) if isinstance(call, FunctionType) else ()
+        seen = self._items({n: y for n, y in found.items() if n not in written})
+        return (self.at(type(x)), seen) if found else _Only(x)
+
+    def _read_by(self, function: FunctionType) -> tuple:
+        """What a function reads, and does not write: from its module, its closure and its defaults."""
+        code, module = function.__code__, function.__globals__
+        names = _names(code)
+        fixed = _is_fixed(function.__module__, installed=len(self.done) > 1)  # but for what the user gave
+        found = {} if fixed else {name: module[name] for name in names if name in module}
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+            with contextlib.suppress(ValueError):  # empty
+                found[name] = cell.cell_contents
+        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        found |= {f"({i})": x for i, x in enumerate(defaults)}
+        return tuple((name, self.at(x, names)) for name, x in found.items() if name not in _written(code))
+
+
+def _seen_in_array(x: Any) -> Any:
+    if isinstance(x, jax.core.Tracer):
+        return None
+    if getattr(x.dtype, "hasobject", True):  # those of JAX have other things, as keys, but no objects
+        return _Only(x)
+    if x.size <= SMALL:
+        return x.shape, x.dtype.str, np.asarray(x).tobytes()
+    return (x.shape, x.dtype.str, hash(x.tobytes())) if isinstance(x, np.ndarray) and x.size <= LARGE else _Only(x)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_fixed(module: str | None, installed: bool = True) -> bool:
+    """Whether nobody changes a module: geonh's, Python's, or one that is ``installed``, where that counts."""
+    package = (module or "").split(".")[0]
+    path = getattr(sys.modules.get(package), "__file__", None)
+    if package == "__main__" or package not in sys.modules:
+        return False
+    if package == __name__.split(".")[0] or path is None:  # built in
+        return True
+    inside = any(folder in Path(path).parts for folder in ("site-packages", "dist-packages"))
+    return (inside and installed) or (not inside and path.startswith(sysconfig.get_path("stdlib")))
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(code: CodeType) -> tuple[str, ...]:
+    """Of globals and attributes, as far as code tells, in functions within it too."""
+    return tuple(dict.fromkeys(name for one in _codes(code) for name in one.co_names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(code: CodeType) -> frozenset[str]:
+    """Names of globals, of variables around it and of attributes that code sets: its own counters."""
+    steps = (step for one in _codes(code) for step in dis.get_instructions(one))
+    return frozenset(str(s.argval) for s in steps if s.opname in ("STORE_GLOBAL", "STORE_ATTR")) | frozenset(
+        str(s.argval) for s in dis.get_instructions(code) if s.opname == "STORE_DEREF" and s.argval in code.co_freevars
+    )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Code, with that of functions within it."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes(const)
