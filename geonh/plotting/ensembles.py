@@ -63,7 +63,9 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     axes = figure.subplots()
     for i in range(len(values) // 2):
         part = f"{100 * q[i]:g} % to {100 * q[-1 - i]:g} %"
-        axes.fill_between(t, values[i], values[-1 - i], color=COLOURS[0], alpha=0.2 + 0.15 * i, lw=0, label=part)
+        axes.fill_between(
+            t, values[i], values[-1 - i], color=COLOURS[0], alpha=0.2 + 0.6 * i / len(values), lw=0, label=part
+        )
     for median in values[q == 0.5]:
         axes.plot(t, median, color=COLOURS[0], label="median")
     axes.set(
