@@ -497,4 +497,9 @@ def _is_last(function: Callable, before: tuple, after: tuple) -> bool:
 
 def _driven(u: Any) -> str:
     """What to say of controls where forces fail: their shape may be the cause."""
-    return "" if u is None else f"; controls= gives u, of shape {list(jnp.shape(u))}: is that what forces takes?"
+    if u is None:
+        return ""
+    shape = list(jnp.shape(u))
+    return (
+        f"; controls= gives u, of shape {shape}: is that what forces takes? Controls are u(t), or a row for each node"
+    )

@@ -104,7 +104,7 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
         told = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""
         pair = "" if system.holonomic is None else "g0, xi0 = "
         return (
-            f"xi0 does not satisfy the constraints of {system.name} at g0: with forms of length 1 "
+            f"xi0 does not satisfy the constraints of {system.name} at g0: its forms, as unit vectors, have "
             f"residual {found.residual}{told}; "
             f"{pair}system.project(g0, xi0) gives the nearest velocity that does"
         )

@@ -30,10 +30,13 @@ class Page:
     ----------
     html : str
         The whole page, which needs nothing outside it.
+    path : pathlib.Path or None
+        Where it was written last.
     """
 
     def __init__(self, html: str):
         self.html = html
+        self.path: Path | None = None
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the page; replaces what was there.
@@ -59,10 +62,12 @@ class Page:
         if path.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"path must end in .html, got {str(path)!r}")
         path.write_text(self.html, encoding="utf-8")
+        self.path = path
         return path
 
     def __repr__(self) -> str:
-        return f"Page of the viewer, {len(self.html) / 1e6:.2f} MB; save(path) writes it"
+        where = f"in {self.path}" if self.path else "save(path) writes it"
+        return f"Page of the viewer, {len(self.html) / 1e6:.2f} MB; {where}"
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, which its script cannot leave."""
