@@ -125,10 +125,13 @@ GROWN = 1e50
 def no_numbers(system: Any, clock: Any, node: Any) -> list[str]:
     """Which functions of a system give no number at a node, and whether it moves too fast for numbers, in words."""
     *values, size = computed(_values, (system, clock), (node.k, node.g, node.p_minus))
-    what = "potential" if system.potential is not None else "Lagrangian"
-    names = ("the metric", "the forms", f"the {what}", f"the derivative of the {what} by the place", "the forces")
-    unknown = [name for name, value in zip(names, values, strict=True) if not np.isfinite(value).all()]
-    found = [f"{' and '.join(unknown)} had no finite value"] if unknown else []
+    what = "potential" if system.metric is not None else "Lagrangian"
+    names = ("the metric", "the forms", f"the {what}", "the forces", "the metric", f"the {what}")
+    unknown = [not np.isfinite(value).all() for value in values]
+    parts = [name for name, no in zip(names[:4], unknown, strict=False) if no]
+    slopes = [f"the derivative of {n} by the place" for n, no in zip(names[4:], unknown[4:], strict=True) if no]
+    parts += [slope for slope in slopes if not any(part in slope for part in parts)]
+    found = [f"{' and '.join(parts)} had no finite value"] if parts else []
     return [*found, f"the velocities had grown to {size:.0e}"] if size > GROWN else found
 
 
@@ -139,9 +142,16 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
     xi = jnp.nan_to_num(system.velocity(x, p))
     size = jnp.max(jnp.abs(xi))
     slow = xi / (1.0 + size)  # so that a kinetic energy beyond numbers is not taken for a fault of functions
-    slope = system.coanchor(lambda x: system.lagrangian(x, slow), x)
+
+    def level(x: Any) -> Array:
+        return system.potential_energy(x) if system.metric is not None else system.lagrangian(x, slow)
+
+    def kinetic(x: Any) -> Array:
+        return slow @ system.mass_matrix(x, slow) @ slow if system.metric is not None else jnp.zeros(())
+
     force = system.force(t, x, xi, clock.control(k)) if system.forces is not None else jnp.zeros_like(p)
-    return system.mass_matrix(x, slow), system.rows(x), system.lagrangian(x, slow), slope, force, size
+    slopes = system.coanchor(kinetic, x), system.coanchor(level, x)
+    return system.mass_matrix(x, slow), system.rows(x), level(x), force, *slopes, size
 
 
 def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dis
 import functools
@@ -10,7 +11,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -79,7 +80,11 @@ class _Look:
 
     def __init__(self) -> None:
         self.left = LISTED
-        self.done: dict[int, Any] = {}
+        self.done: dict[int, tuple[int, Any]] = {}
+        self.written: frozenset[str] = frozenset()
+        """Attributes that the functions set themselves, such as counters;"""
+        self.classes = 0
+        """how deep it is in classes, whose methods are not all called."""
 
     def at(self, x: Any, names: tuple[str, ...] = ()) -> Any:
         """What is seen in ``x``, of a module the attributes of those names; hashable. Else whether it is the same."""
@@ -99,15 +104,15 @@ class _Look:
         if isinstance(x, np.ndarray | jax.Array):
             return _seen_in_array(x)
         if isinstance(x, ModuleType):
-            return None if _is_fixed(x.__name__) else self._items({n: vars(x)[n] for n in names if n in vars(x)})
+            return None if _is_fixed(x.__name__) else self._items({n: vars(x)[n] for n in names if n in vars(x)}, names)
         if id(x) in self.done:
-            return None
-        self.done[id(x)] = x
+            return self.done[id(x)][0]
+        self.done[id(x)] = len(self.done), x
         self.left -= 1
         if self.left < 0:
             return _Only(x)
         if isinstance(x, FunctionType):
-            return x.__code__, self._read_by(x)
+            return x.__code__, self._read_by(x), self._items(vars(x))
         if isinstance(x, MethodType):
             return self.at(x.__func__), self.at(x.__self__)
         if isinstance(x, staticmethod | classmethod):
@@ -118,7 +123,7 @@ class _Look:
             return tuple(map(self.at, (x.func, x.args, x.keywords)))
         if isinstance(x, tuple | list):
             return (kind, *map(self.at, x)) if self._may_list(x) else _Only(x)
-        if isinstance(x, dict):
+        if isinstance(x, dict | MappingProxyType):
             return (kind, *map(self.at, x), *map(self.at, x.values())) if self._may_list(x) else _Only(x)
         return self._in_object(x)
 
@@ -126,27 +131,33 @@ class _Look:
         self.left -= len(x)
         return self.left >= 0
 
-    def _items(self, found: dict[str, Any]) -> tuple:
-        return tuple((name, self.at(value)) for name, value in found.items())
+    def _items(self, found: dict[str, Any], names: tuple[str, ...] = ()) -> tuple:
+        return tuple((name, self.at(value, names)) for name, value in found.items() if name not in self.written)
 
     def _in_object(self, x: Any) -> Any:
-        """Attributes of a class, or of an object with its class, that are no library's; what others wrap."""
+        """Attributes of an object, with its class, that is no library's; what others wrap."""
         if isinstance(x, type):
-            own = () if _is_fixed(x.__module__) else x.__mro__
-            return tuple(
-                self._items({n: y for n, y in vars(one).items() if n[:2] != "__" or n == "__call__"})
-                for one in own
-                if not _is_fixed(one.__module__)
-            ) or _Only(x)
-        if _is_fixed(type(x).__module__) and not isinstance(x, SimpleNamespace):
+            return self._in_class(x)
+        if _is_fixed(type(x).__module__) and not isinstance(x, SimpleNamespace | argparse.Namespace):
             inside = getattr(x, "__wrapped__", getattr(x, "fun", None)) if callable(x) else None
             return _Only(x) if inside is None else self.at(inside)
-        slots = (n for one in type(x).__mro__ for n in getattr(one, "__slots__", ()) if hasattr(x, n))
-        found = {n: getattr(x, n) for n in slots if n != "__dict__"} | getattr(x, "__dict__", {})
         call = getattr(type(x), "__call__", None)  # noqa: B004
-        written = _written(call.__code__) if isinstance(call, FunctionType) else ()
-        seen = self._items({n: y for n, y in found.items() if n not in written})
-        return (self.at(type(x)), seen) if found else _Only(x)
+        if isinstance(call, FunctionType) and len(self.done) == 1:
+            self.written |= _set(call.__code__, "STORE_ATTR")
+        declared = (getattr(one, "__slots__", ()) for one in type(x).__mro__)
+        slots = [n for names in declared for n in ((names,) if isinstance(names, str) else names) if hasattr(x, n)]
+        found = {n: getattr(x, n) for n in slots if n != "__dict__"} | getattr(x, "__dict__", {})
+        return self.at(type(x)), self._items(found) if found else _Only(x)
+
+    def _in_class(self, x: type) -> Any:
+        own = [] if _is_fixed(x.__module__) else [one for one in x.__mro__ if not _is_fixed(one.__module__)]
+        written, self.written = self.written, frozenset()  # what methods set others may set too
+        kept = [{n: y for n, y in vars(one).items() if n[:2] != "__" or isinstance(y, FunctionType)} for one in own]
+        self.classes += 1
+        found = tuple(map(self._items, kept))
+        self.classes -= 1
+        self.written = written
+        return found or _Only(x)
 
     def _read_by(self, function: FunctionType) -> tuple:
         """What a function reads, and does not write: from its module, its closure and its defaults."""
@@ -157,9 +168,12 @@ class _Look:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # empty
                 found[name] = cell.cell_contents
+        if not self.classes:
+            self.written |= _set(code, "STORE_ATTR")
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         found |= {f"({i})": x for i, x in enumerate(defaults)}
-        return tuple((name, self.at(x, names)) for name, x in found.items() if name not in _written(code))
+        own = _set(code, "STORE_GLOBAL") | _set(code, "STORE_DEREF").intersection(code.co_freevars)
+        return tuple((name, self.at(x, names)) for name, x in found.items() if name not in own)
 
 
 def _seen_in_array(x: Any) -> Any:
@@ -176,7 +190,8 @@ def _seen_in_array(x: Any) -> Any:
 def _is_fixed(module: str | None, installed: bool = True) -> bool:
     """Whether nobody changes a module: geonh's, Python's, or one that is ``installed``, where that counts."""
     package = (module or "").split(".")[0]
-    path = getattr(sys.modules.get(package), "__file__", None)
+    found = sys.modules.get(package)
+    path = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", ())), None)
     if package == "__main__" or package not in sys.modules:
         return False
     if package == __name__.split(".")[0] or path is None:  # built in
@@ -192,12 +207,10 @@ def _names(code: CodeType) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _written(code: CodeType) -> frozenset[str]:
-    """Names of globals, of variables around it and of attributes that code sets: its own counters."""
+def _set(code: CodeType, instruction: str) -> frozenset[str]:
+    """Names that code, or a function within it, sets by such an instruction."""
     steps = (step for one in _codes(code) for step in dis.get_instructions(one))
-    return frozenset(str(s.argval) for s in steps if s.opname in ("STORE_GLOBAL", "STORE_ATTR")) | frozenset(
-        str(s.argval) for s in dis.get_instructions(code) if s.opname == "STORE_DEREF" and s.argval in code.co_freevars
-    )
+    return frozenset(str(step.argval) for step in steps if step.opname == instruction)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -269,6 +269,18 @@ class Kind(enum.Enum):
     HARD = 7.0
 
 
+class Bare:
+    k = 2.0
+
+    def __mul__(self, x):
+        return SLOPE * x
+
+
+BARE, SLOPE, OUTER = Bare(), 2.0, ModuleType("outer")
+OUTER.inner = ModuleType("inner")
+OUTER.inner.k = 2.0
+SOFT, HARD = SimpleNamespace(k=2.0), SimpleNamespace(k=7.0)
+SPRINGS = [SOFT, HARD, SOFT]
 LAW, PASSED, KIND, FRACTION = Law(), Law(), Kind.SOFT, Fraction(2)
 MADE = made(2.0)
 BY_NAME = {"spring": {"k": 2.0, "of": ["steel", 1.0]}}
@@ -301,6 +313,10 @@ with jax.enable_x64(True):
         (SPRING.energy, lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
         (SPRING, lambda patch: patch.setattr(SPRING, "k", 7.0), (2.0, 7.0)),
         (LAW.energy, lambda patch: patch.setattr(LAW.inner, "k", 7.0), (2.0, 7.0)),
+        (lambda x: BARE.k * x[0], lambda patch: patch.setattr(Bare, "k", 7.0), (2.0, 7.0)),
+        (lambda x: BARE * x[0], lambda patch: patch.setitem(globals(), "SLOPE", 7.0), (2.0, 7.0)),
+        (lambda x: SPRINGS[2].k * x[0], lambda patch: SPRINGS.__setitem__(2, HARD), (2.0, 7.0)),
+        (lambda x: OUTER.inner.k * x[0], lambda patch: patch.setattr(OUTER.inner, "k", 7.0), (2.0, 7.0)),
         (lambda x: stiffness(PASSED) * x[0], lambda patch: patch.setattr(PASSED.inner, "k", 7.0), (2.0, 7.0)),
         (lambda x: Law.of(x), lambda patch: patch.setattr(Law, "scale", 7.0), (2.0, 7.0)),
         (lambda x: KIND.value * x[0], lambda patch: patch.setitem(globals(), "KIND", Kind.HARD), (2.0, 7.0)),
@@ -313,7 +329,8 @@ with jax.enable_x64(True):
     ],
     ids=[
         *("function", "defaults", "tuple", "array", "mixed", "of another module", "name", "dict", "attribute"),
-        *("of a class", "method", "bound", "callable", "method of a method", "passed on", "static", "enum", "rebound"),
+        *("of a class", "method", "bound", "callable", "method of a method", "bare", "operator"),
+        *("another in a list", "module of a module", "passed on", "static", "enum", "rebound"),
         *("partial", "long", "huge", "of a module", "global of a module"),
     ],
 )

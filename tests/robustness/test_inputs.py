@@ -471,6 +471,9 @@ def test_a_slope_that_is_no_number_is_told_from_steps_that_are_too_long():
     for method in ("projected", "gni", "lobatto4", "rkmk4"):
         run = gn.solve(system, method, xi0=[1.0, 0.0, 0.0], dt=1e-4, n_steps=2, throw=False)
         assert "before it the derivative of the potential by the place had no finite value" in run.message
+    curved = gn.System(R3, metric=lambda q: (1 + jnp.sqrt(q[1] ** 2)) * jnp.eye(3), potential=lambda q: q[0])
+    run = gn.solve(curved, "rkmk4", xi0=[1.0, 0.0, 0.0], dt=0.1, n_steps=2, throw=False)
+    assert "before it the derivative of the metric by the place had no finite value" in run.message
     fast = gn.System(R3, metric=np.ones(3), potential=lambda q: q[0], forces=lambda t, x, v, u: 1e10 * v)
     run = gn.solve(fast, "rkmk4", xi0=[1.0, 0.0, 0.0], dt=1.0, n_steps=200, throw=False)
     assert run.message.endswith("before it the velocities had grown to 2e+270")
