@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -80,7 +80,7 @@ class _Look:
 
     def __init__(self) -> None:
         self.left = LISTED
-        self.done: dict[int, tuple[int, Any]] = {}
+        self.done: dict[Any, tuple[int, Any]] = {}
         self.written: frozenset[str] = frozenset()
         """Attributes that the functions set themselves, such as counters;"""
         self.classes = 0
@@ -103,14 +103,15 @@ class _Look:
             return x.dtype.str, x.tobytes()
         if isinstance(x, np.ndarray | jax.Array):
             return _seen_in_array(x)
-        if isinstance(x, ModuleType):
-            return None if _is_fixed(x.__name__) else self._items({n: vars(x)[n] for n in names if n in vars(x)}, names)
-        if id(x) in self.done:
-            return self.done[id(x)][0]
-        self.done[id(x)] = len(self.done), x
+        mark = id(x), names * isinstance(x, ModuleType)
+        if mark in self.done:
+            return self.done[mark][0]
+        self.done[mark] = len(self.done), x
         self.left -= 1
         if self.left < 0:
             return _Only(x)
+        if isinstance(x, ModuleType):
+            return None if _is_fixed(x.__name__) else self._items({n: vars(x)[n] for n in names if n in vars(x)}, names)
         if isinstance(x, FunctionType):
             return x.__code__, self._read_by(x), self._items(vars(x))
         if isinstance(x, MethodType):
@@ -143,7 +144,7 @@ class _Look:
             return _Only(x) if inside is None else self.at(inside)
         call = getattr(type(x), "__call__", None)  # noqa: B004
         if isinstance(call, FunctionType) and len(self.done) == 1:
-            self.written |= _set(call.__code__, "STORE_ATTR")
+            self.written |= _names(call.__code__).set_attributes
         declared = (getattr(one, "__slots__", ()) for one in type(x).__mro__)
         slots = [n for names in declared for n in ((names,) if isinstance(names, str) else names) if hasattr(x, n)]
         found = {n: getattr(x, n) for n in slots if n != "__dict__"} | getattr(x, "__dict__", {})
@@ -164,16 +165,15 @@ class _Look:
         code, module = function.__code__, function.__globals__
         names = _names(code)
         fixed = _is_fixed(function.__module__, installed=len(self.done) > 1)  # but for what the user gave
-        found = {} if fixed else {name: module[name] for name in names if name in module}
+        found = {} if fixed else {name: module[name] for name in names.all if name in module}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # empty
                 found[name] = cell.cell_contents
         if not self.classes:
-            self.written |= _set(code, "STORE_ATTR")
+            self.written |= names.set_attributes
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         found |= {f"({i})": x for i, x in enumerate(defaults)}
-        own = _set(code, "STORE_GLOBAL") | _set(code, "STORE_DEREF").intersection(code.co_freevars)
-        return tuple((name, self.at(x, names)) for name, x in found.items() if name not in own)
+        return tuple((name, self.at(x, names.all)) for name, x in found.items() if name not in names.set_outside)
 
 
 def _seen_in_array(x: Any) -> Any:
@@ -200,17 +200,24 @@ def _is_fixed(module: str | None, installed: bool = True) -> bool:
     return (inside and installed) or (not inside and path.startswith(sysconfig.get_path("stdlib")))
 
 
-@functools.lru_cache(maxsize=1024)
-def _names(code: CodeType) -> tuple[str, ...]:
-    """Of globals and attributes, as far as code tells, in functions within it too."""
-    return tuple(dict.fromkeys(name for one in _codes(code) for name in one.co_names))
+class _Names(NamedTuple):
+    """Names in code, and in functions within it: of globals and attributes, as far as it tells; what it sets."""
+
+    all: tuple[str, ...]
+    set_outside: frozenset[str]
+    set_attributes: frozenset[str]
 
 
 @functools.lru_cache(maxsize=1024)
-def _set(code: CodeType, instruction: str) -> frozenset[str]:
-    """Names that code, or a function within it, sets by such an instruction."""
-    steps = (step for one in _codes(code) for step in dis.get_instructions(one))
-    return frozenset(str(step.argval) for step in steps if step.opname == instruction)
+def _names(code: CodeType) -> _Names:
+    names = dict.fromkeys(name for one in _codes(code) for name in one.co_names)
+    steps = [step for one in _codes(code) for step in dis.get_instructions(one)]
+
+    def of(instruction: str) -> frozenset[str]:
+        return frozenset(str(step.argval) for step in steps if step.opname == instruction)
+
+    outside = of("STORE_GLOBAL") | of("STORE_DEREF").intersection(code.co_freevars)
+    return _Names(tuple(names), outside, of("STORE_ATTR"))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

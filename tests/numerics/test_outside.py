@@ -278,7 +278,7 @@ class Bare:
 
 BARE, SLOPE, OUTER = Bare(), 2.0, ModuleType("outer")
 OUTER.inner = ModuleType("inner")
-OUTER.inner.k = 2.0
+OUTER.inner.k, OUTER.inner.inner = 2.0, OUTER
 SOFT, HARD = SimpleNamespace(k=2.0), SimpleNamespace(k=7.0)
 SPRINGS = [SOFT, HARD, SOFT]
 LAW, PASSED, KIND, FRACTION = Law(), Law(), Kind.SOFT, Fraction(2)
