@@ -125,7 +125,7 @@ def test_a_step_is_that_of_jax(name, method):
     except ValueError as reason:
         pytest.skip(f"refused: {reason}")
     clock = Clock(np.float64(0.0), np.float64(entry.dt), entry.controls)
-    x = system.at(start.g0, 0.0)
+    x = system.at(system.point(start.g0), 0.0)
     impulse = np.abs(system.mass_matrix(x)).max() / entry.dt * (system.holonomic is not None)
     for trajectory in runs:
         tree, state = (system, made, clock), trajectory.state
