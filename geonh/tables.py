@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.units import known_units
+from geonh.units import is_energy, known_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
             data[key] = (("time", *axes), value, {"long_name": f"first integral {label}", **unit})
         else:
             axes = [_DIMENSIONS[key]] if key in _DIMENSIONS else []
-            unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
+            unit = {"units": units["energy"]} if is_energy(key) else {}
             name = LONG_NAMES.get(key, key.replace("_", " "))
             data[key] = (("time", *axes), value, {"long_name": name, **unit})
     coordinates = {
@@ -128,7 +128,7 @@ def frame(trajectory: Trajectory) -> pd.DataFrame:
             for index in np.ndindex(value.shape[1:]):
                 columns["_".join((label, *map(str, index)))] = value[:, *index]
     made = pd.DataFrame(columns, index=pd.Index(trajectory.t, name="time"))
-    units, energies = known_units(a), [key for key in columns if key.startswith(("energy", "kinetic"))]
+    units, energies = known_units(a), [key for key in columns if is_energy(key)]
     units |= dict.fromkeys(energies, units["energy"])
     for key in columns:
         momentum = re.sub(r"^p_(plus|minus)_", "p_", key)

@@ -46,6 +46,11 @@ def known_units(attributes: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def is_energy(observable: str) -> bool:
+    """Whether an observable of this name has the unit of energy."""
+    return observable.startswith(("energy", "kinetic"))
+
+
 def angle_names(point_names: Sequence[str], velocity_names: Sequence[str]) -> list[str]:
     """Names of the unwrapped angles among the coordinates of a point: of tori, and the θ of SO(2) and SE(2)."""
     turning = {_DOT.sub("", name) for name in velocity_names if _DOT.search(name)}

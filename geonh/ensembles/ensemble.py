@@ -21,7 +21,7 @@ from geonh.numerics.precision import float64, shortly
 from geonh.observables import Observed
 from geonh.tables import LONG_NAMES, units_of_axes
 from geonh.trajectory import Trajectory, describe
-from geonh.units import known_units
+from geonh.units import is_energy, known_units
 from geonh.version import __version__
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class Ensemble(Observed):
         nodes = "time" if self.same_times else "step"
         data = self.variables(self.observables)
         for key, value in self.observables.items():
-            unit = {"units": units["energy"]} if key.startswith(("energy", "kinetic")) else {}
+            unit = {"units": units["energy"]} if is_energy(key) else {}
             data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
         data |= labelled(self.gathered, self.statistics, nodes)
         coordinates: dict[str, Any] = {

@@ -34,7 +34,7 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def room() -> int:
+def stack_of_a_thread() -> int:
     """Bytes that the stack of a thread has, as far as one can tell: what the user chose, or the system allows."""
     with _one_size:
         chosen = threading.stack_size()  # which also forgets it
@@ -52,7 +52,7 @@ def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack:
     to its end, its result lost: what it works on must be kept by the function. ``if_noted`` raises one also for
     a Ctrl-C that ``Interrupts`` only noted.
     """
-    if not _in_main_thread() and not stack and room() >= USUAL // 8:
+    if not _in_main_thread() and not stack and stack_of_a_thread() >= USUAL // 8:
         return function()
     found: list[Out] = []
     raised: list[BaseException] = []

@@ -11,6 +11,7 @@ from geonh.numerics.precision import as_count, as_float64
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend
 from geonh.plotting.labels import component_units, symbol, with_unit
+from geonh.units import is_energy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -218,5 +219,5 @@ def _label(ensemble: Ensemble, name: str, component: int | None) -> str:
     if component is not None and name in ("p", "p_plus", "p_minus"):
         unit = units.get(f"p_{group.velocity_names[component]}", "")
     else:
-        unit = units["energy"] if name.startswith(("energy", "kinetic")) else units.get(name, "")
+        unit = units["energy"] if is_energy(name) else units.get(name, "")
     return with_unit(name if component is None else f"{name}, component {component}", unit)

@@ -21,7 +21,7 @@ from geonh.numerics.native.programs import ADVANCE, MAP, mapping, stepping_loop
 from geonh.numerics.native.values import NotLowered
 from geonh.numerics.precision import float64
 from geonh.numerics.tracing import forward_only
-from geonh.numerics.waiting import interruptible, room
+from geonh.numerics.waiting import interruptible, stack_of_a_thread
 
 CALL = 0.02
 """Seconds that a call may last."""
@@ -102,7 +102,7 @@ class Program:
     def call(self, *args: Any, kept: Any) -> int:
         """What the program returns, a number; ``kept`` are the arrays that it reads and writes."""
         begun = time.perf_counter()
-        if self._stack < SHALLOW or self._stack < min(DEEP, room() // 8):
+        if self._stack < SHALLOW or self._stack < min(DEEP, stack_of_a_thread() // 8):
             found = self._function(*args)
         else:
             found = interruptible(lambda: (self._function(*args), kept), stack=2 * self._stack)[0]
