@@ -57,6 +57,7 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
     Returns
     -------
     pytree of NumPy arrays
+        The caller's own, to be written to.
     """
     return prepared(function, tree, jax.tree.map(lambda a: np.asarray(a)[0], nodes))(nodes)
 
@@ -244,7 +245,7 @@ class _XlaMap:
         self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
 
     def run(self, arrays: Any, nodes: Any) -> Any:
-        return _by_xla(self._function, arrays, nodes)
+        return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX's own cannot be written to
 
 
 class _XlaLoop:
