@@ -190,7 +190,10 @@ def show_store(path: Path) -> None:
     records = [store.record(i) or {} for i in range(store.shards) if i not in missing and i not in faults]
     failed = sum(record.get("failed", 0) for record in records)
     is_run, nodes = about["what"] == "run", store.array(about["arrays"][0]).shape[0]
-    entries = "nodes" if is_run else "members"
+    count, entries = (nodes, "nodes") if is_run else (configuration["members"], "members")
+    last = count - (store.shards - 1) * about["shard"]
+    share = f"{about['shard']:,} {entries} each" + ("" if last == about["shard"] else f", {last:,} in the last")
+    share = share if store.shards > 1 else f"{count:,} {entries}"
     steps = (nodes - 1) * configuration["save_every"] if is_run else configuration["n_steps"]
     rows = {
         "system": f"{system['system']} on {system['group']}",
@@ -198,7 +201,7 @@ def show_store(path: Path) -> None:
         "method": configuration["method"],
         "steps": f"{steps:,}, every {configuration['save_every']:,} kept",
         "kept": ", ".join(name for name, _ in configuration["observables"]) or "statistics only",
-        "shards": f"{len(records)} of {store.shards} finished, {about['shard']:,} {entries} each",
+        "shards": f"{len(records)} of {store.shards} finished, {share}",
         "failed": f"{failed:,} members did not reach the end" if failed else "no member",
         "size": f"{sum(size for record in records for size, _ in record['files'].values()):,} bytes",
         "written by": f"geonh {configuration['geonh']}",

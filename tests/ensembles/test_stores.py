@@ -211,6 +211,7 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
     with pytest.warns(StoreWarning, match="6 of 7 shards are missing"):
         gn.open_store(tmp_path / "a.zarr")
     told = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
+    assert f"1 of 7 finished, {SIZE} members each, {sweep().members.size - 6 * SIZE} in the last" in told
     assert "of the Sweep, in Python" in told
     assert "geonh resume" not in told
     with pytest.raises(StoreError, match="is not a store of geonh"):
@@ -221,6 +222,14 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
         sweep().run(file)
     with pytest.raises(ValueError, match="0 ≤ i < n"):
         sweep().run(tmp_path / "a.zarr", only=(2, 2))
+
+
+def test_one_shard_is_told_with_the_members_that_there_are(tmp_path):
+    size = sweep().members.size
+    sweep().run(tmp_path / "a.zarr", shard=2 * size)
+    told = CliRunner().invoke(app, ["info", str(tmp_path / "a.zarr")]).output
+    assert f"1 of 1 finished, {size} members" in told
+    assert str(2 * size) not in told
 
 
 def test_what_cannot_be_a_store_is_told(tmp_path):
