@@ -1,8 +1,9 @@
 """Machine code on disk, so that another process compiles nothing.
 
-One file for each program, named by a digest of its text, the CPU, and the versions of compiler and library. The folder
-belongs to its user alone, and what is read must carry the digest with which it was written: else it is compiled again.
-Files appear under their name when they are whole, so any number of processes may share the folder.
+One file for each program, named by a digest of its text, the CPU, and the versions of compiler and library. Folder and
+files belong to their user alone, and what is read must carry a digest made with the folder's key, a random number that
+is made once: else it is compiled again. Files appear under their name when they are whole, so any number of processes
+may share the folder.
 
 ``GEONH_CACHE=off`` switches it off; ``GEONH_CACHE=path`` moves it.
 """
@@ -10,9 +11,10 @@ Files appear under their name when they are whole, so any number of processes ma
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import hmac
 import os
 import random
+import secrets
 import stat
 import sys
 import tempfile
@@ -20,13 +22,16 @@ import time
 from pathlib import Path
 
 LARGEST = 200 * 2**20
-"""Bytes of all files, about; beyond it those not used for longest go."""
+"""Bytes of all files, about; beyond it those not used for longest go. A greater file is none of ours."""
 SELDOM = 100
 """Looking at all files takes long when they are thousands: one of so many writes does."""
 ABANDONED = 3600.0
 """Seconds after which a file that is still being written never will be."""
-_SUFFIX, _TEMPORARY = ".code", ".tmp"
-_MAGIC = b"geonh 1\n"
+_SUFFIX, _TEMPORARY, _KEY = ".code", ".tmp", "key"
+_MAGIC = b"geonh 2\n"
+_BYTES = 32
+"""Of the key, and of a digest."""
+_READING = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
 
 
 def folder() -> Path | None:
@@ -37,7 +42,8 @@ def folder() -> Path | None:
     try:
         path = Path(named).expanduser() if named else _user_cache() / "geonh" / "code"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path if _is_private(path) else None
+        found = os.lstat(path)
+        return path if stat.S_ISDIR(found.st_mode) and _is_private(found) else None
     except (OSError, RuntimeError):  # read-only, or no home
         return None
 
@@ -51,12 +57,45 @@ def _user_cache() -> Path:
     return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
 
 
-def _is_private(path: Path) -> bool:
+def _is_private(found: os.stat_result) -> bool:
+    """Whether nobody but this user can write it."""
     if sys.platform == "win32":  # under the user's profile by default, which is the user's
         return True
-    found = os.lstat(path)
-    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    return mine and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file of this user alone; of a link, a pipe or a file too large OSError, and nothing is read."""
+    with open(path, "rb", opener=lambda name, _: os.open(name, _READING)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or not _is_private(found) or found.st_size > LARGEST:
+            raise OSError(f"{path} is none of ours")
+        return file.read(found.st_size)
+
+
+def _put(path: Path, content: bytes) -> None:
+    """A file as a whole, readable by its owner only, in place of what has its name."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=_TEMPORARY)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
+
+
+def _secret(place: Path) -> bytes:
+    """The key of a folder, made if there is none that is sound.
+
+    Of two who make one at once the last one's stays; what the first wrote with its own is compiled again.
+    """
+    path = place / _KEY
+    with contextlib.suppress(OSError):
+        if len(found := _content(path)) == _BYTES:
+            return found
+    _put(path, secrets.token_bytes(_BYTES))
+    return _content(path)
 
 
 def read(key: str) -> bytes | None:
@@ -66,12 +105,12 @@ def read(key: str) -> bytes | None:
         return None
     path = place / (key + _SUFFIX)
     try:
-        content = path.read_bytes()
+        content = _content(path)
+        head = len(_MAGIC) + _BYTES
+        code = content[head:]
+        if not hmac.compare_digest(content[:head], _MAGIC + _digest(place, key, code)):
+            return None
     except OSError:
-        return None
-    head = len(_MAGIC) + 32
-    code = content[head:]
-    if content[:head] != _MAGIC + _digest(key, code):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # it was used now
@@ -83,22 +122,14 @@ def write(key: str, code: bytes) -> None:
     place = folder()
     if place is None:
         return
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=place, suffix=_TEMPORARY)  # readable by its owner only
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _digest(key, code) + code)
-        os.replace(temporary, place / (key + _SUFFIX))
+    with contextlib.suppress(OSError):
+        _put(place / (key + _SUFFIX), _MAGIC + _digest(place, key, code) + code)
         if random.random() * SELDOM < 1:
             _shrink(place)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
-def _digest(key: str, code: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\n" + code).digest()
+def _digest(place: Path, key: str, code: bytes) -> bytes:
+    return hmac.digest(_secret(place), key.encode() + b"\n" + code, "sha256")
 
 
 def _shrink(place: Path) -> None:
@@ -106,11 +137,11 @@ def _shrink(place: Path) -> None:
     found = []
     for path in place.glob(f"*{_TEMPORARY}"):  # of a process that was killed
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > ABANDONED:
+            if time.time() - path.lstat().st_mtime > ABANDONED:
                 path.unlink()
     for path in place.glob(f"*{_SUFFIX}"):
         with contextlib.suppress(OSError):
-            about = path.stat()
+            about = path.lstat()
             found.append((about.st_mtime, about.st_size, path))
     total = sum(size for _, size, _ in found)
     for _, size, path in sorted(found):

@@ -1,5 +1,6 @@
 """Machine code on disk: same bits, and nothing taken that was not written so."""
 
+import hashlib
 import os
 import stat
 import subprocess
@@ -41,7 +42,7 @@ def no_compiler(monkeypatch):
 
 def test_same_bits_without_compiling(place, no_compiler):
     first = program().run((), X)
-    assert [path.suffix for path in place.iterdir()] == [".code"]
+    assert {path.suffix for path in place.iterdir()} == {".code", ""}
     machine.forget()
     no_compiler()
     np.testing.assert_array_equal(program().run((), X), first)
@@ -52,11 +53,11 @@ def test_same_bits_without_compiling(place, no_compiler):
 @pytest.mark.parametrize("spoil", ["bit", "cut", "empty", "other"])
 def test_what_is_damaged_is_compiled_again(place, spoil):
     first = program().run((), X)
-    (path,) = place.iterdir()
+    (path,) = place.glob("*.code")
     good = path.read_bytes()
     if spoil == "other":  # the code of another program under this one's name
         program(0.38)
-        (other,) = (p for p in place.iterdir() if p != path)
+        (other,) = (p for p in place.glob("*.code") if p != path)
         bad = other.read_bytes()
     else:
         bad = {"bit": good[:-9] + bytes([good[-9] ^ 4]) + good[-8:], "cut": good[: len(good) // 2], "empty": b""}[spoil]
@@ -64,6 +65,69 @@ def test_what_is_damaged_is_compiled_again(place, spoil):
     machine.forget()
     np.testing.assert_array_equal(program().run((), X), first)
     assert path.read_bytes() == good
+
+
+def _pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _sparse(path):
+    os.truncate(path, 50 * 2**30)
+
+
+def _linked(path):
+    path.rename(path.parent.parent / path.name)
+    path.symlink_to(path.parent.parent / path.name)
+
+
+def _unkeyed(path):
+    """The digest that anybody can compute."""
+    content = path.read_bytes()
+    path.write_bytes(content[:8] + hashlib.sha256(path.stem.encode() + b"\n" + content[40:]).digest() + content[40:])
+
+
+FOREIGN = {
+    "writable": lambda path: path.chmod(0o666),
+    "pipe": _pipe,
+    "sparse": _sparse,
+    "link": _linked,
+    "unkeyed": _unkeyed,
+    "another key": lambda path: (path.parent / "key").write_bytes(bytes(32)),
+    "short key": lambda path: (path.parent / "key").write_bytes(b"0"),
+    "known key": lambda path: (path.parent / "key").chmod(0o666),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions")
+@pytest.mark.parametrize("how", FOREIGN)
+def test_what_others_could_have_written_is_not_read_and_is_replaced(place, how):
+    cache.write("a", b"code")
+    assert cache.read("a") == b"code"
+    FOREIGN[how](place / "a.code")
+    began = time.perf_counter()
+    assert cache.read("a") is None
+    assert time.perf_counter() - began < 1.0
+    cache.write("a", b"code")
+    assert cache.read("a") == b"code"
+    for path in place.iterdir():
+        found = path.lstat()
+        assert stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o600 and found.st_size < 100
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")
+def test_the_file_of_another_user_is_not_read(place):
+    cache.write("a", b"code")
+    os.chown(place / "a.code", 65534, 65534)
+    assert cache.read("a") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions")
+def test_a_folder_that_is_closed_is_read_all_the_same(place):
+    cache.write("a", b"code")
+    place.chmod(0o500)
+    assert cache.read("a") == b"code"
+    place.chmod(0o700)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions")
@@ -105,7 +169,7 @@ def test_size_is_bounded(place, monkeypatch):
     monkeypatch.setattr(cache, "SELDOM", 1)
     for i in range(6):
         cache.write(str(i), bytes(1000))
-    assert {path.stem for path in place.iterdir()} <= {"4", "5"}
+    assert {path.stem for path in place.glob("*.code")} <= {"4", "5"}
     assert cache.read("5") == bytes(1000)
 
 
@@ -116,7 +180,7 @@ def test_what_a_killed_process_leaves_goes_and_what_is_being_written_stays(place
         (place / name).write_bytes(bytes(10))
         os.utime(place / name, (time.time() - age,) * 2)
     cache.write("1", bytes(10))
-    assert {path.name for path in place.iterdir()} == {"0.code", "1.code", "new.tmp"}
+    assert {path.name for path in place.iterdir()} == {"0.code", "1.code", "new.tmp", "key"}
 
 
 def test_two_processes(place):
@@ -132,4 +196,4 @@ def test_two_processes(place):
     texts = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert texts[0] == texts[1] != b""
-    assert len(list(place.iterdir())) == 8
+    assert len(list(place.glob("*.code"))) == 8
