@@ -90,9 +90,9 @@ class RootLocus:
         matplotlib.figure.Figure
             ``figure.savefig(path)`` writes it; no display is needed.
         """
-        from matplotlib.figure import Figure
+        from geonh.plotting.figures import empty_figure
 
-        figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+        figure = empty_figure((7.0, 4.5))
         axes = figure.add_subplot()
         stable = self.growth < 0
         axes.axhline(0.0, color="0.5", linewidth=0.8)

@@ -59,9 +59,9 @@ class StabilityMap:
         -------
         matplotlib.figure.Figure
         """
-        from matplotlib.figure import Figure
+        from geonh.plotting.figures import empty_figure
 
-        figure = Figure(figsize=(6.0, 4.5), layout="constrained")
+        figure = empty_figure((6.0, 4.5))
         axes = figure.add_subplot()
         growth = np.where(np.isfinite(self.growth), self.growth, np.nan).T
         largest = float(np.nanmax(np.abs(growth), initial=0.0)) or 1.0

@@ -28,12 +28,9 @@ def empty_figure(size: tuple[float, float], show: bool = False) -> Figure:
         import matplotlib.pyplot as plt
 
         return plt.figure(**options)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from geonh.plotting.picture import Picture
 
-    figure = Figure(**options)
-    FigureCanvasAgg(figure)
-    return figure
+    return Picture(**options)
 
 
 def finished(figure: Figure, show: bool) -> Figure:

@@ -1,5 +1,6 @@
 """Figures: every system's has axes with units, curves for every velocity, and finite data; odd runs draw too."""
 
+import io
 import re
 
 import matplotlib
@@ -119,3 +120,18 @@ def test_energy_of_a_driven_run_is_not_among_what_is_kept_and_what_begins_at_zer
     assert quantities["energy"].note == "not kept: the controls do work"
     assert quantities["K"].scale == 1.0
     assert quantities["K"].relative.max() < 1e-12
+
+
+def test_a_notebook_shows_every_figure_and_no_global_state_knows_of_it():
+    formatters = pytest.importorskip("IPython.core.formatters", reason="what a notebook shows, IPython knows")
+    sleigh = gn.systems.chaplygin_sleigh()
+    straight = lambda speed: (None, [0.0, speed, 0.0])  # noqa: E731
+    locus = gn.analysis.root_locus(sleigh, [1.0, 2.0], straight)
+    over_both = gn.analysis.stability_map(
+        sleigh, [1.0, 2.0], [0.1, 0.2], lambda u, a: straight(u), parameters=(None, "a")
+    )
+    for figure in (run("chaplygin-sleigh", n_steps=5).plot(), locus.plot(), over_both.plot()):
+        shown = formatters.DisplayFormatter().format(figure)[0]
+        width, height = (figure.get_size_inches() * figure.dpi).astype(int)
+        assert plt.imread(io.BytesIO(shown["image/png"])).shape[:2] == (height, width)
+    assert plt.get_fignums() == []
