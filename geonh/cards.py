@@ -79,7 +79,7 @@ def trajectory_card(trajectory: Any) -> str:
     a = trajectory.attributes
     facts = [
         ("space", html.escape(a["group"])),
-        ("method", html.escape(a["method"])),
+        ("method", html.escape(a["method"] + (f", {a['method_reason']}" if a["method_reason"] else ""))),
         ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {trajectory.dt:g} s"),
         ("nodes", f"{len(trajectory)}"),
         ("ended", html.escape(trajectory.message)),

@@ -39,9 +39,11 @@ _OBSERVABLES = (
     "holonomic_residual",
     "multipliers",
     "impulse_multipliers",
-    "alternation",
+    "alternating",
     "kinetic",
 )
+_RENAMED = {"alternation": "alternating"}
+"""Observables of older files."""
 _AWKWARD = re.compile(r"[/%\x00-\x1f\x7f]| $")
 LONGEST = 250
 """Bytes of a name in a file."""
@@ -117,6 +119,7 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
 def _fields(data: Any) -> dict[str, Any]:
     words = ("system", "method", "group", "geonh_version", "catalogue", "engine", "controls")
     attributes: dict[str, Any] = {name: attribute(data, name, str) for name in words}
+    attributes["method_reason"] = attribute(data, "method_reason", str) if "method_reason" in data.ncattrs() else ""
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
     attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
     attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
@@ -179,7 +182,7 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
     """What was read from the nodes before they were saved; variables that are not known are left alone."""
     found = {}
     for name in data.variables:
-        label = unquote(name)
+        label = _RENAMED.get(unquote(name), unquote(name))
         if label in _OBSERVABLES or label.startswith("integral:"):
             kind = getattr(data.variables[name].dtype, "kind", "?")
             value = read_array(data, name, "i" if kind == "i" and label.startswith("integral:") else "f")
@@ -196,15 +199,15 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
             strange(data, f"{name} is missing or of another shape than {shape}")
     found.setdefault("multipliers", np.zeros((n_nodes, 0)))
     found.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
-    if "impulse_multipliers" not in found and "alternation" in found:
+    if "impulse_multipliers" not in found and "alternating" in found:
         found["impulse_multipliers"] = np.zeros((n_nodes, 0))
     of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
     if len({found[name].shape for name in of_constraints if name in found}) > 1:
         strange(data, f"{', '.join(of_constraints)} are of different shapes")
-    if any(found[name].shape != (n_nodes,) for name in ("alternation", "kinetic") if name in found) or (
-        "alternation" in found and "kinetic" not in found
+    if any(found[name].shape != (n_nodes,) for name in ("alternating", "kinetic") if name in found) or (
+        "alternating" in found and "kinetic" not in found
     ):
-        strange(data, "alternation and kinetic are missing, or of another shape")
+        strange(data, "alternating and kinetic are missing, or of another shape")
     return found
 
 

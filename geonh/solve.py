@@ -14,7 +14,7 @@ from typing import Any
 from geonh.events import Event, made_events
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
-from geonh.integrators.registry import made_method, method_of
+from geonh.integrators.registry import default_method, made_method, method_of
 from geonh.mechanics.system import System
 from geonh.netcdf import check_destination, checked_path
 from geonh.numerics.precision import as_count, as_flag, float64, is_traced
@@ -50,7 +50,8 @@ def solve(
     system : System
         What moves.
     method : Integrator or str, optional
-        One-step method, or its name in ``geonh methods``; ``SymmetricProjection()`` when left out.
+        One-step method, or its name in ``geonh methods``; when left out ``Gauss(2)``, or
+        ``SymmetricProjection()`` where controls are values at the nodes.
     xi0 : array_like, shape=[n]
         Initial velocity ξ = g⁻¹ġ; it must satisfy the constraints at g0 (``system.project`` helps).
     g0 : point of the group, optional
@@ -89,7 +90,8 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    method = made_method(method)
+    reason = "" if method is not None else default_method(controls).reason
+    method = made_method(method, controls)
     if is_traced(xi0, g0, dt, t0, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     as_count(save_every, "save_every")
@@ -100,7 +102,7 @@ def solve(
     found = events_of(events, system, start.clock)
     node = first_node(system, method, start)
     with float64():
-        trajectory = Trajectory.begin(system, method, start.clock, node, save_every).looking_for(found)
+        trajectory = Trajectory.begin(system, method, start.clock, node, save_every, reason).looking_for(found)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 

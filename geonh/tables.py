@@ -25,7 +25,7 @@ LONG_NAMES = {
     "p": "average momentum",
     "multipliers": "constraint multipliers",
     "impulse_multipliers": "multipliers of the method's impulse at the node",
-    "alternation": "size of the alternating part of the outgoing momentum, square root of joule",
+    "alternating": "size of the alternating part of the outgoing momentum, square root of joule",
     "kinetic": "kinetic part of the energy at the average momentum",
 }
 _EVENT = {
@@ -36,6 +36,7 @@ _EVENT = {
     "xi": "velocity at the event",
     "multipliers": "constraint multipliers at the event",
 }
+WORDS = ("system", "catalogue", "engine", "method", "method_reason", "group", "controls", "geonh_version")
 _DIMENSIONS = {
     "xi": "component",
     "p": "component",
@@ -77,7 +78,7 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
         **units_of_axes(a["point_names"], a["velocity_names"], units),
     }
     attributes = {
-        **{key: a[key] for key in ("system", "catalogue", "engine", "method", "group", "controls", "geonh_version")},
+        **{key: a[key] for key in WORDS},
         "dt": trajectory.dt,
         "t0": trajectory.t0,
         "save_every": trajectory.save_every,

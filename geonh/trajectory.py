@@ -99,7 +99,8 @@ class Trajectory(Observed):
     system, method : System or None, Integrator or None
         What was solved, and by which method; None after loading from a file without them.
     attributes : dict of str
-        What files tell of the run: names, group, method, parameters, units, version, and ``"changes"``.
+        What files tell of the run: names, group, method and the reason for it where none was named, parameters, units,
+        version, and ``"changes"``.
     clock, state : Clock or None, State or None
         Time step with controls, and the last node: what ``resume`` goes on from.
     loaded, known, watched, crossings, trail : dict, Known, tuple, Crossings, Trail
@@ -133,12 +134,15 @@ class Trajectory(Observed):
 
     # --- making --------------------------------------------------------------------------------------------
     @classmethod
-    def begin(cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int) -> Trajectory:
+    def begin(
+        cls, system: System, method: Integrator, clock: Clock, state: State, save_every: int, reason: str = ""
+    ) -> Trajectory:
         """For loops: a trajectory of one node, which they extend; users get theirs from ``solve``."""
         group = system.group
         attributes = {
             **_facts(system, clock),
             "method": describe(method),
+            "method_reason": reason,
             "group": str(group),
             "point_names": list(group.point_names),
             "velocity_names": list(group.velocity_names),
@@ -459,9 +463,10 @@ class Trajectory(Observed):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
+        reason = f" ({a['method_reason']})" if a["method_reason"] else ""
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
-            f"Trajectory of {a['system']} on {a['group']} by {a['method']}: {len(self)} nodes, "
+            f"Trajectory of {a['system']} on {a['group']} by {a['method']}{reason}: {len(self)} nodes, "
             f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}{spoiled}"
         )
 

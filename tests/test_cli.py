@@ -90,7 +90,7 @@ def test_every_option_of_run_arrives(tmp_path):
         ("run suslov --method gnii", "no method 'gnii'; did you mean gni"),
         ("methods nothing", "no method 'nothing'; methods are projected, gni"),
         ("run suslov --method rkmk4 --rule left", "--rule is not for the method rkmk4"),
-        ("run suslov --rule middle", "--rule must be one of trapezoid"),
+        ("run suslov --method gni --rule middle", "--rule must be one of trapezoid"),
         ("run suslov --retraction log", "--retraction must be one of auto"),
         ("run suslov --dt fast", "Invalid value for '--dt'"),
         ("run suslov --dt 0", "dt must not be zero"),

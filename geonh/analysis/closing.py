@@ -64,7 +64,7 @@ def made_shooting(
     parameter: str,
 ) -> tuple[Shooting, Point, np.ndarray]:
     """What is shot, tested, and the guess."""
-    method = made_method(method, lambda: RKMK(6) if system.holonomic is None else Gauss(3))
+    method = made_method(method or (RKMK(6) if system.holonomic is None else Gauss(3)))
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(

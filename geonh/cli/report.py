@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -14,12 +13,13 @@ from geonh.plotting.labels import method_in_words
 from geonh.trajectory import Trajectory
 
 
-def show_run(trajectory: Trajectory, integrator: Any, seconds: float) -> None:
+def show_run(trajectory: Trajectory, seconds: float) -> None:
+    assert trajectory.method is not None
     a = trajectory.attributes
     steps = int(trajectory.k[-1])
     out.print(
         f"[bold]{escape(a['system'])}[/] on {escape(a['group'])}: "
-        f"{method_in_words(trajectory)} (order {integrator.order}), "
+        f"{method_in_words(trajectory)} (order {trajectory.method.order}), "
         f"dt = {trajectory.dt:g} s, {steps} steps, t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s",
         highlight=False,
     )
@@ -68,7 +68,7 @@ def show_file(trajectory: Trajectory, path: Path) -> None:
 
     fact("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else ""))
     fact("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none")
-    fact("method", a["method"])
+    fact("method", a["method"] + (f", {a['method_reason']}" if a["method_reason"] else ""))
     if a["controls"]:
         fact("controls", a["controls"])
     fact(

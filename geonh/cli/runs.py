@@ -124,11 +124,11 @@ def run(
             raise
 
     told = ""
-    if method is None and isinstance(word, str):
-        of = "the default" if word == "projected" else "that of its source"
-        told = f"method: {word}, {of} (--method NAME takes another: geonh methods)"
+    if method is None and not isinstance(word, Integrator):
+        of = "the default" if word is None else f"{word}, that of its source"
+        told = f"method: {of} (--method NAME takes another: geonh methods)"
     source = Path(entry.source) if is_own(name) else None
-    _carry_out(solve, integrator, data, None if no_figure else picture, source, told)
+    _carry_out(solve, data, None if no_figure else picture, source, told)
 
 
 def resume(
@@ -187,7 +187,7 @@ def resume(
         )
 
     source = Path(entry.source) if is_own(word) else None
-    _carry_out(go_on, integrator, data, None if no_figure else picture, source)
+    _carry_out(go_on, data, None if no_figure else picture, source)
 
 
 def info(
@@ -240,7 +240,6 @@ def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
 
 def _carry_out(
     act: Callable[[], Trajectory],
-    integrator: Integrator,
     data: Path,
     picture: Path | None,
     source: Path | None,
@@ -273,7 +272,7 @@ def _carry_out(
         save(trajectory, data, None)
     if told:
         out.print(told, highlight=False)
-    show_run(trajectory, integrator, seconds)
+    show_run(trajectory, seconds)
     out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
     if picture is not None and not interrupted:  # who ends it does not wait for one
         save(trajectory, None, picture)

@@ -107,13 +107,17 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def integrator_of(name: str | Integrator, **options: str | None) -> Integrator:
-    """The integrator that the words of a user mean; a user's file may have one ready."""
+def integrator_of(name: str | Integrator | None, **options: str | None) -> Integrator | None:
+    """The integrator that the words of a user mean, or None for the default; a user's file may have one ready."""
     if isinstance(name, Integrator):
         for key in [key for key, value in options.items() if value is not None]:
             wrong(f"--{key} goes with --method NAME; the file has {describe(name)}")
         return name
     given = {key: value for key, value in options.items() if value is not None}
+    if name is None:
+        if not given:
+            return None
+        name = "gauss4"
     for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given and name in methods:
             if key not in methods[name].options:

@@ -126,7 +126,7 @@ def estimate(
     t0 : float
         Initial time, s.
     method : Integrator or str, optional
-        ``SymmetricProjection()`` when left out. Its own error must be small beside the noise.
+        ``Gauss(2)`` when left out. Its own error must be small beside the noise.
     tol : float
         A step as small as this part of the parameters' errors is the last.
     max_iterations : int

@@ -163,7 +163,7 @@ def shooting_control(
     RuntimeError
         If the end is not reached, or a motion fails on the way.
     """
-    method = made_method(method, RKMK)
+    method = made_method(method or RKMK())
     require(solver)
     what = asked(
         system,

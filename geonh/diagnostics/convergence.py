@@ -149,7 +149,7 @@ def convergence(
         raise ValueError(f"steps must be two or more increasing whole numbers of steps, got {steps}")
     if not span > 0:
         raise ValueError(f"span must be a positive number of seconds, got {span}")
-    method = made_method(method)
+    method = made_method(method, controls)
     refuse(method, system)
     g, xi = reference_trajectory(system, [0.0, span], xi0, g0, controls=controls)
     with float64():

@@ -96,7 +96,7 @@ class Sweep:
         most_events: int = 1,
     ) -> Sweep:
         """From what a user writes; arguments, defaults and errors are those of ``solve_ensemble``."""
-        method = made_method(method)
+        method = made_method(method, controls)
         refuse(method, system)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
             raise TypeError(

@@ -52,7 +52,7 @@ class Methods(dict[str, Method]):
 
 
 _ALL = {
-    "projected": Method(SymmetricProjection, "symmetric projection of the variational integrator: the default"),
+    "projected": Method(SymmetricProjection, "symmetric projection of the variational integrator"),
     "gni": Method(GNI, "geometric nonholonomic integrator"),
     "variational": Method(Variational, "variational integrator, without constraints"),
     "euler-a": Method(EulerA, "GNI with the left rectangle rule"),
@@ -69,7 +69,9 @@ _ALL = {
     "lobatto4": Method(lambda retraction="auto": Lobatto(3, retraction), "nonholonomic Lobatto IIIA–IIIB, 3 stages"),
     "lobatto6": Method(lambda retraction="auto": Lobatto(4, retraction), "nonholonomic Lobatto IIIA–IIIB, 4 stages"),
     "midpoint": Method(lambda retraction="auto": Gauss(1, retraction), "implicit midpoint in quasi-velocities"),
-    "gauss4": Method(lambda retraction="auto": Gauss(2, retraction), "Gauss collocation in quasi-velocities, 2 stages"),
+    "gauss4": Method(
+        lambda retraction="auto": Gauss(2, retraction), "Gauss collocation in quasi-velocities, 2 stages: the default"
+    ),
     "gauss6": Method(lambda retraction="auto": Gauss(3, retraction), "Gauss collocation in quasi-velocities, 3 stages"),
     "yoshida4": Method(_midpoint("yoshida4"), "implicit midpoint composed three times"),
     "suzuki4": Method(_midpoint("suzuki4"), "implicit midpoint composed five times"),
@@ -97,12 +99,27 @@ methods = Methods(_ALL)
 """Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
 
 
-def made_method(
-    method: Integrator | str | None, default: Callable[..., Integrator] = SymmetricProjection
-) -> Integrator:
-    """A method from what a user writes: one, its name, or nothing for the default."""
+class Default(NamedTuple):
+    """The method of a run that names none, and the reason for it in words."""
+
+    method: Integrator
+    reason: str
+
+
+def default_method(controls: Any = None) -> Default:
+    """The default method: ``Gauss(2)``, or ``SymmetricProjection()`` for controls that are values at the nodes.
+
+    The choice reads no number, so it is the same for all parameters, starts and steps of a system.
+    """
+    if controls is None or callable(controls):
+        return Default(Gauss(2), "the default")
+    return Default(SymmetricProjection(), "the default for controls at the nodes")
+
+
+def made_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
+    """A method from what a user writes: one, its name, or None for the default of these controls."""
     if method is None:
-        return default()
+        return default_method(controls).method
     return method_of(method) if isinstance(method, str) else method
 
 

@@ -115,7 +115,7 @@ def path_names(point_names: list[str]) -> list[str]:
 
 
 def method_in_words(trajectory: Any) -> str:
-    """For instance "GNI, trapezoid rule, retraction auto"."""
+    """For instance "GNI, trapezoid rule, Cayley retraction", or "Gauss, 2 stages (the default)"."""
     text = str(trajectory.attributes["method"])
     words = [text.split("(")[0]]
     rule = re.search(r"rule=(\w+)", text)
@@ -124,4 +124,8 @@ def method_in_words(trajectory: Any) -> str:
     retraction = re.search(r"retraction=(\w+)", text)
     if retraction and retraction.group(1) != "None":
         words.append({"Exponential": "exp"}.get(retraction.group(1), retraction.group(1)) + " retraction")
-    return ", ".join(words)
+    stages = re.search(r"stages=(\d)", text)
+    if stages:
+        words.insert(1, f"{stages.group(1)} stages")
+    reason = trajectory.attributes["method_reason"]
+    return ", ".join(words) + (f" ({reason})" if reason else "")

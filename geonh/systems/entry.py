@@ -55,9 +55,8 @@ class Entry:
         ``start(system)`` → Start, the default initial condition.
     dt, n_steps : float, int
         A run worth looking at.
-    method : str
-        The method that it is run with: that of the source where the run stays sound, else the default, or one of higher
-        order where the default's errors would be seen.
+    method : str, optional
+        The method of the source, where the run stays sound by it; when left out, the default of ``solve``.
     controls : callable, optional
         u(t), where the system is driven.
     exact : callable, optional
@@ -77,7 +76,7 @@ class Entry:
     start: Callable[[System], Start]
     dt: float = 0.01
     n_steps: int = 1000
-    method: str = "projected"
+    method: str | None = None
     controls: Callable | None = None
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
     notes: str = field(default="")

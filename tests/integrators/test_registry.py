@@ -3,11 +3,13 @@
 import dataclasses
 import typing
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_systems import random_system
 
 import geonh as gn
+from geonh.groups import Translations
 from geonh.integrators import Variational
 from geonh.integrators.base import Guarantees
 from geonh.integrators.node import NextStep
@@ -47,10 +49,35 @@ def test_a_method_by_its_word():
 
 
 def test_the_default_of_solve_is_in_the_table():
-    assert repr(gn.methods["projected"].make()) == repr(gn.SymmetricProjection())
     system = random_system("SO3", constrained=False)
     run = gn.solve(system, xi0=np.zeros(3), dt=0.1, n_steps=1)
-    assert run.method == gn.SymmetricProjection()
+    assert run.method == gn.Gauss(2) == gn.methods["gauss4"].make()
+    assert "the default" in gn.methods["gauss4"].title
+    assert "Gauss(" in repr(run)
+    assert "(the default)" in repr(run)
+
+
+def test_the_default_for_controls_at_the_nodes():
+    """Gauss looks between the nodes, so that a method which need not is taken."""
+    cart = gn.System(Translations(1), metric=[[1.0]], forces=lambda t, x, xi, u: u)
+    given = {"dt": 0.1, "n_steps": 2}
+    for controls, method in (
+        (np.ones((3, 1)), gn.SymmetricProjection()),
+        (lambda t: jnp.reshape(t, 1), gn.Gauss(2)),
+    ):
+        assert gn.solve(cart, xi0=[0.0], controls=controls, **given).method == method
+        assert gn.solve_ensemble(cart, xi0=[[0.0], [1.0]], controls=controls, **given).method == method
+
+
+def test_the_reason_for_a_method_is_told_where_none_was_named(tmp_path):
+    system = random_system("SO3", constrained=False)
+    given = {"xi0": np.zeros(3), "dt": 0.1, "n_steps": 2}
+    run, named = gn.solve(system, **given), gn.solve(system, "gauss4", **given)
+    assert (run.attributes["method_reason"], named.attributes["method_reason"]) == ("the default", "")
+    run.save(tmp_path / "run.nc")
+    loaded = gn.Trajectory.load(tmp_path / "run.nc")
+    assert loaded.attributes["method_reason"] == "the default"
+    assert "(the default)" in repr(gn.resume(loaded, 1, system=system, method="gauss4"))
 
 
 @pytest.mark.parametrize("name", [name for name, method in gn.methods.items() if "retraction" in method.options])
