@@ -124,10 +124,10 @@ def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
     length, largest, exact = BLOCK, trail.largest, False
     while begin < end:
         nodes = slice(begin, min(begin + length, end))
-        alternation = trajectory.read(nodes)["alternation"]
-        if not exact and np.any(alternation > ALTERNATING * np.sqrt(largest)):
+        alternating = trajectory.read(nodes)["alternating"]
+        if not exact and np.any(alternating > ALTERNATING * np.sqrt(largest)):
             largest, exact = np.fmax(largest, _largest(trajectory)), True
-        large = alternation > ALTERNATING * np.sqrt(largest)
+        large = alternating > ALTERNATING * np.sqrt(largest)
         if np.any(large):
             return float(trajectory.t[begin + np.argmax(large)])
         begin, length = nodes.stop, 2 * length
@@ -160,7 +160,7 @@ def what_alternates(trajectory: Trajectory, since: float) -> str:
     trail = trajectory.trail
     most = trajectory.alternation.max() if trail is None else np.sqrt(trail.worst / trail.largest)
     if trail is not None and trajectory.status.failed:
-        last = trajectory.read(slice(max(len(trajectory) - PERIOD, 0), len(trajectory)))["alternation"]
+        last = trajectory.read(slice(max(len(trajectory) - PERIOD, 0), len(trajectory)))["alternating"]
         most = max(most, last.max() / np.sqrt(_largest(trajectory)))
     return (
         f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches about "

@@ -22,7 +22,7 @@ from geonh.numerics.compiled import example
 from geonh.numerics.evaluation import Evaluation, Layout, Parts
 from geonh.numerics.precision import as_count, as_flag, float64, require_float64
 from geonh.numerics.runs import Steps
-from geonh.observables import observe
+from geonh.observables import alternation, observe
 from geonh.start import made_start, refuse_unsound
 
 __all__ = ["Nodes", "integrate"]
@@ -55,6 +55,13 @@ class Nodes(NamedTuple):
     p_minus: Array
     status: Array
     observables: dict[str, Array]
+
+    @property
+    def alternation(self) -> Array:
+        """As of a ``Trajectory``, where observables were asked for, shape=[N]."""
+        if "alternating" not in self.observables:
+            return jnp.zeros(self.observables["energy"].shape)
+        return alternation(self.observables["alternating"], self.observables["kinetic"])
 
 
 def integrate(

@@ -47,10 +47,9 @@ class Observed:
 
     @property
     def alternation(self) -> np.ndarray:
-        if "alternation" not in self.observables:
+        if "alternating" not in self.observables:
             return np.zeros(self.energy.shape)
-        kinetic = np.fmax.reduce(self.observables["kinetic"], axis=-1, keepdims=True, initial=0.0)
-        return self.observables["alternation"] / np.sqrt(np.where(kinetic > 0, 2 * kinetic, 1.0))
+        return np.asarray(alternation(self.observables["alternating"], self.observables["kinetic"]))
 
     @property
     def energy(self) -> np.ndarray:
@@ -74,6 +73,13 @@ class Observed:
         return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
 
 
+def alternation(alternating: Any, kinetic: Any) -> Any:
+    """What alternates relative to the largest momentum of a run, from the observables of those names, shape=[…, N]."""
+    of: Any = jnp if isinstance(kinetic, Array) else np
+    largest = of.max(kinetic, axis=-1, keepdims=True, where=~of.isnan(kinetic), initial=0.0)
+    return alternating / of.sqrt(of.where(largest > 0, 2 * largest, 1.0))
+
+
 def observe(
     system: System, method: Integrator | None, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
 ) -> dict[str, Any]:
@@ -86,7 +92,7 @@ def observe(
         continuous equations at (t, g, ξ̃, u); ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻);
         ``constraint_residual`` μξ − b; of a system with holonomic constraints ``holonomic_residual`` φ, whose rows are
         the first of μ; each first integral. Of methods that hold an impulse at the node also
-        ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternation``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
+        ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternating``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
     x = system.at(g, clock.time(k))
@@ -127,4 +133,4 @@ def _impulse(
     part = h / 2 * mu.T @ (own - lam)
     square = part @ solve_spd(M, part)
     size = safe_sqrt(square) + 0.0 * square  # what is no number stays so
-    return {"impulse_multipliers": own, "alternation": size, "kinetic": xi @ M @ xi / 2}
+    return {"impulse_multipliers": own, "alternating": size, "kinetic": xi @ M @ xi / 2}

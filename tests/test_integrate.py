@@ -97,6 +97,7 @@ def test_the_bits_of_solve(method):
         assert found.observables.keys() == run.observables.keys()
         for word, values in run.observables.items():
             np.testing.assert_allclose(found.observables[word], values, rtol=0, atol=1e-14 * (1 + np.abs(values).max()))
+        np.testing.assert_allclose(found.alternation, run.alternation, rtol=1e-12, atol=1e-14)
 
 
 def test_members_have_the_bits_of_their_own_runs_and_failures_are_masked():

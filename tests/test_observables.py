@@ -36,7 +36,7 @@ def test_the_multiplier_at_a_node_is_that_of_the_continuous_equations(name):
     np.testing.assert_allclose(found["multipliers"], [sleigh_force(system, xi)], rtol=1e-13)
     np.testing.assert_allclose(found["xi"], xi, rtol=1e-13, atol=1e-16)
     impulse = gn.methods[name].make().guarantees.node == "impulse"
-    assert ("impulse_multipliers" in found) == ("alternation" in found) == impulse
+    assert ("impulse_multipliers" in found) == ("alternating" in found) == impulse
 
 
 @pytest.mark.parametrize("start", ["average", "multiplier"])

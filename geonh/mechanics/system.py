@@ -25,7 +25,7 @@ from geonh.units import declared_units
 
 LONGEST = 80
 """Bytes of the name of a first integral."""
-RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternation", "step")
+RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternating", "alternation", "step")
 """Columns of every table."""
 
 
