@@ -16,6 +16,7 @@ The energy is that of the bodies, ½Iχ̇² of wheels and ½I(ω + δ̇)² of wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -23,6 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
+from geonh.drawing import planar as placed
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.lagrangian import FirstIntegral
@@ -286,7 +289,8 @@ def planar(
     first_integrals : mapping of str to FirstIntegral, optional
         As of ``System``.
     draw : callable, optional
-        As of ``System``; the bodies and their wheels when left out.
+        As of ``System``; when left out, each body with its wheels, edges and centre of mass, seen best from above:
+        steering turns them, rolling does not show.
     name : str
         What tables and files call it.
 
@@ -320,7 +324,7 @@ def planar(
         parameters={"body": body, **(parameters or {})},
         base="shape" if names else "point",
         first_integrals=first_integrals,
-        draw=draw,
+        draw=_drawing if draw is None else draw,
         name=name,
     )
 
@@ -387,3 +391,77 @@ def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
 
     visit(body, *jnp.eye(n)[:3])
     return M, jnp.stack(rows) if rows else jnp.zeros((0, n))
+
+
+def _drawing(t: Any, g: Any, p: Any) -> list[Body]:
+    """Each body as a deck with a nose, its centre of mass, and the bar to its hinge; wheels and edges stand through it.
+
+    What has no size in the system has one of the chain's: a part of its greatest length.
+    """
+    first = p["body"]
+    place, angles = g if tuple(_names(first)) else (g, ())
+    free, size = iter(angles), _reach(first)
+    found: list[Body] = []
+
+    def visit(body: PlanarBody, here: Pose) -> None:
+        own: list[Part] = _deck(body, size)
+        turned = []
+        for wheel in body.wheels:
+            if len(wheel.names) > (wheel.radius is not None):
+                at = here @ placed(wheel.angle + next(free), *wheel.at)
+                turned.append(Body(f"steered {wheel.names[0]}", _foot(wheel, size), at=at))
+            else:
+                own.append(_fixed(_foot(wheel, size), wheel))
+            if wheel.radius is not None:
+                next(free)
+        name = f"trailer {body.name}" if body.name else "body"
+        found.extend([Body(name, own, at=here, trace=None if body.name else [0, 0, 0]), *turned])
+        for drawn in body.trailers:
+            visit(drawn, here @ placed(next(free), *drawn.hitch) @ shifted(-drawn.length))
+
+    visit(first, placed(*place))
+    return [*found, Body("ground", ground())]
+
+
+def _points(body: PlanarBody) -> np.ndarray:
+    """What a deck reaches to, in the body's frame: its origin, centre, wheels and hinges; shape=[k, 2]."""
+    return np.array([(0.0, 0.0), body.centre, *(w.at for w in body.wheels), *(b.hitch for b in body.trailers)])
+
+
+def _reach(body: PlanarBody) -> float:
+    """The greatest length in a chain, 1 m if there is none."""
+    sizes = [0.0]
+    for part in _chain(body):
+        sizes += [np.ptp(_points(part), axis=0).max(), part.length]
+        sizes += [2 * own.radius for own in part.wheels if own.radius is not None]
+    return float(max(sizes)) or 1.0
+
+
+def _deck(body: PlanarBody, size: float) -> list[Part]:
+    """The body itself, at the height of its axles."""
+    points, wide = _points(body), 0.12 * size
+    (back, right), (front, left) = points.min(axis=0) - wide, points.max(axis=0) + wide
+    nose = [front + wide, (left + right) / 2]
+    z = max([float(own.radius) for own in body.wheels if own.radius is not None], default=0.1 * size)
+    deck = prism([[back, right], [front, right], nose, [front, left], [back, left]], 0.03 * size).moved(z=z)
+    parts = [deck, ball(0.04 * size, 12).moved(*body.centre, z + 0.03 * size).painted("#222222")]
+    if body.name:
+        bar = float(body.length)
+        parts.append(box(bar, 0.03 * size, 0.03 * size).moved(bar / 2, 0.0, z))
+    return parts
+
+
+def _foot(wheel: Wheel, size: float) -> Part:
+    """A wheel, or a blade, with its place and direction left out."""
+    if wheel.radius is None:
+        return box(0.3 * size, 0.03 * size, 0.2 * size).moved(z=0.1 * size).painted("#444444")
+    r = float(wheel.radius)
+    return cylinder(r, 0.3 * r, "y").moved(z=r).painted("#444444")
+
+
+def _fixed(foot: Part, wheel: Wheel) -> Part:
+    """A wheel, or a blade, in its place and direction in the body's frame."""
+    c, s = np.cos(wheel.angle), np.sin(wheel.angle)
+    turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
+    made = replace(foot, vertices=foot.vertices @ turn, lines=tuple(corners @ turn for corners in foot.lines))
+    return made.moved(*wheel.at)

@@ -101,6 +101,37 @@ def test_a_car_with_two_trailers(seed):
     np.testing.assert_allclose(CAR.lagrangian(x, xi), energy, rtol=1e-13)
 
 
+def test_the_drawing_has_its_bodies_and_what_is_steered_where_they_are():
+    rng = np.random.default_rng(3)
+    g = rng.normal(size=3), rng.normal(size=4)
+    seen = {body.name: body for body in CAR.draw(0.0, g, CAR.parameters)}
+    assert list(seen) == ["body", "steered steer", "trailer first", "trailer second", "ground"]
+    frames, _ = places(g)
+    frames.insert(1, (g[0][0] + 0.2 + g[1][1], frames[0][1] + places(g)[1](g[0][0]) @ jnp.array([1.2, 0.1])))
+    for body, (heading, place) in zip(seen.values(), frames, strict=False):
+        np.testing.assert_allclose(body.at.x, [*place, 0.0], atol=1e-6, err_msg=body.name)
+        np.testing.assert_allclose(body.at.R[:, 0], [np.cos(heading), np.sin(heading), 0.0], atol=1e-6)
+    rear = [part for part in seen["body"].parts if len(part.vertices) == 66]
+    assert len(rear) == 1  # a wheel of radius 0.2 on the ground
+    np.testing.assert_allclose(np.ptp(rear[0].vertices, axis=0), [0.4, 0.06, 0.4])
+    assert rear[0].vertices[:, 2].min() == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.7])
+def test_a_body_on_an_edge_alone_and_names_that_are_taken(angle):
+    bodies = [planar_body(1.0, 0.1), planar_body(1.0, 0.1, [knife_edge(0.3, 0.1, angle)])]
+    bodies += [planar_body(1.0, 0.1, [wheel(1.0, 0.1, name="body"), knife_edge(1.0, steered="ground", inertia=1.0)])]
+    for body in bodies:
+        system = planar(body)
+        seen = gn.drawing.scene(gn.solve(system, "rk4", xi0=np.zeros(system.group.dim), dt=0.1, n_steps=1))
+        assert seen.bodies[-1].is_ground
+        assert seen.is_flat
+    blade = planar(bodies[1]).draw(0.0, np.zeros(3), {"body": bodies[1]})[0].parts[-1]
+    spots = blade.vertices[:, :2] - [0.3, 0.1]
+    along, across = spots @ [np.cos(angle), np.sin(angle)], spots @ [-np.sin(angle), np.cos(angle)]
+    np.testing.assert_allclose(np.ptp(across), 0.1 * np.ptp(along))
+
+
 def test_it_runs():
     """With Runge and Kutta's method, which compiles soonest."""
     names = CAR.group.point_names
