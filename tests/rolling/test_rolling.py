@@ -345,3 +345,10 @@ def test_balls_that_cannot_be_are_refused():
         gn.systems.sphere_in_cylinder(r=2.0, R=1.0)
     with pytest.raises(ValueError, match=r"within the ball, \|a\| < r, got 0\.4 and 0\.3"):
         gn.systems.routh_sphere(a=-0.4)
+
+
+def test_the_page_prints_the_time_that_it_tells(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "rolling.md").read_text()
+    words, code = page.split("## A stone that turns round")[1].split("```python")[:2]
+    exec(code.split("```")[0], {"gn": gn, "np": np})
+    assert f"at {capsys.readouterr().out.split()[0]} s, as published" in words
