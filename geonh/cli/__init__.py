@@ -1,8 +1,8 @@
 """The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``,
 ``view FILE``, ``sweep NAME``, ``merge``, ``export``.
 
-Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 130 interrupted, 143
-terminated (of both, what exists is saved).
+Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 3 done but standard output
+could not be written, 130 interrupted, 143 terminated (of both, what exists is saved).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from geonh.cli.console import err, new_table, numbers, one_line, out, value_text
 from geonh.cli.pictures import view
 from geonh.cli.runs import info, resume, run
 from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
+from geonh.cli.streams import UNSHOWN, failure_of, steady
 from geonh.cli.sweeps import export, merge_stores, sweep
 from geonh.cli.words import entry_of, integrator_of
 from geonh.numerics.waiting import Interrupts
@@ -31,9 +32,13 @@ class _Commands(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **kwargs)
+        sink = steady()
         with Interrupts(at_once=True), Termination() as termination:
             code = self._code(*args, **kwargs)
-        leave(TERMINATED if termination.asked else code)
+        failure = failure_of(sink)
+        if failure is not None:
+            err.print(f"[bold red]error:[/] standard output could not be written: {failure.strerror}")
+        leave(TERMINATED if termination.asked else code or (0 if failure is None else UNSHOWN))
 
     def _code(self, *args: Any, **kwargs: Any) -> int:
         """Run, and give the exit code."""

@@ -14,7 +14,7 @@ from rich.table import Table
 
 PIPED_WIDTH = 120
 
-out = Console(emoji=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+out = Console(emoji=False, width=None if sys.stdout is not None and sys.stdout.isatty() else PIPED_WIDTH)
 err = Console(emoji=False, stderr=True, soft_wrap=True)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -449,3 +450,43 @@ def test_a_ctrl_c_is_answered_in_a_module_that_runs_on_import(tmp_path, monkeypa
 def test_python_runs_the_package():
     done = subprocess.run([sys.executable, "-m", "geonh", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"geonh {gn.__version__}\n"
+
+
+RUN = "run chaplygin-sphere --steps 20 --out ."
+PLACES = {
+    "cp1252": ("PYTHONIOENCODING=cp1252 ", "", 0, ""),
+    "ascii": ("PYTHONIOENCODING=ascii ", "", 0, ""),
+    "closed": ("", " >&-", 0, ""),
+    "both closed": ("", " >&- 2>&-", 0, ""),
+    "all closed": ("", " <&- >&- 2>&-", 0, ""),
+    "full": ("", " >/dev/full", 3, "error: standard output could not be written: No space left on device"),
+    "read only": ("", " 1</dev/null", 3, "error: standard output could not be written: Bad file descriptor"),
+    "both full": ("", " >/dev/full 2>/dev/full", 3, ""),
+    "no reader": ("", " | true; exit ${PIPESTATUS[0]}", 0, ""),
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_is_saved_wherever_its_words_go(tmp_path, place):
+    before, after, code, told = PLACES[place]
+    command = f"{before}{sys.executable} -m geonh_command {RUN}{after}"
+    root = str(Path(gn.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, encoding="latin-1", env=environment
+    )
+    assert (done.returncode, done.stderr.strip()) == (code, told)
+    assert {path.name for path in tmp_path.iterdir()} == {"chaplygin-sphere.nc", "chaplygin-sphere.png"}
+    assert gn.Trajectory.load(tmp_path / "chaplygin-sphere.nc").k[-1] == 20
+    if before:
+        assert "?" in done.stdout
+        assert "saved chaplygin-sphere.png" in done.stdout
+
+
+def test_a_table_that_cannot_be_shown_ends_in_a_line():
+    command = [sys.executable, "-m", "geonh", "list"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert done.stderr == "error: standard output could not be written: No space left on device\n"
