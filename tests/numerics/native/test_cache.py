@@ -112,7 +112,9 @@ def test_what_others_could_have_written_is_not_read_and_is_replaced(place, how):
     assert cache.read("a") == b"code"
     for path in place.iterdir():
         found = path.lstat()
-        assert stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o600 and found.st_size < 100
+        assert stat.S_ISREG(found.st_mode)
+        assert stat.S_IMODE(found.st_mode) == 0o600
+        assert found.st_size < 100
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")
