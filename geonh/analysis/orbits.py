@@ -32,7 +32,9 @@ from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_count, as_float64, float64, shortly
 
 VANISHED = 1e-3
-"""A period less than this part of the guess is none: in no time every motion returns."""
+"""A period, or a motion, less than this part of the guess is none: in no time, or at rest, everything returns."""
+ROUNDING = 1e-13
+"""Of places and velocities of size one, times the derivatives of the motion."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +150,14 @@ def periodic_orbit(
     ValueError, TypeError
         For input that does not fit.
     RuntimeError
-        If none is found: what is left, after how many steps.
+        If none is found: what is left, after how many steps; or if what is found is an equilibrium.
 
     Notes
     -----
+    An equilibrium returns after any time, and is refused unless the equations depend on time, which makes its
+    multipliers those of a period. A steady motion with ξ ≠ 0 and constant x returns after any time too: it is given,
+    with the period near the guess.
+
     Derivatives are exact, by forward mode through the method's steps. A function of module level whose numbers are
     parameters compiles once.
     """
@@ -166,6 +172,12 @@ def periodic_orbit(
         raise RuntimeError(
             f"the period went from {period:g} to {orbit.period:.3g} s, where every motion returns: begin nearer to an "
             "orbit, with a longer period, or pin the period by conditions="
+        )
+    if _stands(shooting, (g, xi, begin[-2]), *found[:3]):
+        raise RuntimeError(
+            f"what is found near the guess is an equilibrium of {system.name}, which every period fits: begin further "
+            "from it, with a period nearer to that of an orbit, or pin an amplitude or the energy by conditions=; "
+            "linearise(system, g, xi) has the frequencies of the small orbits about it"
         )
     return orbit
 
@@ -253,6 +265,26 @@ def continue_orbit(
         length = min(length, abs(step))
         orbits.append(_orbit(place, z, made, iterations, shooting, parts))
     return orbits
+
+
+def _stands(shooting: Shooting, guess: tuple, place: tuple, z: np.ndarray, made: Shot) -> bool:
+    """Whether nothing moves, within what is left of the conditions or rounding, and equations that do not depend on
+    time keep it so; ``guess`` is (g, ξ, T).
+    """
+    n = shooting.system.group.dim
+
+    def extent(made: Shot, span: float) -> float:
+        return abs(span) * float(np.abs(made.end_slope[:, 2 * n]).max())
+
+    span, left = float(z[2 * n]), float(np.abs(made.residual).max(initial=0.0))
+    size = 1.0 + max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(place))
+    moved, least = extent(made, span), ROUNDING * size * (1.0 + float(np.linalg.norm(made.slope)))
+    if moved > max(least, left / VANISHED):
+        return False
+    if moved > max(least, VANISHED * extent(shot(shooting, *guess, float(z[-1])), guess[2])):
+        return False
+    later = shot(shooting._replace(t0=shooting.t0 + 0.381966 * span), *place, span, float(z[-1]))
+    return bool(np.abs(later.slope - made.slope).max() <= 1e-9 * np.abs(made.slope).max())
 
 
 def _tangent(slope: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -40,6 +40,52 @@ def test_in_no_time_every_motion_returns():
         periodic_orbit(gn.System(Translations(2), metric=[1.0, 1.0], potential=bowl), [0.6, 0.4], [0.5, 0.3], 0.3)
 
 
+def off_the_origin(x):
+    x = x - jnp.array([1.0, -2.0])
+    return 0.5 * x[0] ** 2 + x[1] ** 2 + 0.3 * x[0] ** 2 * x[1]
+
+
+@pytest.mark.parametrize(
+    ("system", "g", "xi", "period", "options"),
+    [
+        (PENDULUM, [0.3], [0.1], 5.0, {}),
+        (PENDULUM, [0.0], [0.0], 5.0, {}),
+        (PENDULUM, [0.3], [0.0], 5.0, {"fixed": resting}),
+        (PENDULUM, [0.3], [0.1], 5.0, {"conditions": lambda g, xi, T, p: T - 5.0}),
+        (gn.System(Translations(2), metric=np.eye(2), potential=off_the_origin), [1.1, -1.8], [0.1, 0.1], 3.0, {}),
+    ],
+    ids=["free", "begun there", "symmetric", "pinned period", "off the origin"],
+)
+def test_an_equilibrium_is_no_orbit(system, g, xi, period, options):
+    with pytest.raises(RuntimeError, match="is an equilibrium"):
+        periodic_orbit(system, g, xi, period, method="rkmk6", **options)
+
+
+def test_a_small_orbit_about_an_equilibrium_is_one():
+    found = periodic_orbit(PENDULUM, [1e-5], [0.0], 6.3, method="rkmk6", conditions=lambda g, xi, T, p: g[0] - 1e-5)
+    assert abs(found.period - 4 * ellipk(np.sin(0.5e-5) ** 2)) < 1e-6
+    coarse = periodic_orbit(PENDULUM, [1.8], [0.1], 7.0, conditions=amplitude, method="rkmk6", tol=1e-3)
+    assert abs(coarse.period - 4 * ellipk(np.sin(1.0) ** 2)) < 1e-2
+
+
+def test_an_equilibrium_of_what_is_driven_has_the_multipliers_of_the_drive():
+    """Mathieu's equation ẍ + (a − 2q cos 2t)x = 0 at a = 1, q = 0.2, within the first tongue."""
+    swing = gn.time_dependent(lambda t, x: 0.5 * (1.0 - 0.4 * jnp.cos(2 * t)) * x[0] ** 2)
+    hung = gn.System(Translations(1), metric=[1.0], potential=swing, name="hung on a shaken pivot")
+    found = periodic_orbit(hung, [0.0], [0.0], np.pi, method="rkmk6", conditions=lambda g, xi, T, p: T - jnp.pi)
+    rates = solve_ivp(
+        lambda t, y: [y[1], -(1 - 0.4 * np.cos(2 * t)) * y[0], y[3], -(1 - 0.4 * np.cos(2 * t)) * y[2]],
+        (0, np.pi),
+        [1.0, 0.0, 0.0, 1.0],
+        method="DOP853",
+        rtol=1e-12,
+        atol=1e-13,
+    ).y[:, -1]
+    expected = np.sort(np.abs(np.linalg.eigvals(rates.reshape(2, 2))))
+    np.testing.assert_allclose(np.sort(np.abs(found.multipliers)), expected, rtol=1e-8)
+    assert not found.stable
+
+
 def test_the_period_of_a_pendulum():
     found = periodic_orbit(PENDULUM, [1.8], [0.1], 7.0, conditions=amplitude, method="rkmk6")
     assert abs(found.period - 4 * ellipk(np.sin(1.0) ** 2)) < 1e-10
