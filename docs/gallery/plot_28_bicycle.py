@@ -17,7 +17,7 @@ bicycle = gn.systems.whipple_bicycle()
 g0 = upright(bicycle)
 unit = velocity(bicycle, g0, 1.0)
 locus = root_locus(bicycle, np.linspace(0.2, 9.8, 121), lambda speed: (g0, speed * unit))
-crossings = [value for value, _ in locus.crossings()]
+crossings = [crossing.value for crossing in locus.crossings()]
 for published in (4.29238253634111, 6.02426201538837):
     assert min(abs(value - published) for value in crossings) < 1e-9
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")

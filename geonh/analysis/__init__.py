@@ -2,7 +2,7 @@
 
 from geonh.analysis.connection import Connection, Displacement, nonholonomic_connection
 from geonh.analysis.linearisation import Linearisation, linearise
-from geonh.analysis.locus import RootLocus, root_locus
+from geonh.analysis.locus import Crossing, RootLocus, root_locus
 from geonh.analysis.lyapunov import LyapunovSpectrum, lyapunov_exponents
 from geonh.analysis.measure import InvariantMeasure, divergence, invariant_measure
 from geonh.analysis.orbits import PeriodicOrbit, continue_orbit, periodic_orbit
@@ -11,6 +11,7 @@ from geonh.analysis.steady import SteadyMotion, steady_motion
 
 __all__ = [
     "Connection",
+    "Crossing",
     "Displacement",
     "InvariantMeasure",
     "Linearisation",

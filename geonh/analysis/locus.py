@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -19,6 +19,31 @@ from geonh.numerics.precision import as_float64
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+AXIS = 1e-9
+"""Of the largest eigenvalue: a real part that counts as none."""
+XTOL, RTOL = 1e-13, 1e-14
+"""Of the value at a crossing, as Brent's method takes them."""
+
+
+class Crossing(NamedTuple):
+    """Where eigenvalues cross the imaginary axis, or come to it and leave it.
+
+    Attributes
+    ----------
+    value : float
+        The parameter.
+    eigenvalue : complex
+        The one on the axis there, 1/s; of a pair that with Im ≥ 0.
+    kind : {"zero", "Hopf", "collision"}
+        A real one passes through zero; a pair crosses at ±iω; or eigenvalues on the axis meet, at zero or at ±iω, and
+        from there on one grows and one decays, as where nothing is lost.
+    """
+
+    value: float
+    eigenvalue: complex
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -49,33 +74,63 @@ class RootLocus:
         """Largest real part, shape=[N], 1/s: negative where small disturbances die out."""
         return self.eigenvalues.real.max(axis=1)
 
-    def crossings(self) -> list[tuple[float, complex]]:
-        """Values at which a real part changes sign, with the eigenvalue there (of a pair the one with Im ≥ 0).
+    def crossings(self) -> list[Crossing]:
+        """Where stability may change: a real part changes sign, or eigenvalues meet on the imaginary axis and leave it.
 
-        Refined by Brent's method to rounding. Real parts that run into zero and stay there, as those of systems that
-        lose no energy do, change no sign.
+        Returns
+        -------
+        list of Crossing
+            By value, refined to rounding. Of collisions between two neighbouring values one is found, and one that is
+            undone before the next value is not seen.
         """
+        real = self.eigenvalues.real
+        signs = np.where(np.abs(real) > self._axis, np.sign(real), 0.0)
         found = []
-        size = 1e-9 * np.abs(self.eigenvalues).max()
-        for branch in self.eigenvalues.T:
-            signs = np.where(np.abs(branch.real) > size, np.sign(branch.real), 0.0)
-            known = np.flatnonzero(signs)
-            for i, j in itertools.pairwise(known):
-                if signs[i] != signs[j]:
-                    root = self._crossing((self.values[i], self.values[j]), (branch[i], branch[j]))
-                    if root[1].imag >= 0:
-                        found.append(root)
-        return sorted(found, key=lambda pair: pair[0])
+        for b in range(signs.shape[1]):
+            for i, j in itertools.pairwise(np.flatnonzero(signs[:, b])):
+                if signs[i, b] != signs[j, b] and not _meets(signs, b, i, j):
+                    signs[i + 1 : j, b] = signs[i, b]  # on the axis by chance
+                    root = self._crossing(self.values[[i, j]], self.eigenvalues[[i, j], b])
+                    found += [root] if root.eigenvalue.imag >= 0 else []
+        for i, (before, after) in enumerate(itertools.pairwise(signs)):
+            if {-1.0, 1.0} <= set(after[before == 0]):
+                found.append(self._collision(*self.values[[i, i + 1]]))
+            elif {-1.0, 1.0} <= set(before[after == 0]):
+                found.append(self._collision(*self.values[[i + 1, i]]))
+        return sorted(found, key=lambda crossing: crossing.value)
 
-    def _crossing(self, ends: tuple[float, float], roots: tuple[complex, complex]) -> tuple[float, complex]:
+    @property
+    def _axis(self) -> float:
+        return AXIS * float(np.abs(self.eigenvalues).max(initial=0.0))
+
+    def _crossing(self, ends: np.ndarray, roots: np.ndarray) -> Crossing:
         def branch(value: float) -> complex:
             share = (value - ends[0]) / (ends[1] - ends[0])
             near = (1 - share) * roots[0] + share * roots[1]
             here = self._at(value)
             return complex(here[np.argmin(np.abs(here - near))])
 
-        value = scipy.optimize.brentq(lambda value: branch(value).real, *ends, xtol=1e-13, rtol=1e-14)
-        return float(value), branch(value)
+        value = scipy.optimize.brentq(lambda value: branch(value).real, *ends, xtol=XTOL, rtol=RTOL)
+        root = branch(value)
+        return Crossing(float(value), root, "zero" if abs(root.imag) <= self._axis else "Hopf")
+
+    def _collision(self, on: float, off: float) -> Crossing:
+        """Between a value at which eigenvalues are on the axis, and one at which they are not: by bisection, since near
+        it they go with a square root.
+        """
+
+        def still(roots: np.ndarray) -> int:
+            return int(np.sum(np.abs(roots.real) <= self._axis))
+
+        count, beyond = still(self._at(on)), self._at(off)
+        while abs(off - on) > XTOL + RTOL * abs(on):
+            here = self._at(middle := (on + off) / 2)
+            if still(here) == count:
+                on = middle
+            else:
+                off, beyond = middle, here
+        leaving = min(beyond[beyond.real > self._axis], key=lambda root: root.real)
+        return Crossing(float(on), 1j * abs(leaving.imag), "collision")
 
     def plot(self, label: str | None = None) -> Figure:
         """Real parts (solid) and imaginary parts ≥ 0 (dashed) over the parameter, stable ranges shaded.
@@ -197,6 +252,11 @@ def root_locus(
         parameter or "value",
         lambda value: at(np.array([value]), usual)[0].eigenvalues,
     )
+
+
+def _meets(signs: np.ndarray, b: int, i: int, j: int) -> bool:
+    """Whether branch b, on the axis between its i-th and j-th values, came there with another from the other side."""
+    return j - i > 2 and bool(np.any((signs[i] == -signs[i, b]) & (signs[i + 1] == 0)))
 
 
 def _contains(family: tuple[int, ...], other: tuple[int, ...]) -> bool:

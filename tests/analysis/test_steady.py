@@ -6,7 +6,7 @@ import pytest
 from rolling_disc import disc, gap, rolling, standing
 
 import geonh as gn
-from geonh.analysis import linearise, root_locus, steady_motion
+from geonh.analysis import RootLocus, linearise, root_locus, steady_motion
 
 
 def test_equilibrium_of_a_pendulum():
@@ -81,13 +81,43 @@ def test_disc_finds_its_circle():
     np.testing.assert_allclose(line.sigma, found.sigma, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [15, 16])
+def test_the_upright_disc_becomes_stable_by_a_collision_at_zero(n):
+    coin = gn.rolling(gn.rolling.disc(1.0, axis=(0, 1, 0)), [0.25, 0.5, 0.25], 1.0, gravity=1.0, name="coin")
+    locus = root_locus(coin, np.linspace(0.3, 1.0, n), lambda spin: gn.rolling.start(coin, omega=[0.0, spin, 0.0]))
+    assert locus.growth[0] > 0.1
+    assert abs(locus.growth[-1]) < 1e-9
+    (found,) = locus.crossings()
+    assert found.kind == "collision"
+    np.testing.assert_allclose(found.value, np.sqrt(1 / 3), rtol=0, atol=1e-12)
+    assert found.eigenvalue == 0
+
+
+def test_signs_that_return_after_two_collisions_are_no_crossings():
+    """±√((v − 1)(v − 3)): real, then imaginary between 1 and 3, then real."""
+
+    def at(v):
+        root = np.sqrt(complex((v - 1) * (v - 3)))
+        return np.array([root, -root]) if v < 2 else np.array([-root, root])  # branches may be told apart so
+
+    values = np.array([0.0, 0.5, 1.2, 2.1, 2.8, 3.5, 4.0])
+    locus = RootLocus(values, np.array([at(v) for v in values]), ("a", "b"), "v", at)
+    (first, second) = locus.crossings()
+    assert first.kind == second.kind == "collision"
+    np.testing.assert_allclose([first.value, second.value], [1.0, 3.0], rtol=0, atol=1e-12)
+
+
 def test_spin_of_the_sleeping_top_over_its_parameter():
-    """It is stable where (Cω₃)² > 4A·mgl; a real part runs into zero there and stays."""
+    """It is stable where (Cω₃)² > 4A·mgl; two pairs meet on the axis there, at ±(C/2A − 1)ω₃ in the body's frame."""
     top = gn.systems.heavy_top(J=(1.0, 1.0, 0.5))
     locus = root_locus(top, [0.5, 1.0, 1.4, 1.7, 2.5], (np.eye(3), [0.0, 0.0, 5.0]), parameter="mgl")
     wanted = np.sqrt(np.maximum(locus.values - 1.25**2, 0.0))
     np.testing.assert_allclose(locus.growth, wanted, rtol=0, atol=1e-12)
-    assert locus.crossings() == []
+    for values in ([0.5, 1.0, 1.4, 1.7, 2.5], [0.5, 1.25**2, 2.5], [2.5, 1.0]):
+        (found,) = root_locus(top, values, (np.eye(3), [0.0, 0.0, 5.0]), parameter="mgl").crossings()
+        assert found.kind == "collision"
+        np.testing.assert_allclose(found.value, 1.25**2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.eigenvalue, 3.75j, rtol=0, atol=1e-7)
     over_spin = root_locus(top, [3.0, 5.0], lambda spin: (np.eye(3), [0.0, 0.0, spin]))
     np.testing.assert_allclose(over_spin.growth, [np.sqrt(1 - 0.75**2), 0.0], rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match=r"at value = 2: this is no steady motion"):

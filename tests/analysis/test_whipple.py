@@ -78,9 +78,10 @@ def test_root_locus(riding):
     root_locus(system, [1.0, 2.0], lambda v: (g0, v * unit))  # compiles
     locus = root_locus(system, np.linspace(0.0, 10.0, 200), lambda v: (g0, v * unit))
     assert locus.eigenvalues.shape == (200, 4)
-    found = dict(locus.crossings())
-    np.testing.assert_allclose(list(found), [4.29238253634111, 6.02426201538837], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(list(found.values()), [3.43503384866144j, 0.0], rtol=0, atol=1e-10)
+    values, roots, kinds = zip(*locus.crossings(), strict=True)
+    np.testing.assert_allclose(values, [4.29238253634111, 6.02426201538837], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(roots, [3.43503384866144j, 0.0], rtol=0, atol=1e-10)
+    assert kinds == ("Hopf", "zero")  # weave and capsize
     stable = locus.values[locus.growth < 0]
     assert 4.29 < stable[0] < 4.35
     assert 5.97 < stable[-1] < 6.03

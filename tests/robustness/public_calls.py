@@ -631,6 +631,6 @@ Ensemble FileError IntegrationError Trajectory float64 Connection Displacement I
 LyapunovSpectrum PeriodicOrbit RootLocus StabilityMap SteadyMotion Estimate OptimalControl Shot Convergence Drift
 Section Momenta Moving NoDrawingError Part Pose Scene Action LieGroup Point Retraction Adjoint Clock Composition
 DiscreteLagrangian Equations Guarantees ImplicitIntegrator Integrator NextStep Outcome Result RetractingIntegrator
-State Warm Quantity Contact PlanarBody Support Surface Wheel Entry Start Page Passed Statistic Sweep
+State Warm Quantity Contact Crossing PlanarBody Support Surface Wheel Entry Start Page Passed Statistic Sweep
 """
 """What geonh gives, and what a user's own classes begin from: nobody calls them."""
