@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from geonh.geometry.field import Field
-from geonh.numerics.linear import det, gram_schmidt, saddle, saddle_inverses, solve
+from geonh.numerics.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
 from geonh.numerics.precision import Precise
 
 DEPENDENT = 1e-9
@@ -111,10 +111,10 @@ class Distribution(Precise):
     def P(self, M: Array, x: Any, parameters: Any = None) -> Array:
         """M-orthogonal projector onto D, P = 1 − Q, shape=[n, n]; M of shape=[n, n]."""
         if self.forms is not None:
-            mu = self.forms(x, parameters)
+            mu = _apart(self.forms(x, parameters))
             _, raised, schur = saddle_inverses(M, mu)
             return jnp.eye(M.shape[0]) - raised @ schur @ mu
-        frame = self._frame(x, parameters)
+        frame = _apart(self._frame(x, parameters))
         lowered = frame @ M
         return frame.T @ solve(lowered @ frame.T, lowered)
 
@@ -238,6 +238,11 @@ def _rows(value: Any, name: str) -> Field:
     return field
 
 
+def _apart(rows: Array) -> Array:
+    """Rows of the same span that are orthogonal, as of ``apart``."""
+    return apart(rows, jnp.zeros((len(rows), 0)))[0]
+
+
 def _annihilator_of(frame: Array) -> Array:
     """Forms that vanish on the rows of a frame of shape=[r, n]; smooth in the frame where it has full rank (m = 1)."""
     r, n = frame.shape
@@ -245,6 +250,7 @@ def _annihilator_of(frame: Array) -> Array:
         columns = [np.delete(np.arange(n), i) for i in range(n)]
         minors = [(-1.0) ** i * det(frame[:, kept]) for i, kept in enumerate(columns)]
         return jnp.stack(minors)[None, :]
+    frame = _apart(frame)
     onto = frame.T @ solve(frame @ frame.T, frame)
     candidates = jnp.eye(n) - onto
     rows = np.array(list(combinations(range(n), n - r)))

@@ -78,7 +78,7 @@ from geonh.mechanics.quasi_velocities import (
 )
 from geonh.mechanics.system import System
 from geonh.numerics.corrections import TINY
-from geonh.numerics.linear import saddle
+from geonh.numerics.linear import apart, saddle
 from geonh.numerics.newton import Newton, make_newton
 from geonh.numerics.precision import one_of
 
@@ -97,11 +97,13 @@ RESTING = 1e-200
 
 
 class _Step(NamedTuple):
-    """What the unknowns z say of a step: ζ, x̄, the normals N there, w, p̄ and its κ, π_k and how it changes."""
+    """What the unknowns z say of a step: ζ, x̄, the normals N there, the rows' residual before it (φ, a rounding, which
+    goes so that none adds to it), w, p̄ and its κ, π_k and how it changes."""
 
     zeta: Array
     middle: Any
     N: Normals
+    before: Array
     w: Array
     momentum: Array
     kappa: Array
@@ -165,13 +167,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.action.at(state.g)
         p, t = state.p_minus, clock.time(state.k + 0.5)
-        before = jnp.zeros(len(system.annihilator(x)))
         velocity = system.velocity(x, p)
         kinetic = (p - system.momentum_at_rest(x)) @ velocity / 2
         energy = kinetic if self.gradient == "gonzalez" else kinetic + system.potential_energy(x)
-        if system.holonomic is not None:  # φ at the node, a rounding, which goes so that none adds to it
-            phi = system.holonomic_residual(x)
-            before = before.at[: len(phi)].set(phi)
 
         def mismatch(z: Array) -> Array:
             step = self._step(system, h, x, p, z)
@@ -181,9 +179,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             force = force + system.force(t, middle, w, clock.between(t)) - slope
             missing = parted(N, step.change - h * force)[0]
             if self.gradient == "average":
-                off = step.zeta - h * w + N.lifts.T @ before
+                off = step.zeta - h * w + N.lifts.T @ step.before
                 return jnp.concatenate([off, missing + N.forms.T @ (N.lifts @ step.change)])
-            return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + before / h)[0]
+            return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + step.before / h)[0]
 
         # Where a motion turns back w is small, and known to the rounding of the velocities at the nodes.
         floor = jnp.abs(h) * (1e-14 + self.newton.tol * jnp.max(jnp.abs(velocity)))
@@ -202,26 +200,29 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         n, action = system.group.dim, system.action
         zeta, w = z[:n], z[:n] / h
         if self.gradient == "itoh-abe":
-            N = self._normals(system, h, x, x, zeta)
+            N, before = self._normals(system, h, x, x, zeta)
             start, kappa = reduced_momentum(system, x, p, N)
             ahead = action.act(x, self._increment(system, zeta))
             after = reduced_momentum(system, ahead, system.momentum(ahead, restored(system, ahead, w, N)), N)[0]
-            return _Step(zeta, x, N, w, p, kappa, start, 2 * (after - start))
+            return _Step(zeta, x, N, before, w, p, kappa, start, 2 * (after - start))
         middle = action.act(x, self.tau(system)(system.group, zeta / 2))
-        N = self._normals(system, h, x, middle, zeta)
+        N, before = self._normals(system, h, x, middle, zeta)
         start = reduced_momentum(system, x, p, N)[0]
         if self.gradient == "average":
             change = z[n:]
             momentum = system.momentum(middle, velocity_of_momentum(system, middle, start + change / 2))
-            return _Step(zeta, middle, N, w, momentum, N.lifts @ momentum, start, change)
+            return _Step(zeta, middle, N, before, w, momentum, N.lifts @ momentum, start, change)
         momentum = system.momentum(middle, w)
         pi, kappa = parted(N, momentum)
-        return _Step(zeta, middle, N, w, momentum, kappa, start, 2 * (pi - start))
+        return _Step(zeta, middle, N, before, w, momentum, kappa, start, 2 * (pi - start))
 
-    def _normals(self, system: System, h: Array, x: Any, middle: Any, zeta: Array) -> Normals:
-        """The normals at x̄, with a discrete gradient of φ from x over ζ in place of its derivative."""
+    def _normals(self, system: System, h: Array, x: Any, middle: Any, zeta: Array) -> tuple[Normals, Array]:
+        """The normals at x̄, with a discrete gradient of φ from x over ζ in place of its derivative, and φ(x) beside
+        them; all combined as the rows of ``constraint_apart`` at x̄ are.
+        """
         if system.holonomic is None:
-            return normals(system, middle)
+            N = normals(system, middle)
+            return N, jnp.zeros(len(N.forms))
         phi, mu = system.holonomic_residual, system.annihilator(middle)
         if self.gradient == "itoh-abe":
             G = self._quotients(system, lambda W: phi(system.action.act(x, W)), phi(x), zeta).T
@@ -230,7 +231,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
             ahead = system.action.act(x, self._increment(system, zeta))
             missing = self._growth(system, phi, (x, ahead), zeta) - G @ zeta
             G = G + jnp.outer(missing, _unit_change(system, middle, zeta / h, zeta))
-        return normals_of(jnp.concatenate([G, mu[len(G) :]]))
+        rows, before = jnp.concatenate([G, mu[len(G) :]]), jnp.zeros(len(mu)).at[: len(G)].set(phi(x))
+        _, beside = apart(mu, jnp.concatenate([rows, before[:, None]], axis=1))
+        return normals_of(beside[:, :-1]), beside[:, -1]
 
     def _increment(self, system: System, zeta: Array) -> Point:
         """W with g_{k+1} = g_k W."""

@@ -143,7 +143,9 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         t = clock.time(k)
-        lam = accelerations(system, t, g, xi, clock.between(t))[1]
+        x = system.at(g, t)
+        impulse = system.annihilator(x).T @ accelerations(system, t, g, xi, clock.between(t))[1]
+        lam = normals(system, x).lifts @ impulse
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
         z = clock.dt * jnp.concatenate([jnp.tile(xi, self.stages), jnp.tile(lam, self.stages - 1), shift])
         return Warm(repeated(z), no_inverse(z.size))
@@ -151,7 +153,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
-        leading = saddle_inverses(M, system.annihilator(x))
+        leading = saddle_inverses(M, system.constraint_apart(x)[0])
         size = jnp.max(jnp.abs(state.warm.guess[-1])) / jnp.abs(clock.dt)  # hΛ is known as well as p, not as hp
         guess, scale = continued(state.warm.guess, size=size), 1e-14 * jnp.abs(clock.dt) + self.newton.tol * size
         left = lambda z: self._left_over(system, clock, state, z, leading)  # noqa: E731

@@ -18,7 +18,7 @@ from jax import Array, lax
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, pivots, solve_spd
+from geonh.numerics.linear import apart, det, pivots, solve_spd
 from geonh.numerics.precision import is_traced
 from geonh.numerics.tracing import is_forward_only
 
@@ -26,7 +26,7 @@ ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""
 
 RANK_COSINE = 1e-6
-"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ)/√(det(AAᵀ) det(BBᵀ)), must exceed this:
+"""Between consecutive nodes the cosine of the constraint rows' spans, det(ABᵀ) of orthonormal ones, must exceed this:
 it changes sign when, between the two, rows that vary continuously became dependent (by Cauchy–Binet it is the cosine
 between the Plücker vectors)."""
 
@@ -146,7 +146,7 @@ class State(NamedTuple):
     warm : Warm
         Speed only.
     rows : array, shape=[m, n]
-        The constraint rows, the first scaled so that their volume is 1, for the rank test.
+        The constraint rows made orthonormal in their order, for the rank test.
     status : int
         A ``Result``.
     """
@@ -254,9 +254,8 @@ class Clock(NamedTuple):
 def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None) -> State:
     """The node at time t that a step from ``before`` made (None: node 0), with its status."""
     x = system.at(made.g, t)
-    rows = system.rows(x)
-    volume = _volume(rows)
-    unit = jnp.concatenate([rows[:1] * (1 / volume), rows[1:]])
+    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
     numbers = jax.tree.leaves((made.g, made.p_plus, made.p_minus, made.memory))
     numbers.append(system.potential_energy(x))  # only its slope is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
@@ -266,16 +265,10 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(det(old_rows @ rows.T) > RANK_COSINE * volume), Result.RANK),  # also where they vanish
+        (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
-
-
-def _volume(rows: Array) -> Array:
-    """Of the parallelepiped that rows span: √det(AAᵀ)."""
-    square = rows @ rows.T
-    return jnp.sqrt(det(square) if len(rows) <= 3 else jnp.prod(pivots(square)))
 
 
 def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:

@@ -29,7 +29,7 @@ from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
 from geonh.numerics.compiled import computed
-from geonh.numerics.linear import OrthonormalForms, orthonormal_forms, saddle, solve_spd
+from geonh.numerics.linear import OrthonormalForms, apart, orthonormal_forms, saddle, solve_spd
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
@@ -295,6 +295,12 @@ class LagrangianSystem(Precise):
             return jnp.concatenate([jnp.zeros_like(self.holonomic_residual(x)), own])
         moving = jax.jvp(self.holonomic_residual, (x,), (self.rate(x, jnp.zeros(self.group.dim)),))[1]
         return jnp.concatenate([-moving, own])
+
+    @traced_once
+    def constraint_apart(self, x: Any) -> tuple[Array, Array]:
+        """μ(x) and b(x) of the same constraint, shapes [m, n] and [m], with orthogonal rows, as of ``apart``."""
+        mu, b = apart(self.annihilator(x), self.right_hand_side(x)[:, None])
+        return mu, b[:, 0]
 
     def rows(self, x: Any) -> Array:
         """The rows that must stay independent along a run, of the forms or of the frame, shape=[k, n]."""

@@ -425,7 +425,7 @@ def across(system: System, M: Array, x: Any) -> Array:
     if system.holonomic is None:
         assert system.distribution is not None
         return system.distribution.Q(M, x, system.parameters)
-    mu = system.annihilator(x)
+    mu, _ = system.constraint_apart(x)
     _, raised, schur = saddle_inverses(M, mu)
     return raised @ schur @ mu
 

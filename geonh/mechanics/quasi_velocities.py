@@ -1,7 +1,8 @@
 r"""Quasi-velocities: the constrained system as an ordinary differential equation without constraints (Hamel).
 
-Near a point c the (affine) distribution is parametrised by D(c): with N = (μμᵀ)⁻¹μ at c, shape=[m, n], which span the
-normals of D(c) in the chosen basis of g,
+The forms μ(x) are those of ``constraint_apart``: so nearly parallel ones cost no more digits than they must. Near a
+point c the (affine) distribution is parametrised by D(c): with N = (μμᵀ)⁻¹μ at c, shape=[m, n], which span the normals
+of D(c) in the chosen basis of g,
 
     ξ = w + Nᵀκ,   μ(x)ξ = b(x),
 
@@ -45,7 +46,7 @@ class Normals(NamedTuple):
 
 def normals(system: System, x: Any) -> Normals:
     """The normals of D at x."""
-    return normals_of(system.annihilator(x))
+    return normals_of(system.constraint_apart(x)[0])
 
 
 def normals_of(mu: Array) -> Normals:
@@ -59,10 +60,9 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
     return v - N.forms.T @ kappa, kappa
 
 
-def restored(system: System, x: Any, w: Array, N: Normals, right: Array | None = None) -> Array:
-    """ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x), or another right-hand side of shape=[m]."""
-    mu = system.annihilator(x)
-    right = system.right_hand_side(x) if right is None else right
+def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
+    """ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
+    mu, right = system.constraint_apart(x)
     across = mu @ N.lifts.T  # near 1, or a permutation where an annihilator changes the order of its rows
     return w + N.lifts.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
 
@@ -72,16 +72,16 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
 
     So it does not depend on how the forms are written at x, and varies smoothly though they jump.
     """
-    mu = system.annihilator(x)
+    mu, b = system.constraint_apart(x)
     across = mu @ N.lifts.T
-    both = jnp.concatenate([mu, system.right_hand_side(x)[:, None]], axis=1)
+    both = jnp.concatenate([mu, b[:, None]], axis=1)
     both = solve_spd(across.T @ across, across.T @ both)
     return both[:, :-1], both[:, -1]
 
 
 def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Array, Array]:
     """π and κ, shapes [n] and [m], with p = π + μ(x)ᵀκ and Nπ = 0."""
-    mu = system.annihilator(x)
+    mu, _ = system.constraint_apart(x)
     across = mu @ N.lifts.T
     kappa = solve_spd(across @ across.T, across @ (N.lifts @ p))
     return p - mu.T @ kappa, kappa
@@ -105,7 +105,7 @@ def energy_slope(system: System, x: Any, xi: Array, kappa: Array) -> Array:
 
     π fixed, p moves with the forms, ∂_x p = κᵀ∂_xμ: with ξ and κ held constant it is the slope of κᵀμξ − ℓ(x, ξ).
     """
-    return system.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi) - system.lagrangian(x, xi), x)
+    return system.coanchor(lambda x: kappa @ (system.constraint_apart(x)[0] @ xi) - system.lagrangian(x, xi), x)
 
 
 def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) -> Array:
@@ -113,8 +113,8 @@ def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) 
 
     Tangential part: that of ⟨p, [[ξ, E_a]]⟩, with the frame E_a of D as in the head of this module.
     """
-    along = jax.jvp(lambda x: kappa @ system.annihilator(x), (x,), (system.anchor(x, xi),))[1]
-    across = system.coanchor(lambda x: kappa @ (system.annihilator(x) @ xi), x)
+    along = jax.jvp(lambda x: kappa @ system.constraint_apart(x)[0], (x,), (system.anchor(x, xi),))[1]
+    across = system.coanchor(lambda x: kappa @ (system.constraint_apart(x)[0] @ xi), x)
     return system.group.ad_star(xi, p) - along + across
 
 

@@ -9,6 +9,7 @@ loses digits: the caller checks the residual, as Newton's iteration does by its 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple
 
@@ -104,6 +105,38 @@ def gram_schmidt(rows: Array, M: Array) -> Array:
     return _orthonormal(rows, rows @ M)[0]
 
 
+# --- rows that are nearly parallel ------------------------------------------------------------------------
+@jax.jit
+def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
+    """Rows, shape=[m, n], made orthogonal and as long as the first, and what stands beside them, shape=[m, k], combined
+    in the same way: [rows | beside] becomes T[rows | beside], T lower triangular with a positive diagonal.
+
+    At an angle ε rows have lost the digits of 1/ε, their squares those of 1/ε²: so it is done before they are squared.
+    """
+    whole, _, squares = _separated(jnp.concatenate([rows, beside], axis=1), rows.shape[1])
+    scales = jnp.stack([jnp.ones(()), *(jnp.sqrt(squares[0] / square) for square in squares[1:])])[: len(rows)]
+    whole = whole * scales[:, None]
+    return whole[:, : rows.shape[1]], whole[:, rows.shape[1] :]
+
+
+def _separated(
+    whole: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows
+) -> tuple[Array, list[Array], list[Array]]:
+    """Rows orthogonal in their first n entries: each without its part along those before; for each the coefficients of
+    those after it; and their squared lengths. ``held`` makes constants of what the coefficients are computed from.
+    """
+    found, coefficients, squares = [], [], []
+    while len(whole):
+        row, whole = whole[0], whole[1:]
+        along = held(row[:n])
+        squares.append(along @ along)
+        if len(whole):
+            coefficients.append((held(whole[:, :n]) @ along) * (1 / squares[-1]))
+            whole = whole - coefficients[-1][:, None] * row
+        found.append(row)
+    return jnp.stack(found) if found else whole, coefficients, squares
+
+
 # --- the saddle system of a mass matrix and constraints ----------------------------------------------------
 @jax.jit
 def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
@@ -113,9 +146,15 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: none is needed besides those of the two.
     """
     m, n = mu.shape
+    whole = jnp.concatenate([mu, right[:, None]], axis=1)
+    rows, coefficients, _ = _separated(whole, n, lax.stop_gradient)  # on which the solution does not depend
+    mu, right = rows[:, :n], rows[:, n]
     whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     found = solve_spd(whole, jnp.concatenate([force, right]))
-    return found[:n], -found[n:]
+    found, lam = found[:n], -found[n:]
+    for k in reversed(range(len(coefficients))):  # to those of the rows as they were
+        lam = lam.at[k].add(-coefficients[k] @ lam[k + 1 :])
+    return found, lam
 
 
 class Saddle(NamedTuple):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from geonh.numerics.elimination import UNROLLED
 from geonh.numerics.linear import (
+    apart,
     det,
     gram_schmidt,
     orthonormal_forms,
@@ -172,3 +173,28 @@ def test_gram_schmidt():
     found = gram_schmidt(rows, M)
     np.testing.assert_allclose(found @ M @ found.T, np.eye(3), atol=1e-14)
     np.testing.assert_allclose(np.tril(found @ M @ rows.T, -1), 0, atol=1e-14)  # each lies in the span of those before
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 3), (1, 4), (2, 3), (4, 6)])
+def test_rows_apart_are_orthogonal_of_one_length_and_of_the_same_flag(m, n):
+    rows, beside = (np.random.default_rng(m).normal(size=shape) for shape in ((m, n), (m, 2)))
+    made, along = apart(rows, beside)
+    np.testing.assert_allclose(made @ made.T, np.eye(m) * np.sum(rows[:1] ** 2), atol=1e-13)
+    T = np.asarray(made) @ np.linalg.pinv(rows) if m else np.eye(0)
+    np.testing.assert_allclose(T, np.tril(T), atol=1e-13)
+    assert (np.diag(T) > 0).all()
+    np.testing.assert_allclose(along, T @ beside, atol=1e-12)
+
+
+def test_derivatives_of_saddle_systems_know_that_rows_were_taken_apart():
+    rng = np.random.default_rng(3)
+    M, mu, force, right = spd(5), rng.normal(size=(3, 5)), rng.normal(size=5), rng.normal(size=3)
+
+    def whole(M, mu, force, right):
+        A = jnp.block([[M, -mu.T], [mu, jnp.zeros((3, 3))]])
+        x = jnp.linalg.solve(A, jnp.concatenate([force, right]))
+        return x[:5], x[5:]
+
+    tangents = (spd(5, 1), *(rng.normal(size=shape) for shape in ((3, 5), (5,), (3,))))
+    found, expected = (jax.jvp(f, (M, mu, force, right), tangents) for f in (saddle, whole))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10), found, expected)
