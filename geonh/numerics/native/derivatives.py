@@ -95,13 +95,18 @@ def _equation(
 
 
 def _linear(em: Emitter, eqn: Any, xs: list[Value]) -> Push:
-    """Of the tangents in place of the real arguments."""
+    """The same operation on the tangents in place of the real arguments.
+
+    A term of a sum that stands still is left out, unless the one that moves has yet to be broadcast to the sum's shape.
+    """
+    name, shape = eqn.primitive.name, eqn.outvars[0].aval.shape
 
     def push(tangents: list[Tangent]) -> Sequence[Tangent]:
-        if eqn.primitive.name in ("add", "add_any", "sub"):
+        if name in ("add", "add_any", "sub"):
             first, second = tangents
-            if second is None or (first is None and eqn.primitive.name != "sub"):
-                return [second if first is None else first]
+            alone = first if second is None else second if first is None and name != "sub" else None
+            if alone is not None and alone.shape == shape:
+                return [alone]
         return em.equation(
             eqn,
             [

@@ -172,3 +172,11 @@ def test_affine_functions_are_known(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_functions_are_not_taken_for_affine(name):
     assert not is_affine(lambda x: OTHERS[name](x, jnp.arange(1.0, 4.0)), jnp.ones(3))
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_a_number_that_moves_is_broadcast_to_the_sum_with_an_array_that_does_not(name):
+    """JAX leaves the number as it is in sums with arrays; its tangent has the shape of the sum all the same."""
+    operation, A = {"add": jnp.add, "sub": jnp.subtract}[name], np.arange(6.0).reshape(2, 3)
+    for function in (lambda x, y: operation(A, x @ x), lambda x, y: operation(x @ x, A)):
+        check(lambda x, y, of=function: jnp.sin(of(x, y)), random(1, 3), random(2, 3))
