@@ -187,7 +187,7 @@ def _number(module: ModuleType, key: str, default: Any, path: Path) -> Any:
 
 
 def _method(module: ModuleType, path: Path) -> Any:
-    value = getattr(module, "method", "projected")
-    if not isinstance(value, str | Integrator):
+    value = getattr(module, "method", None)
+    if not isinstance(value, str | Integrator | None):
         wrong(f"{path}: method must be the name of a method or an integrator, got {value!r}")
     return value
