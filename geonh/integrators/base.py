@@ -156,7 +156,7 @@ class Integrator(Precise):
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """The node after ``state``, judged: its ``status`` tells."""
-        return judge(system, state, self.step(system, clock, state), clock.time(state.k + 1))
+        return judge(system, state, self.step(system, clock, state), clock.time(state.k + 1), clock.dt)
 
     def impulse_step(self, clock: Clock) -> Array:
         """The step h, a scalar, of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""

@@ -251,8 +251,8 @@ class Clock(NamedTuple):
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
-def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None) -> State:
-    """The node at time t that a step from ``before`` made (None: node 0), with its status."""
+def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
+    """The node at time t that a step of length h from ``before`` made (None: node 0), with its status."""
     x = system.at(made.g, t)
     rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
     unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
@@ -262,6 +262,7 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
         (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
+        (_led_astray(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(made.found)), Result.METRIC),
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
@@ -289,6 +290,21 @@ def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | boo
     M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
+
+
+def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
+    """Whether a step failed and the metric is not positive definite half or all of the way that the velocity leads: it
+    makes no velocities there, and equations of a step have no solution."""
+    if before is None or h is None or not (system.metric_varies and system.is_quadratic):
+        return False
+
+    def is_ahead() -> Array:
+        x = system.at(before.g, None if t is None else t - h)
+        xi = system.velocity(x, before.p_minus)
+        ways = [system.act(x, system.group.exp(s * h * xi), s * h) for s in (0.5, 1.0)]
+        return jnp.any(jnp.stack([jnp.any(pivots(system.mass_matrix(y)) <= 0) for y in ways]))
+
+    return lax.cond(failed, is_ahead, lambda: jnp.asarray(False))
 
 
 def _confirmed(system: System, x: Any, p: Array, xi: Array) -> Array:

@@ -20,7 +20,6 @@ from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import place_fault
 from geonh.numerics.compiled import prepared
 from geonh.numerics.judging import judged
-from geonh.numerics.linear import saddle
 from geonh.numerics.outside import evaluated
 from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
@@ -47,7 +46,7 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     Returns
     -------
     ndarray, shape=[n]
-        ξ̇, the velocity's units per second.
+        ξ̇, the velocity's units per second; nan where a metric is not positive definite.
     ndarray, shape=[m]
         λ, in newtons or newton metres per unit of the forms.
 
@@ -82,7 +81,7 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
     )
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    return saddle(H, mu, force, -turning)
+    return system.constrained(H, mu, force, -turning)
 
 
 @judged

@@ -29,7 +29,8 @@ from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
 from geonh.numerics.compiled import computed
-from geonh.numerics.linear import OrthonormalForms, apart, orthonormal_forms, saddle, solve_spd
+from geonh.numerics.elimination import UNROLLED
+from geonh.numerics.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
 from geonh.numerics.newton import Newton
 from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced, shortly
 from geonh.numerics.tracing import traced_once
@@ -202,6 +203,23 @@ class LagrangianSystem(Precise):
             return self.metric.matrix(x, self.parameters)
         at = jnp.zeros(self.group.dim) if xi is None else xi
         return jax.hessian(lambda v: self.lagrangian(x, v))(at)
+
+    @property
+    def metric_varies(self) -> bool:
+        """Whether there is no constant metric, which was judged when it was given."""
+        return self.metric is None or not self.metric.field.is_constant
+
+    def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+        """``saddle``; nan where M is a metric that varies and is not positive definite: there nothing moves.
+
+        Its elimination has the pivots of M anyway. Above ``UNROLLED`` dimensions it has not, and nodes alone are
+        judged; of an ℓ that is not quadratic too, since iterations pass through velocities that are none.
+        """
+        v, lam = saddle(M, mu, force, right)
+        if not self.metric_varies or not self.is_quadratic or len(M) > UNROLLED:
+            return v, lam
+        proper = jnp.all(pivots(M) > 0)
+        return jnp.where(proper, v, jnp.nan), jnp.where(proper, lam, jnp.nan)
 
     @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:

@@ -34,7 +34,7 @@ from jax import Array
 
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
-from geonh.numerics.linear import saddle, solve_spd
+from geonh.numerics.linear import solve_spd
 
 
 class Normals(NamedTuple):
@@ -91,7 +91,8 @@ def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None 
     """ξ, shape=[n], of a linear system, with momentum π modulo the constraint forces, in D(x) or with μξ = right."""
     mu = system.annihilator(x)
     kinetic = pi - system.momentum_at_rest(x)
-    return saddle(system.mass_matrix(x), mu, kinetic, jnp.zeros(len(mu)) if right is None else right)[0]
+    right = jnp.zeros(len(mu)) if right is None else right
+    return system.constrained(system.mass_matrix(x), mu, kinetic, right)[0]
 
 
 def reduced_energy(system: System, x: Any, pi: Array) -> Array:

@@ -93,3 +93,30 @@ def test_the_clock():
 
 def test_every_result_has_words():
     assert len({result.message for result in Result}) == len(Result)
+
+
+STEEP = gn.System(
+    gn.groups.Translations(3), metric=lambda x: jnp.diag(jnp.stack([1 + 0 * x[0], 1 + 0 * x[0], 0.05 - x[0]]))
+)
+"""The third mass falls to nothing at x₀ = 0.05, where what has its momentum is turned back."""
+
+
+@pytest.mark.parametrize("h", [0.01, 0.1])
+@pytest.mark.parametrize(
+    "method",
+    ["projected", "rkmk4", "rkmk6", "gauss4", "gauss6", "suzuki4", "average-vector-field", "itoh-abe", "rk4-energy"],
+)
+def test_a_metric_that_is_none_between_the_nodes_stops_a_run(method, h):
+    run = gn.solve(STEEP, method, xi0=[1.0, 0.3, 0.5], dt=h, n_steps=round(1 / h), throw=False)
+    assert run.status is Result.METRIC
+    assert np.abs(run.energy - run.energy[0]).max() < 0.3
+
+
+def test_a_metric_that_stays_positive_stops_none():
+    run = gn.solve(STEEP, "gauss4", xi0=[1.0, 0.3, 0.5], dt=1e-4, n_steps=2000)
+    assert 0.049 < run.g[:, 0].max() < 0.05  # it was turned back
+    np.testing.assert_allclose(run.energy, run.energy[0], rtol=1e-5)
+
+
+def test_accelerations_are_nan_where_the_metric_is_none():
+    assert np.isnan(gn.mechanics.accelerations(STEEP, 0.0, [0.06, 0.0, 0.0], [1.0, 0.0, 0.5])[0]).all()
