@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array
 
 from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import Precise, as_float64, float64
+from geonh.numerics.precision import Precise, as_float64, float64, shortly
+from geonh.numerics.purity import ChangingError
 from geonh.numerics.tracing import called
 
 
@@ -212,6 +213,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         ) from error
     except Exception as error:
         given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
+    except ChangingError as error:
+        raise ValueError(f"{name} {error}") from None
         raise ValueError(f"{name} could not be evaluated, given {given}: {_said(error)}") from error
     return _as_array(value, name)
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.numerics.precision import float64
+from geonh.numerics.purity import refuse_changing
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 TURNS = 50
@@ -64,6 +65,7 @@ class _Careful(eqx.Module):
         return self.function
 
     def __call__(self, *args: Any) -> Any:
+        refuse_changing(self.function, args)
         try:
             closed, inspection = jax.make_jaxpr(self.function)(*args), _Inspection()
         except TypeError:

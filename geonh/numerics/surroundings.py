@@ -194,8 +194,10 @@ def _is_fixed(module: str | None, installed: bool = True) -> bool:
     path = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", ())), None)
     if package == "__main__" or package not in sys.modules:
         return False
-    if package == __name__.split(".")[0] or path is None:  # built in
+    if package == __name__.split(".")[0]:
         return True
+    if path is None:  # not from a file
+        return package in sys.builtin_module_names
     inside = any(folder in Path(path).parts for folder in ("site-packages", "dist-packages"))
     return (inside and installed) or (not inside and path.startswith(sysconfig.get_path("stdlib")))
 

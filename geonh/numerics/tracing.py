@@ -13,6 +13,7 @@ import equinox.internal as eqxi
 import jax
 import numpy as np
 
+from geonh.numerics.purity import refuse_changing
 from geonh.numerics.surroundings import around, looked_at_once
 
 Function = TypeVar("Function", bound=Callable)
@@ -63,12 +64,23 @@ def _method(method: Callable, static: Any, _: tuple) -> Callable:
 
 
 def called(function: Callable, *args: Any) -> Any:
-    """``function(*args)``; of a user's function, which is called many times in a step, one trace serves all calls."""
-    if not is_forward_only() or not isinstance(function, FunctionType):
-        return function(*args)
+    """``function(*args)``; of a user's function, which is called many times in a step, one trace serves all calls.
+
+    Raises
+    ------
+    ChangingError
+        If it does not depend on the arguments alone.
+    """
     arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
+    if not arrays or isinstance(function, eqx.Module):
+        return function(*args)
+    if not is_forward_only() or not isinstance(function, FunctionType):
+        refuse_changing(function, args)
+        return function(*args)
+    jitted = _jitted(function, around(function))
+    refuse_changing(function, args, lambda *args: jitted.trace(*args).jaxpr)
     try:
-        return _jitted(function, around(function))(*args) if arrays else function(*args)
+        return jitted(*args)
     except TypeError as error:
         if "is not a valid JAX type" not in str(error):
             raise
@@ -76,5 +88,5 @@ def called(function: Callable, *args: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=KEPT)  # each wrapper looks for the trace anew, which takes time
-def _jitted(function: Callable, _: tuple) -> Callable:
+def _jitted(function: Callable, _: tuple) -> Any:
     return jax.jit(lambda *args: function(*args))

@@ -16,7 +16,7 @@ START = {"g0": np.array([0.1, 0.0, 0.0]), "dt": 0.01, "n_steps": 3}
 
 
 @pytest.mark.parametrize("method", ["gni", "rkmk4"])
-def test_a_users_function_is_traced_once_from_the_system_to_its_energy(method):
+def test_a_users_function_is_traced_from_the_system_to_its_energy_once_and_once_to_see_that_it_is_pure(method):
     traced = collections.deque()  # a list or dict would be seen to change
 
     def forms(x):
@@ -32,7 +32,7 @@ def test_a_users_function_is_traced_once_from_the_system_to_its_energy(method):
     xi0 = system.project(START["g0"], np.array([1.0, 0.5, 0.0]))
     run = gn.solve(system, gn.methods[method].make(), xi0=xi0, **START)
     assert np.isfinite(run.energy).all()
-    assert sorted(traced) == ["forms", "potential"]
+    assert sorted(traced) == ["forms", "forms", "potential", "potential"]
 
 
 def test_what_a_function_changes_itself_costs_no_trace_within_a_program():
