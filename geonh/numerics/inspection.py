@@ -153,6 +153,12 @@ class _Inspection:
                     f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types "
                     "are enabled: write its numbers as NumPy arrays or Python floats, or pass parameters=",
                 )
+            if isinstance(atom, jex.core.Literal) and (short := _single(atom.val)):
+                raise _Found(
+                    TypeError,
+                    f"computes with float32 data, {float(atom.val)!r} for {short}, whose digits are lost already: "
+                    "write its numbers as Python floats, or pass parameters=",
+                )
         name = eqn.primitive.name
         array: Any = eqn.invars[0].aval if eqn.invars else None
         if name == "dynamic_slice":
@@ -182,6 +188,18 @@ class _Inspection:
                     f"asks for index {index} on axis {axis} of an array of shape {shape}; JAX would read another "
                     "entry, or none, in silence",
                 )
+
+
+def _single(value: Any) -> str:
+    """The decimal number whose single precision a float64 scalar has, as JAX makes it in silence; "" for others.
+
+    What has 16 binary digits or fewer, as parts of two have, is let pass; another has 24 by chance once in 2^29.
+    """
+    if np.shape(value) != () or getattr(value, "dtype", None) != np.float64 or not abs(value) < np.finfo("f4").max:
+        return ""
+    single = np.float32(value)
+    few = int(np.frexp(single)[0] * 2**24) % 2**8 == 0  # of 24 binary digits 16 at most
+    return "" if few or float(single) != value or float(str(single)) == value else str(single)
 
 
 class _Later(NamedTuple):
