@@ -10,7 +10,10 @@ import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 _COLLECTS, _FROZEN = gc.isenabled(), gc.get_freeze_count()
+_RANDOM = np.random.get_state()  # noqa: NPY002 - JAX draws from it where it is imported
 gc.disable()  # what is imported stays, and to look through it for garbage takes a fifth of the time
 try:
     from geonh import geometry, groups, integrators, mechanics, trajectory
@@ -30,6 +33,7 @@ try:
     from geonh.trajectory import Trajectory
     from geonh.version import __version__
 finally:
+    np.random.set_state(_RANDOM)  # noqa: NPY002
     if not _FROZEN:  # so that the first collection does not look through it either
         gc.freeze()
         gc.unfreeze()

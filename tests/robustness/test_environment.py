@@ -98,6 +98,15 @@ def test_strict_promotion_in_this_process():
     assert jnp.ones(3).dtype == np.float32
 
 
+def test_an_import_leaves_the_random_numbers_of_numpy():
+    code = "import numpy as np; np.random.seed(3); {}print(np.random.random(3))"
+    drawn = [
+        subprocess.run([sys.executable, "-c", code.format(more)], capture_output=True, text=True, check=True).stdout
+        for more in ("", "import geonh; ")
+    ]
+    assert drawn[0] == drawn[1] != ""
+
+
 def test_threads():
     expected = bits("heavy-top")
     with ThreadPoolExecutor(4) as pool:
