@@ -17,8 +17,8 @@ Holonomic constraints φ = 0 join as rows of μ, of which the multipliers are th
 symmetric projection: the step leads from g_kτ(σ) to g_{k+1}τ(σ)⁻¹ with the same shift σ, normal to φ = 0 in the centre,
 so that φ(g_{k+1}) = 0; the last constraint is that of the node itself.
 
-Order 2s − 2. The unknowns are hV and hΛ, and σ/h; Newton's iteration begins from the polynomials of the last step,
-corrected by their defect in the steps before.
+Order 2s − 2. The unknowns are hV, h²Λ and σ, which a unit of time leaves as they are; Newton's iteration begins from
+the polynomials of the last step, corrected by their defect in the steps before.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
@@ -147,18 +147,17 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         impulse = system.annihilator(x).T @ accelerations(system, t, g, xi, clock.between(t))[1]
         lam = normals(system, x).lifts @ impulse
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
-        z = clock.dt * jnp.concatenate([jnp.tile(xi, self.stages), jnp.tile(lam, self.stages - 1), shift])
+        h = clock.dt
+        z = jnp.concatenate([h * jnp.tile(xi, self.stages), h**2 * jnp.tile(lam, self.stages - 1), shift])
         return Warm(repeated(z), no_inverse(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.constraint_apart(x)[0])
-        size = jnp.max(jnp.abs(state.warm.guess[-1])) / jnp.abs(clock.dt)  # hΛ is known as well as p, not as hp
-        guess, scale = continued(state.warm.guess, size=size), 1e-14 * jnp.abs(clock.dt) + self.newton.tol * size
         left = lambda z: self._left_over(system, clock, state, z, leading)  # noqa: E731
-        rounding = rounding_of_places(system, state.g)  # what moves a place by that in a step is 1/h times as large
-        return Equations(left, guess, scale, None if rounding is None else rounding / jnp.abs(clock.dt))
+        rounding = rounding_of_places(system, state.g)
+        return Equations(left, continued(state.warm.guess), 1e-14 * jnp.abs(clock.dt), rounding)
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         tau, group, h = self.tau(system), system.group, clock.dt
@@ -176,7 +175,6 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         steps, free, shift = self._parts(system, z)
         delta, Q = jnp.asarray(a[-1] / 2) @ steps, jnp.asarray(_centred(a)) @ steps
         begin = system.at(state.g, clock.time(state.k))
-        shift = None if shift is None else h * shift
         begin = begin if shift is None else self._at(system, begin, shift, 0.0)
         centre = self._at(system, begin, delta, h / 2)
         N = normals(system, centre)
@@ -191,16 +189,16 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
             p, left = system.momentum(x, xi), tau.dtau(group, -q)
             return left.T @ p, back(p)[0] + left.T @ f
 
-        lam = jnp.asarray(_POLYNOMIAL[self.stages]) @ free
-        momenta, slopes = lax.map(stage, (Q, steps * (1 / h), lam * (1 / h), jnp.asarray(np.sum(a, axis=1))))
+        lam = jnp.asarray(_POLYNOMIAL[self.stages]) @ free * (1 / h) * (1 / h)
+        momenta, slopes = lax.map(stage, (Q, steps * (1 / h), lam, jnp.asarray(np.sum(a, axis=1))))
         start = tau.dtau(group, delta).T @ state.p_minus
         return _Stages(delta, shift, begin, centre, N, start, Q, momenta, slopes)
 
     def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
-        """What the unknowns z = (hV, hΛ) leave of the equations.
+        """What the unknowns z = (hV, h²Λ, σ) leave of the equations.
 
-        That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀδ(hΛ) for the momenta
-        and aμM⁻¹μᵀδ(hΛ) for the constraints: then it changes little from step to step though the forms turn with the
+        That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀhδΛ for the momenta
+        and aμM⁻¹μᵀhδΛ for the constraints: then it changes little from step to step though the forms turn with the
         body. The constraints are taken at the positions after the momenta's correction, and φ after both.
         """
         h, a, poly = clock.dt, IIIA[self.stages], _POLYNOMIAL[self.stages]
@@ -223,20 +221,19 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         constraints = lax.map(constraint, where)
         missing = np.linalg.inv(a[1:] @ poly) @ constraints @ leading.schur
         off = off + h * (_conjugate(a) @ poly @ missing) @ leading.raised.T
-        left = jnp.concatenate([off.ravel(), missing.ravel()])
+        left = jnp.concatenate([off.ravel(), h * missing.ravel()])
         if made.shift is None:
             return left
         end, delta = made.begin, made.delta - jnp.asarray(a[-1] / 2) @ off
         for q, dt in ((delta, h / 2), (delta, h / 2), (made.shift, 0.0)):
             end = self._at(system, end, q, dt)
-        off = shift_left(system, made.centre, made.shift, system.holonomic_residual(end))
-        return jnp.concatenate([left, off * (1 / h)])  # so that φ is known better than p
+        return jnp.concatenate([left, shift_left(system, made.centre, made.shift, system.holonomic_residual(end))])
 
     def _at(self, system: System, centre: Any, q: Array, dt: Any) -> Any:
         return system.act(centre, self.tau(system)(system.group, q), dt)
 
     def _parts(self, system: System, z: Array) -> tuple[Array, Array, Array | None]:
-        """hV, shape=[s, n], hΛ at the stages but the first, shape=[s − 1, m], and the shift/h, None without φ."""
+        """hV, shape=[s, n], h²Λ at the stages but the first, shape=[s − 1, m], and the shift σ, None without φ."""
         s, n = self.stages, system.group.dim
         z, shift = (z, None) if system.holonomic is None else (z[:-n], z[-n:])
         return z[: s * n].reshape(s, n), z[s * n :].reshape(s - 1, -1), shift

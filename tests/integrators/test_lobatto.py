@@ -2,6 +2,7 @@
 
 import warnings
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_systems import contracting, controls, forced, general, random_system, slope, start
@@ -113,3 +114,22 @@ def test_one_jacobian_serves_many_steps(name):
     before, after = (computed(slope_at_guess, (method, system, clock), run.state) for run in runs)
     changes = np.linalg.solve(before, after) - np.eye(len(before))
     assert np.linalg.norm(changes, 2) < 0.3
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e-9])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_a_unit_of_time_changes_nothing(stages, unit):
+    """Nanoseconds, or thousands of millions of seconds; with a form that turns, so that its multiplier is not zero."""
+
+    def end(unit):
+        system = gn.System(
+            gn.groups.Translations(3),
+            metric=[1.0, 2.0, 1.0],
+            potential=lambda x: (x @ x + x[0] ** 2 * x[1] ** 2) / (2 * unit**2),
+            distribution=gn.Distribution(lambda x: jnp.stack([-x[1], 0 * x[0], 1 + 0 * x[0]])[None]),
+        )
+        g0 = [0.3, 0.4, 0.1]
+        xi0 = system.project(g0, np.array([0.7, 0.2, 0.3]) / unit)
+        return gn.solve(system, gn.integrators.Lobatto(stages), xi0=xi0, g0=g0, dt=0.02 * unit, n_steps=200).g[-1]
+
+    np.testing.assert_allclose(end(unit), end(1.0), atol=1e-13)
