@@ -72,7 +72,9 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
         coordinates["member"] = np.arange(sizes["member"])
     step, nodes = about["configuration"]["save_every"], about["nodes"]
     if about["what"] == "run":
-        data = data.assign_coords(_times(before.t0, step * before.dt, sizes["time"]))
+        from geonh.ensembles.times import times
+
+        data = data.assign_coords(times(before.t0, before.dt, range(0, sizes["time"] * step, step)))
     elif nodes in sizes:
         k = np.arange(sizes[nodes]) * step
         coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
@@ -85,14 +87,6 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
     return data.assign_attrs({**facts, "missing": len(missing)})
-
-
-def _times(t0: float, step: float, n: int) -> Any:
-    """Times as a coordinate that takes no memory."""
-    import xarray as xr
-    from xarray.indexes import RangeIndex
-
-    return xr.Coordinates.from_xindex(RangeIndex.linspace(t0, t0 + (n - 1) * step, n, endpoint=True, dim="time"))
 
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:

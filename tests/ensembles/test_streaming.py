@@ -36,7 +36,9 @@ def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
     data = gn.stream(system(1.0), method, store=path, **RUN, n_steps=500)
     np.testing.assert_array_equal(data["g"], whole.g_vector)
     np.testing.assert_array_equal(data["p_minus"], whole.p_minus)
-    np.testing.assert_allclose(data.time, whole.t, rtol=1e-14)
+    np.testing.assert_array_equal(data.time, whole.t)
+    np.testing.assert_array_equal(data.isel(time=slice(3, 90, 7)).isel(time=slice(2, None)).time, whole.t[3:90:7][2:])
+    assert data.sel(time=whole.t[77], method="nearest").time == whole.t[77]
     assert data["g"].dims == ("time", "coordinate")
     with pytest.raises(StoreError, match="starts and parameters"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.2]}, n_steps=500)
