@@ -24,7 +24,7 @@ from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import float64, one_of
+from geonh.numerics.precision import entries, float64, one_of, shortly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,9 +109,9 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     TypeError, ValueError
         For what is none, or has a name twice, or cannot be evaluated; u is a value of the controls.
     """
-    if not isinstance(events, Event | Iterable) or isinstance(events, str | Mapping | np.ndarray | type):
-        raise TypeError(f"events must be Event(function, ...) or a list of them, got {events!r}")
-    found = [events] if isinstance(events, Event) else list(events)
+    found = [events] if isinstance(events, Event) else entries(events)
+    if found is None or isinstance(events, Mapping | np.ndarray):
+        raise TypeError(f"events must be Event(function, ...) or a list of them, got {shortly(events)}")
     for event in found:
         if not isinstance(event, Event):
             raise TypeError(f"events must be Event(function, ...) or a list of them, got {event!r}")

@@ -17,7 +17,7 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed, mapped
-from geonh.numerics.precision import float64, shortly
+from geonh.numerics.precision import float64, is_whole, shortly
 from geonh.observables import Observed
 from geonh.tables import LONG_NAMES, units_of_axes
 from geonh.trajectory import Trajectory, describe
@@ -245,8 +245,7 @@ class Ensemble(Observed):
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """The number of a member, of which -1 is the last; or an error of a kind."""
-        whole = isinstance(member, int | np.integer) and not isinstance(member, bool)
-        if not whole or not -len(self) <= member < len(self):
+        if not is_whole(member) or not -len(self) <= member < len(self):
             raise kind(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
         return range(len(self))[member]
 

@@ -15,7 +15,7 @@ from geonh.ensembles.ensemble import told as what_they_tell
 from geonh.ensembles.statistics import made_statistic
 from geonh.netcdf import checked_path
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import shortly
+from geonh.numerics.precision import entries, shortly
 from geonh.stores import Store, StoreError, StoreWarning
 from geonh.trajectory import Trajectory
 
@@ -135,12 +135,9 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     TypeError, ValueError
         If ``sources`` is no list of paths, or has none.
     """
-    if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable):
+    paths = entries(sources)
+    if paths is None:
         raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")
-    try:
-        paths = list(sources)
-    except TypeError as error:  # an array without axes
-        raise TypeError(f"sources must be a list of stores, got {shortly(sources)}") from error
     others = [Store(checked_path(path, "sources")) for path in paths]
     if not others:
         raise ValueError("sources must be stores to copy from, got none")

@@ -17,7 +17,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import mapped
 from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.precision import float64, shortly
+from geonh.numerics.precision import entries, float64, shortly
 from geonh.observables import observe
 from geonh.watching import located, warn_of_none
 
@@ -67,8 +67,8 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
     TypeError, ValueError
         For what is neither, or has a name that is taken.
     """
-    listed = () if isinstance(observables, str) or not isinstance(observables, Iterable) else list(observables)
-    if listed == () or not all(isinstance(name, str) for name in listed):
+    listed = entries(observables)
+    if listed is None or not all(isinstance(name, str) for name in listed):
         raise TypeError(
             f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {shortly(observables)}"
         )

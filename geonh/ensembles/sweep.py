@@ -25,7 +25,7 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, is_traced
+from geonh.numerics.precision import as_count, entries, is_traced, shortly
 from geonh.numerics.waiting import interrupted_at_once
 from geonh.running import check_progress, reporting
 from geonh.solve import events_of
@@ -120,15 +120,15 @@ class Sweep:
         first = jax.tree.map(lambda a: a[0], made.part(0, 1).members)
         one = shared if own is None else own[0]
         clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
-        if isinstance(statistics, Statistic) or not isinstance(statistics, Iterable):
-            raise TypeError(f"statistics must be a list of statistics such as Mean, got {statistics!r}")
-        statistics = tuple(statistics)
-        for statistic in statistics:
+        gathered = entries(statistics)
+        if gathered is None:
+            raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")
+        for statistic in gathered:
             if not isinstance(statistic, Statistic):
-                raise TypeError(f"statistics must be Mean, Extrema, Quantiles or Histogram, got {statistic!r}")
+                raise TypeError(f"statistics must be Mean, Extrema, Quantiles or Histogram, got {shortly(statistic)}")
         kept = made_wanted(NODES if observables is None else observables)
-        refuse_clashes(kept, statistics)
-        inspect_functions(system, (*kept, *(s.wanted for s in statistics)))
+        refuse_clashes(kept, gathered)
+        inspect_functions(system, (*kept, *(s.wanted for s in gathered)))
         return cls(
             system,
             method,
@@ -137,7 +137,7 @@ class Sweep:
             n_steps,
             stride,
             kept,
-            statistics,
+            tuple(gathered),
             events_of(events, system, clock),
             as_count(most_events, "most_events"),
         )

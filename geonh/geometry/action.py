@@ -287,6 +287,6 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
         if base == "shape":
             return ShapeBase(group)
         raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
-    if not isinstance(base, Sequence) or isinstance(base, bytes):
+    if not isinstance(base, Sequence) or isinstance(base, bytes | memoryview):
         raise TypeError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
     return ShapeBase(group, tuple(as_names(list(base), "base")))

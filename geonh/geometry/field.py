@@ -121,6 +121,8 @@ def _refuse_unhashable(function: Callable, name: str) -> None:
 def check_arguments(function: Callable, arguments: str, name: str) -> None:
     """Raise TypeError, with the name, unless a user's function takes its ``arguments``, such as "g, xi"."""
     wanted = f"{name} takes ({arguments})"
+    if not callable(function):
+        raise TypeError(f"{wanted}, got {shortly(function)}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a builtin without one
@@ -211,10 +213,10 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(
             f"{name} asks for the number in a traced value (if, while, float, int): use jnp.where or jax.lax.cond"
         ) from error
-    except Exception as error:
-        given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
     except ChangingError as error:
         raise ValueError(f"{name} {error}") from None
+    except Exception as error:
+        given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
         raise ValueError(f"{name} could not be evaluated, given {given}: {_said(error)}") from error
     return _as_array(value, name)
 

@@ -19,7 +19,7 @@ from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.numerics.dependence import is_affine
 from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.precision import as_float64, float64, is_traced, shortly
+from geonh.numerics.precision import as_float64, float64, is_traced, one_of, shortly
 from geonh.numerics.tracing import forward_only
 from geonh.units import declared_units
 
@@ -283,8 +283,7 @@ class System(LagrangianSystem):
                 raise TypeError(f"first_integrals must map names to FirstIntegral(function), got {key!r}: {integral!r}")
             if len(key.encode(errors="replace")) > LONGEST:  # it names a variable of a file
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
-            if integral.momentum not in ("average", "minus"):
-                raise ValueError(f"momentum of {name} must be 'average' or 'minus', got {integral.momentum!r}")
+            one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))
             check_arguments(integral.function, "g, xi, p, parameters", f"the function of {name}")
             function = partial(evaluated, name, integral.function)
             with float64():

@@ -12,9 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-
-from geonh.numerics.precision import as_flag, as_float64, as_names, is_traced, shortly
+from geonh.numerics.precision import as_flag, as_float64, as_names, is_traced, is_whole, shortly
 
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
@@ -86,7 +84,7 @@ def _function(value: Any, name: str) -> None:
 
 
 def _whole(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if not is_whole(value):
         raise TypeError(f"{name} must be an integer, got {shortly(value)}")
     if abs(int(value)) >= 2**53:
         raise ValueError(f"{name} must be an integer below 2^53, got {shortly(value)}")

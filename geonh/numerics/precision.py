@@ -109,6 +109,19 @@ def _are_arrays(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(part, np.ndarray) for part in value)
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; a truth value is none, nor a duration, which NumPy counts among integers."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
+def entries(value: Any) -> list | None:
+    """The entries of a list or another iterable, but of text; or None."""
+    try:
+        return None if isinstance(value, str | bytes) else list(value)
+    except Exception:  # of others that are iterable in name only: a sparse matrix, a view of two axes
+        return None
+
+
 def as_count(value: Any, name: str, least: int = 1) -> int:
     """A whole number of at least ``least``, as an int.
 
@@ -117,7 +130,7 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     ValueError
         If it is none (a truth value is none), or not below 2^53.
     """
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    whole = is_whole(value)
     if not whole or not least <= value < 2**53:
         kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
         known = "; under jit it must be static" if is_traced(value) else ""

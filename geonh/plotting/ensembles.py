@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64
+from geonh.numerics.precision import as_count, as_float64, shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend
 from geonh.plotting.labels import component_units, symbol, with_unit
@@ -118,8 +118,8 @@ def plot_histogram(
         bins = as_count(bins, "bins")
     else:
         bins = as_float64(bins, "bins")
-        if np.ndim(bins) != 1:
-            raise ValueError(f"bins must be a number of bins, or their edges, got shape {list(np.shape(bins))}")
+        if np.ndim(bins) != 1 or len(bins) < 2 or np.any(np.diff(bins) <= 0):
+            raise ValueError(f"bins must be a number of bins, or two or more increasing edges, got {shortly(bins)}")
     values = values[:, node]
     figure = figures.empty_figure((6.0, 4.0), show)
     axes = figure.subplots()

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -264,6 +265,10 @@ JUNK = {
     "shape": ({"xi0": scipy.stats.norm([1, 2, 3], 1), "members": 4}, "numbers of shape"),
     "together": ({"xi0": scipy.stats.multivariate_normal([0, 0]), "members": 4}, "with a ppf or icdf for each number"),
     "histogram": ({"statistics": [Histogram("xi", [0, 1])]}, "a histogram is of one"),
+    "sparse observables": ({"observables": scipy.sparse.eye(2)}, "observables must be names"),
+    "a view of statistics": ({"statistics": memoryview(np.eye(2))}, "statistics must be a list of statistics"),
+    "sparse events": ({"events": scipy.sparse.eye(2)}, "events must be Event"),
+    "steps that last": ({"n_steps": np.timedelta64(4, "s")}, "n_steps must be an integer"),
 }
 
 

@@ -45,6 +45,9 @@ def test_fans(runs):
 def test_histograms(runs):
     bars = plot_histogram(runs, "energy", bins=5).axes[0].patches
     np.testing.assert_array_equal([b.get_height() for b in bars], np.histogram(runs.energy[:, -1], 5)[0])
+    for bins in ([1.0, 0.5], [1.0], np.eye(2)):
+        with pytest.raises(ValueError, match="bins must be a number of bins, or two or more increasing edges"):
+            plot_histogram(runs, "energy", bins=bins)
 
 
 def test_basins_of_a_grid_and_of_points(runs):

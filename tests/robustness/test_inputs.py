@@ -271,6 +271,16 @@ INGREDIENTS = {
     "parameters": ({"parameters": [1, 2]}, TypeError, "parameters must be a mapping"),
     "date": ({"parameters": {"a": np.datetime64("2020")}}, TypeError, "parameters must be real numbers, got dates"),
     "integral": ({"first_integrals": {"e": 3}}, TypeError, "must map names to FirstIntegral"),
+    "array as integral": (
+        {"first_integrals": {"e": gn.mechanics.FirstIntegral(np.ones(2))}},
+        TypeError,
+        r"the function of first integral 'e' takes \(g, xi, p, parameters\), got array",
+    ),
+    "integral's momentum": (
+        {"first_integrals": {"e": gn.mechanics.FirstIntegral(lambda g, v, p, q: v[0], momentum=np.ones(2))}},
+        ValueError,
+        "momentum of first integral 'e' must be one of",
+    ),
     "integral's index": (
         {"first_integrals": {"e": gn.mechanics.FirstIntegral(lambda g, v, p, q: v[7])}},
         ValueError,

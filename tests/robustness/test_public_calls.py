@@ -1,6 +1,7 @@
 """Every public name with junk in each argument in turn: it works, or geonh says which argument is wrong, and why."""
 
 import contextlib
+import datetime
 import inspect
 import operator
 import os
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import scipy.sparse
 from public_calls import BODY, CALLS, RESULTS, ROOMS, RUN, THINGS, Made
 
 import geonh as gn
@@ -56,6 +58,11 @@ JUNK = {
     "masked": np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
     "dates": np.array([1, 2, 3], "datetime64[s]"),
     "uint64": np.uint64(2**63),
+    "duration": datetime.timedelta(seconds=1),
+    "duration of NumPy": np.timedelta64(1, "s"),
+    "view of two axes": memoryview(np.eye(3)),
+    "sparse": scipy.sparse.eye(3),
+    "decreasing": [1.0, 0.5],
     "function of nothing": lambda: 1,
     "function to None": lambda *a: None,
     "function to text": lambda *a: "a",
