@@ -34,6 +34,8 @@ SMALL = 1e-4
 """A step of less than this part of the errors is taken: whether the sum falls is a matter of rounding."""
 BLIND = 1e-12
 """A parameter whose relative change makes a smaller one of what is seen does not show."""
+EXACT = 1e-13
+"""Residuals of less than this part of the data are rounding: nothing is left to be fitted."""
 FREE = 1e-10
 """Directions of the start whose singular values are below this, relative, are not seen in the data."""
 
@@ -114,7 +116,8 @@ def estimate(
     observe : callable
         o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: what is observed of a state.
     g0, xi0 : point of the group, array_like of shape=[n]
-        Start of the motion, or a guess of it.
+        Start of the motion, or a guess of it; projected onto the constraints of each trial's parameters, so that the
+        estimate does not depend on their guess.
     dt : float
         Time step, s.
     free_start : bool
@@ -143,7 +146,7 @@ def estimate(
     RuntimeError
         If a step of the motion fails, or the estimate does not settle.
     """
-    method = made_method(method)
+    method = made_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]
@@ -163,13 +166,14 @@ def estimate(
     tol = as_part(tol, "tol")
     n = system.group.dim
     t0 = as_float64(t0, "t0", ())
-    point = system.project_position(g0, t0)
-    started = system.project(point, xi0, t0)
-    xi = np.asarray(started if system.holonomic is None else started[1])
+    point, xi = system.point(g0, on_group=False), np.asarray(as_float64(xi0, "xi0", (n,)))
+    place = system.project_position(g0, t0)
+    started = system.project(place, xi, t0)
+    velocity = np.asarray(started if system.holonomic is None else started[1])
     takes = takes_parameters(observe, "g, xi", "observe")
-    clock = made_start(system, method, xi, point, dt, t0, max(int(places[-1]), 1), controls).clock
-    inspect_forces(system, clock, point, xi)
-    tried("observe", observe, point, xi, *((system.parameters,) if takes else ()))
+    clock = made_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
+    inspect_forces(system, clock, place, velocity)
+    tried("observe", observe, place, velocity, *((system.parameters,) if takes else ()))
     tree = (system, method, clock, tuple(names), observe, takes)
     counts = np.diff(places, prepend=0).astype(np.int64)
     theta = np.array([float(system.parameters[name]) for name in names])
@@ -187,7 +191,7 @@ def estimate(
     if freedom <= 0:
         raise ValueError(f"{values.size} observations do not determine {p} parameters and their noise")
     seen: np.ndarray
-    seen, slopes, status, _ = shown(theta, point, xi)
+    seen, slopes, status, start = shown(theta, point, xi)
     iteration = 0
     for iteration in range(max_iterations + 1):  # noqa: B007
         if status:
@@ -212,7 +216,9 @@ def estimate(
         noise = sigma if sigma is not None else float(np.sqrt(rest @ rest / max(values.size - rank, 1)))
         covariance = ((noise * inverse) @ (noise * inverse).T)[:p, :p]
         errors = np.sqrt(np.diag(covariance))
-        if np.all(np.abs(step[:p]) <= np.maximum(tol * errors, 4e-16 * np.abs(theta))) or not np.any(rest):
+        if np.all(np.abs(step[:p]) <= np.maximum(tol * errors, 4e-16 * np.abs(theta))) or np.linalg.norm(
+            rest
+        ) <= EXACT * np.linalg.norm(values):
             break
         for halved in range(HALVINGS):
             part = 0.5**halved * step
@@ -228,7 +234,8 @@ def estimate(
         else:
             raise RuntimeError(f"the estimate does not settle: no step lowers the sum of squares {rest @ rest:.6g}")
         theta, point, (seen, slopes, status, start) = trial[0], trial[1], found
-        point, xi = start[0], np.asarray(start[1])
+        if free_start:
+            point, xi = start[0], np.asarray(start[1])
     else:
         raise RuntimeError(f"the estimate does not settle in {max_iterations} steps; a better guess may do")
     result = {name: float(value) for name, value in zip(names, theta, strict=True)}
@@ -239,8 +246,8 @@ def estimate(
         covariance,
         float(noise),
         values - seen,
-        point,
-        xi,
+        start[0],
+        np.asarray(start[1]),
         iteration,
         changed,
     )
