@@ -138,7 +138,7 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = made_method(method)
+    method = made_method(method, controls)
     if as_count(save_every, "save_every") > as_count(n_steps, "n_steps"):
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
