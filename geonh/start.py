@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, State
-from geonh.mechanics.soundness import Facts, facts, start_fault
+from geonh.mechanics.soundness import Facts, digits_lost, facts, start_fault
 from geonh.mechanics.system import System
 from geonh.numerics.compiled import computed
 from geonh.numerics.dependence import depends
@@ -97,7 +98,7 @@ def _used(system: System, controls: Any) -> Any:
 
 
 def first_node(system: System, method: Integrator, start: Start) -> State:
-    """Node 0 of a start that is sound.
+    """Node 0 of a start that is sound; with a warning where it is not known to most digits.
 
     Raises
     ------
@@ -106,6 +107,9 @@ def first_node(system: System, method: Integrator, start: Start) -> State:
     """
     state, found = computed(node_and_facts, (system, method, start.clock), (start.g, start.xi))
     _refuse_fault(system, method, start, found)
+    doubt = digits_lost(system, found.rows)
+    if doubt:
+        warnings.warn(doubt, stacklevel=4)
     return state
 
 

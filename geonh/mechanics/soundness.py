@@ -57,6 +57,23 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     )
 
 
+NEARLY_PARALLEL = 1e-5
+"""Unit rows whose least singular value is below this lose five digits of sixteen, which is said."""
+
+
+def digits_lost(system: Any, rows: np.ndarray) -> str:
+    """What constraint rows at a start, shape=[m, n], that are nearly parallel cost, in words; "" if nothing much."""
+    if len(rows) < 2:
+        return ""
+    least = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)[-1]
+    if least >= NEARLY_PARALLEL:
+        return ""
+    return (
+        f"the constraints of {system.name} are nearly parallel at g0: as unit rows they have the singular value "
+        f"{least:.1g}, which costs about {-np.log10(least):.0f} of 16 digits; other rows of the same span cost none"
+    )
+
+
 def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
     """Whether a start in a trace, with a velocity of shape=[n], is on the constraints and known by its momentum, as far
     as differences or single precision let it; a bool, shape=[]."""
