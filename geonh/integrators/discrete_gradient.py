@@ -11,7 +11,8 @@ and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
 
     gonzalez    ∂H(x̄, π̄) + (H_{k+1} − H_k − ⟨∂_xH, ζ⟩ − ⟨π_{k+1} − π_k, w⟩)(Mζ, 0)/⟨Mζ, ζ⟩   symmetric, order 2
     average     ∫ (dτ_{−sζ}ᵀ∂_xH, ∂_πH)(x̄·τ(sζ), π̄ + s(π_{k+1} − π_k)) ds over |s| < ½,      symmetric, order 2
-                by Gauss quadrature with five nodes (the average vector field)
+                by Gauss quadrature with five nodes (the average vector field): so the energy is kept to O(h¹⁰), and to
+                rounding where the integrand is a polynomial up to degree 9, M and μ constant
     itoh-abe    quotients of differences of H, one coordinate of ζ changed after the other, then π;   order 1
                 in π, in which H is quadratic, that is the derivative in the middle
 

@@ -251,3 +251,26 @@ def test_a_run_is_differentiable():
 
     run = jax.jit(end)
     np.testing.assert_allclose(jax.jit(jax.jacfwd(end))(0.0), (run(1e-5) - run(-1e-5)) / 2e-5, rtol=1e-7)
+
+
+def test_the_average_is_by_quadrature_where_forms_turn():
+    """V = ½|q|², M = 1: with a constant form to rounding; with one that turns to O(h¹⁰), and Gonzalez's to rounding."""
+
+    def change(gradient, form, h):
+        system = gn.System(
+            gn.groups.Translations(3),
+            metric=np.eye(3),
+            potential=lambda x: 0.5 * x @ x,
+            distribution=gn.Distribution(form),
+        )
+        g0 = [0.3, 0.8, 0.5]
+        xi0 = system.project(g0, [0.7, 0.6, -0.5])
+        run = gn.solve(system, DiscreteGradient(gradient), xi0=xi0, g0=g0, dt=h, n_steps=round(40 / h))
+        return np.abs(run.energy / run.energy[0] - 1).max()
+
+    turning = lambda x: jnp.stack([1 + 0 * x[0], 0 * x[0], x[1]])[None]  # noqa: E731
+    assert change("average", np.array([[1.0, 0.0, 0.8]]), 0.8) < 1e-13
+    assert change("gonzalez", turning, 0.8) < 1e-13
+    errors = [change("average", turning, h) for h in (0.8, 0.4)]
+    assert errors[1] > 1e-11
+    assert 9 < np.log2(errors[0] / errors[1]) < 11.5
