@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from geonh.rolling.body import Contact, contact, drawing, rolling, start
+from geonh.rolling.body import Contact, contact, drawing, overlap, rolling, start
 from geonh.rolling.supports import Support, ball, disc, ellipsoid, implicit, support, torus
 from geonh.rolling.surfaces import Surface, cylinder, plane, sphere, surface
 from geonh.rolling.wheels import PlanarBody, Wheel, knife_edge, planar, planar_body, trailer, wheel
@@ -28,6 +28,7 @@ __all__ = [
     "ellipsoid",
     "implicit",
     "knife_edge",
+    "overlap",
     "planar",
     "planar_body",
     "plane",

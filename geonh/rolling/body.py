@@ -40,6 +40,11 @@ from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 
+DEEP = 1e-9
+"""Of the size of a body: further through its surface it is refused."""
+_TURN, _UP = np.pi * (1 + 5**0.5) * np.arange(1000), 1 - (2 * np.arange(1000) + 1) / 1000
+DIRECTIONS = np.stack([np.sqrt(1 - _UP**2) * np.cos(_TURN), np.sqrt(1 - _UP**2) * np.sin(_TURN), _UP], axis=1)
+"""Of unit length, spread evenly, on a spiral of Fibonacci's."""
 TAKEN = ("support", "on", "surface velocity", "J", "m", "g", "spin")
 
 
@@ -231,21 +236,84 @@ def start(
     TypeError
         If an argument is of another type.
     ValueError
-        If the place is not on the surface, or the body would spin where it must not.
+        If the place is not on the surface, the body would spin where it must not, or it would not fit: it is no more
+        curved than the surface there, or reaches through it elsewhere, as ``overlap`` tells.
     """
     _refuse_another(system.parameters, system)
     R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))
     turning, X = as_float64(omega, "omega", (3,)), as_float64(place, "place", (3,))
     t0 = as_float64(t0, "t0", ())
-    level, arm, g, xi, off = computed(_started, system, (np.float64(t0), X, R, turning))
+    level, arm, g, xi, off, clears, deep = computed(_started, system, (np.float64(t0), X, R, turning))
     if abs(level) > 1e-9:
         raise ValueError(f"place {X} does not lie on the surface of {system.name}: ψ = {level:.3g} there")
     if not np.all(np.isfinite(arm)):
         raise ValueError(f"{system.name} does not touch in a single point with that attitude")
+    if not clears:
+        raise ValueError(
+            f"{system.name} is not more curved than its surface at {X} with that attitude, so it cannot touch there: "
+            "it would sink in about the contact; a smaller or rounder body, or another attitude, fits into the hollow"
+        )
     system.point(g, name="rotation")
+    if deep > DEEP * (1 + np.abs(g[:3, 3] - X).max()):
+        raise ValueError(
+            f"{system.name} touches at {X} with that attitude, but elsewhere it reaches {deep:.3g} m through its "
+            "surface; overlap tells it of any place"
+        )
     if np.abs(off).max() > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"omega = {turning} is not allowed to {system.name}: residual {off}")
     return g, xi
+
+
+@judged
+@in_float64
+def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
+    """How far a body reaches through its surface, m, below 0 where it does not; traceable, for events.
+
+    The body is looked at where its normals are those of 1000 directions: what reaches through between them, by about
+    a thousandth of its size, is not seen, nor is a bump under a flat side.
+
+    Parameters
+    ----------
+    system : System or mapping
+        Made by ``rolling``; or its parameters.
+    g : array_like, shape=[4, 4]
+        The body's place.
+    t : float
+        Time, s.
+
+    Returns
+    -------
+    array, shape=[]
+        The greatest −ψ/|∇ψ|.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the system was not made by ``rolling``, or ``g`` or ``t`` are no numbers of that shape.
+    """
+    parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
+    _refuse_another(parameters, system)
+    node = as_float64(t, "t", ()), as_float64(g, "g", (4, 4))
+    if is_traced(*node, parameters):
+        return _overlap(*node, parameters)
+    return computed(_overlapped, parameters, node)
+
+
+def _overlapped(parameters: Any, node: tuple) -> Array:
+    return _overlap(*node, parameters)
+
+
+@traced_once
+def _overlap(t: Any, g: Any, p: Any) -> Array:
+    R, centre = g[:3, :3], g[:3, 3]
+
+    def depth(n: Array) -> Array:
+        X = centre + R @ p["support"].point(n)
+        level, slope = jax.value_and_grad(lambda y: p["on"].value(Moment(t, y), p))(X)
+        return -level / jnp.sqrt(slope @ slope)
+
+    found = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
+    return jnp.max(jnp.where(jnp.isnan(found), -jnp.inf, found))
 
 
 def _refuse_another(parameters: Any, system: Any) -> None:
@@ -254,13 +322,17 @@ def _refuse_another(parameters: Any, system: Any) -> None:
 
 
 def _started(system: System, node: tuple) -> tuple[Array, ...]:
-    """ψ at the place, the arm of the contact, the start, and how far it is off the constraints."""
+    """ψ at the place, the arm of the contact, the start, how far it is off the constraints, whether the body is more
+    curved than its surface, and how far it reaches through it.
+    """
     (t, X, R, turning), p = node, system.parameters
     here = Moment(t, X)
     arm = p["support"].point(-(p["on"].normal(here, p) @ R))
     xi = jnp.concatenate([turning, R.T @ _carried(here, p) - jnp.cross(turning, arm)])
     g = jnp.concatenate([jnp.concatenate([R, (X - R @ arm)[:, None]], axis=1), jnp.eye(4)[3:]])
-    return p["on"].value(here, p), arm, g, xi, system.constraint_residual(system.at(g, t), xi)
+    level, off = p["on"].value(here, p), system.constraint_residual(system.at(g, t), xi)
+    clears = p["on"].clears(p["support"], -(p["on"].normal(here, p) @ R), R, Moment(t, X - R @ arm), p)
+    return level, arm, g, xi, off, clears, _overlap(t, g, p)
 
 
 # --- the functions of the system -----------------------------------------------------------------------------

@@ -9,7 +9,9 @@ derivatives. Then come q more steps with them, J held: each makes derivatives ex
 for one order of n, their linear equations for two, and what is differentiated again for three. The height
 ψ(x + R∇H(n)) is stationary at n, so there one step makes derivatives exact to order 3.
 
-Inside a concave surface the body must be more curved than the surface, else there are several contacts.
+Inside a hollow the body must be more curved than the surface, else it would have to sink in about the contact: on
+tangents the eigenvalues of J, those of 1 − (curvature of the surface)·(radius of the body), must be positive. Where
+they are not there is no contact, and n is not a number.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from jax import Array, lax
 
 from geonh.geometry.field import Field, Moment, TimeDependent
 from geonh.numerics.judging import judged
-from geonh.numerics.linear import solve
+from geonh.numerics.linear import det, solve
 from geonh.numerics.precision import Precise, as_float64, one_of, shortly
 from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive, _unit
@@ -77,6 +79,10 @@ class Surface(Precise):
             n = n - inverse @ self._missing(n, support, R, x, parameters)
         return n
 
+    def clears(self, support: Support, n: Array, R: Array, x: Any, parameters: Any) -> Array:
+        """Whether a body is more curved than the surface that it touches with its outward normal n, shape=[3]."""
+        return _is_more_curved(jax.jacfwd(lambda n: self._missing(n, support, R, x, parameters))(n))
+
     def _missing(self, n: Array, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         arm = R @ support.point(n)
         return n + R.T @ self.normal(_shifted(x, arm), parameters)
@@ -101,7 +107,13 @@ class Surface(Precise):
 
         begin = -R.T @ self.normal(x, parameters)
         n = lax.while_loop(far, improve, (0, begin, step(begin)))[1]
-        return n, solve(jax.jacfwd(missing)(n), jnp.eye(3))
+        J = jax.jacfwd(missing)(n)
+        return jnp.where(_is_more_curved(J), n, jnp.nan), solve(J, jnp.eye(3))
+
+
+def _is_more_curved(J: Array) -> Array:
+    """Whether the two eigenvalues of J on tangents, which are real, are positive; Jn = n is the third."""
+    return (det(J) > 0) & (jnp.trace(J) > 1)
 
 
 def _place(X: Any) -> Array:

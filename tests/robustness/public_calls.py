@@ -565,6 +565,7 @@ CALLS = {
     # --- rolling
     "rolling.ball": {"radius": 1.0},
     "rolling.contact": {"system": BALL, "g": np.eye(4), "t": 0.0},
+    "rolling.overlap": {"system": BALL, "g": np.eye(4), "t": 0.0},
     "rolling.cylinder": {"radius": 1.0, "axis": "z", "side": "inside"},
     "rolling.disc": {"radius": 1.0, "axis": (0.0, 0.0, 1.0), "thickness": 0.0},
     "rolling.drawing": {"t": 0.0, "g": np.eye(4), "p": BALL.parameters},

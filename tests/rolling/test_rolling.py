@@ -190,6 +190,62 @@ def test_starts_that_are_none():
         start(system)  # flat on the ground
 
 
+def in_a_bowl(*axes):
+    a, b, c = np.square(axes)
+    return rolling(ellipsoid(*axes), np.array([b + c, c + a, a + b]) / 5, 1.0, on=sphere(1.0), name="egg in a bowl")
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ((0.9, 0.9, 0.3), r"egg in a bowl is not more curved than its surface at \[ 0\.  0\. -1\.\]"),
+        ((0.2, 0.75, 0.2), "is not more curved"),  # along one tangent alone: 0.75² > 0.2
+        ((0.2, 0.2, 1.2), r"elsewhere it reaches 0\.34\d m through its surface"),
+    ],
+    ids=["flat", "long", "taller than the bowl"],
+)
+def test_a_body_that_does_not_fit_into_a_hollow_is_refused(axes, words):
+    system = in_a_bowl(*axes)
+    with pytest.raises(ValueError, match=words):
+        start(system, place=[0.0, 0.0, -1.0])
+    if "curved" in words:
+        g0 = np.eye(4)
+        g0[2, 3] = axes[2] - 1.0
+        with pytest.raises(ValueError, match="not finite"):
+            gn.solve(system, "rk4", g0=g0, xi0=np.zeros(6), dt=0.01, n_steps=1)
+
+
+def test_a_run_stops_where_the_body_is_no_longer_more_curved():
+    """It rolls in its plane of symmetry from its end, where b²/H < 1, towards its flat side, where b²/H > 1."""
+    a, b, c = 0.5, 0.6, 0.3
+    system = in_a_bowl(a, b, c)
+    cos, sin = np.cos(np.pi / 2 - 0.2), np.sin(np.pi / 2 - 0.2)
+    turned = np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
+    g0, xi0 = start(system, turned, [0.0, -1.0, 0.0], place=[0.0, 0.0, -1.0])
+    run = gn.solve(system, "rk4", g0=g0, xi0=xi0, dt=0.005, n_steps=400, throw=False)
+    assert run.status.failed
+    assert "not finite" in run.message
+    normals = np.array([g[:3, :3].T @ -contact(system, g).normal for g in run.g])
+    least = 1 - b**2 / np.linalg.norm(normals * [a, b, c], axis=1)
+    assert np.all(least > 0)
+    assert least[-1] + 2 * (least[-1] - least[-2]) < 0  # two steps later
+
+
+def test_a_cigar_that_tips_over_in_a_bowl_stops_where_its_end_reaches_through_it():
+    axes = np.array([0.2, 0.2, 0.6])
+    cigar = in_a_bowl(*axes)
+    c, s = np.cos(0.3), np.sin(0.3)
+    g0, xi0 = start(cigar, [[1, 0, 0], [0, c, -s], [0, s, c]], [0.3, 0.2, 0.1], place=[0.0, 0.0, -1.0])
+    through = gn.Event(lambda t, g, xi, lam: rolling.overlap(cigar, g, t) - 1e-3, name="through", stop=True)
+    run = gn.solve(cigar, "rk4", g0=g0, xi0=xi0, dt=0.005, n_steps=400, events=through)
+    assert run.status is gn.integrators.Result.EVENT
+    directions = np.random.default_rng(0).normal(size=(50_000, 3))
+    points = axes * directions / np.linalg.norm(directions, axis=1)[:, None]
+    g = run.events["through"].g[0]
+    deep = np.linalg.norm(points @ g[:3, :3].T + g[:3, 3], axis=1).max() - 1.0
+    assert abs(deep - 1e-3) < 2e-4
+
+
 # --- surfaces on which compiling takes long -------------------------------------------------------------------
 @pytest.mark.slow
 def test_the_default_method_on_a_curved_surface():
