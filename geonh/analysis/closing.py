@@ -64,7 +64,8 @@ def made_shooting(
     parameter: str,
 ) -> tuple[Shooting, Point, np.ndarray]:
     """What is shot, tested, and the guess."""
-    method = made_method(method or (RKMK(6) if system.holonomic is None else Gauss(3)))
+    default = RKMK(6) if system.holonomic is None else Gauss(3)
+    method = made_method(default if method is None else method)
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(

@@ -116,7 +116,7 @@ def lyapunov_exponents(
     RuntimeError
         If a step fails.
     """
-    method = made_method(method or RKMK())
+    method = made_method(RKMK() if method is None else method)
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")

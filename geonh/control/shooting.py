@@ -163,7 +163,7 @@ def shooting_control(
     RuntimeError
         If the end is not reached, or a motion fails on the way.
     """
-    method = made_method(method or RKMK())
+    method = made_method(RKMK() if method is None else method)
     require(solver)
     what = asked(
         system,
