@@ -18,9 +18,9 @@ from geonh import netcdf
 from geonh.cli.console import err, out, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
-from geonh.ensembles.configuration import START
+from geonh.ensembles.described import SweepStore
 from geonh.integrators.node import Result
-from geonh.stores import Store, StoreError, StoreWarning
+from geonh.stores import StoreError, StoreWarning
 
 Executor = Annotated[
     str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")
@@ -186,7 +186,10 @@ def show_store(path: Path) -> None:
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column()
     configuration = about["configuration"]
-    system = gn.Trajectory.load(store.file(START)).attributes
+    try:
+        system = store.first().attributes
+    except (ValueError, OSError) as error:
+        wrong(words_of(error))
     records = [store.record(i) or {} for i in range(store.shards) if i not in missing and i not in faults]
     failed = sum(record.get("failed", 0) for record in records)
     is_run, nodes = about["what"] == "run", store.array(about["arrays"][0]).shape[0]
@@ -260,14 +263,17 @@ def export(
     out.print(f"saved {escape(str(target))}", highlight=False, soft_wrap=True)
 
 
-def _noted(store: Store) -> Sweep:
+def _noted(store: SweepStore) -> Sweep:
     words = _words(store)
     if words is None:
         wrong(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
-    return _sweep_of(words)
+    try:
+        return _sweep_of(words)
+    except (KeyError, TypeError, AttributeError) as error:  # not written by geonh sweep
+        wrong(f"{store.path} is damaged: the words of geonh sweep in it are none: {words_of(error)}")
 
 
-def _words(store: Store) -> dict[str, Any] | None:
+def _words(store: SweepStore) -> dict[str, Any] | None:
     """Of the user who began it; None where it was made in Python."""
     try:
         words = json.loads(store.about["note"])
@@ -276,8 +282,8 @@ def _words(store: Store) -> dict[str, Any] | None:
     return words if isinstance(words, dict) else None
 
 
-def _store(path: Path) -> Store:
+def _store(path: Path) -> SweepStore:
     try:
-        return Store(path)
+        return SweepStore(path)
     except (StoreError, OSError) as error:
         wrong(words_of(error))

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from geonh.continuing import constants, differences, digest
+from geonh.ensembles.described import START, STATISTIC, SweepStore
 from geonh.ensembles.ensemble import Ensemble, begun
 from geonh.ensembles.reading import ARGUMENTS
 from geonh.ensembles.solving import Solved, solved
@@ -35,10 +36,6 @@ MOST = 10_240
 """Members of a shard at most."""
 BLOCK = 64
 """Members of a shard are a multiple of this."""
-STATISTIC = "statistic "
-"""Before the names of arrays that hold what statistics know."""
-START = "start.nc"
-"""File in a store: the first node of member 0, and what is known of the system's functions there."""
 
 
 def store_of(
@@ -77,8 +74,8 @@ def store_of(
             "coordinate": list(sweep.system.group.point_names),
             "component": list(sweep.system.group.velocity_names),
         }
-        Store.create(path, fields, shards, about, {START: first_of(sweep)[0].save})
-    store = Store(path)
+        SweepStore.create(path, fields, shards, about, {START: first_of(sweep)[0].save})
+    store = SweepStore(path)
     _refuse_another(sweep, store, what, shard)
     return store
 
@@ -135,7 +132,7 @@ def _trace(sweep: Sweep, function: Callable | None) -> str:
     return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
 
 
-def _refuse_another(sweep: Sweep, store: Store, what: str, shard: int | None) -> None:
+def _refuse_another(sweep: Sweep, store: SweepStore, what: str, shard: int | None) -> None:
     if store.about["what"] != what:
         kinds = {"ensemble": "an ensemble", "run": "one run"}
         raise StoreError(f"{store.path} is a store of {kinds[store.about['what']]}, not of {kinds[what]}")
@@ -144,7 +141,7 @@ def _refuse_another(sweep: Sweep, store: Store, what: str, shard: int | None) ->
     if shard is not None and shard != store.about["shard"]:
         told.append(f"entries of a shard: {store.about['shard']} there, {shard} here")
     if not told:
-        before = Trajectory.load(store.file(START))
+        before = store.first()
         first, _ = first_of(sweep)
         assert first.system is not None
         found = differences(before, before.known, first.system, first.clock)

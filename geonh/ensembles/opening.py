@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.ensembles.configuration import START, STATISTIC
+from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.ensemble import labelled
 from geonh.ensembles.ensemble import told as what_they_tell
 from geonh.ensembles.statistics import made_statistic
@@ -52,7 +52,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     StoreWarning
         If shards are missing.
     """
-    store = Store(path)
+    store = SweepStore(path)
     faults, missing = store.faults(deep=True, of=STATISTIC), store.missing()  # statistics are read here
     if faults:
         told = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
@@ -63,9 +63,16 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
             StoreWarning,
             stacklevel=3,
         )
+    with store.understood():
+        return _labelled(store, len(missing))
+
+
+def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
+    """The arrays of a store, with coordinates and what its statistics tell."""
     data, about = store.opened(), store.about
+    _try(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
-    before = Trajectory.load(store.file(START))
+    before = store.first()
     sizes = data.sizes
     coordinates: dict[str, Any] = {name: about[name] for name in ("coordinate", "component") if name in sizes}
     if about["what"] == "ensemble":
@@ -76,6 +83,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
         data = data.assign_coords(times(before.t0, before.dt, range(0, sizes["time"] * step, step)))
     elif nodes in sizes:
+        if sizes[nodes] != about["configuration"]["n_steps"] // step + 1:
+            raise StoreError(f"{store.path} is damaged: its members have {sizes[nodes]} nodes")
         k = np.arange(sizes[nodes]) * step
         coordinates[nodes] = before.t0 + k * before.dt if nodes == "time" else k
     data = data.assign_coords(coordinates)
@@ -86,7 +95,15 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     for label, (dims, values, attributes) in labelled(statistics, statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
-    return data.assign_attrs({**facts, "missing": len(missing)})
+    return data.assign_attrs({**facts, "missing": missing})
+
+
+def _try(store: SweepStore) -> None:
+    """Read an entry of each array, as far as a shard is there: else one whose bytes are no numbers would open."""
+    there = set(range(store.shards)) - set(store.missing())
+    for name in store.about["arrays"] if there else ():
+        array = store.array(name)
+        array[min(there) * (array.shards or array.chunks)[0]]
 
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:
@@ -138,15 +155,15 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     paths = entries(sources)
     if paths is None:
         raise TypeError(f"sources must be a list of stores, got {shortly(sources)}")
-    others = [Store(checked_path(path, "sources")) for path in paths]
+    others = [SweepStore(checked_path(path, "sources")) for path in paths]
     if not others:
         raise ValueError("sources must be stores to copy from, got none")
     if not os.path.lexists(target):
         others[0].empty_copy(target)
-    store = Store(target)
+    store = SweepStore(target)
     for other in others:
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
-        ours, theirs = (_functions(Trajectory.load(s.file(START))) for s in (store, other))
+        ours, theirs = (_functions(s.first()) for s in (store, other))
         if not same or ours != theirs:
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)

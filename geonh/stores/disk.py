@@ -36,9 +36,13 @@ def locked(file: Any) -> bool:
     return True
 
 
+LARGEST = 2**28
+"""Bytes of a file that is read as a whole."""
+
+
 def content_of(path: Path) -> bytes:
-    """The bytes of a file; none of what is not there, or is no file: a pipe would wait for ever."""
-    return path.read_bytes() if path.is_file() else b""
+    """The bytes of a file; none of what is not there, is no file, as a pipe that waits for ever, or is too large."""
+    return path.read_bytes() if path.is_file() and path.stat().st_size <= LARGEST else b""
 
 
 def digest_of(path: Path) -> str:
@@ -95,5 +99,5 @@ def unsealed(content: bytes) -> dict[str, Any]:
         if digest_of_text(json.dumps(found["content"], sort_keys=True)) != found["sha256"]:
             raise ValueError("digest")
         return found["content"]
-    except (KeyError, TypeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error

@@ -15,12 +15,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from geonh.netcdf import checked_path
-from geonh.stores.arrays import Field, can_be_array, lay_out, zarr_module
+from geonh.forms import COUNT, misfit
+from geonh.netcdf import FileError, checked_path
+from geonh.stores.arrays import Field, can_be_array, check_arrays, lay_out, zarr_module
 from geonh.stores.disk import (
     content_of,
     digest_of,
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
 OWN = ".geonh"
 """Folder of records and locks in a store."""
 FORMAT = 1
+MOST = 10**7
+"""Shards of a store."""
 
 
-class StoreError(ValueError):
+class StoreError(FileError):
     """A store that is damaged, or of another configuration, or cannot be written."""
 
 
@@ -58,11 +61,29 @@ class Store:
     path : path
         Its folder.
 
+    Attributes
+    ----------
+    ABOUT, RECORD : dict
+        Forms of what a store says of itself, and of the record of a shard (see ``geonh.forms``).
+    entries : int
+        Of all shards, along the first axis.
+    fills : dict
+        By array, its type, and what a shard that is not there reads as.
+
     Raises
     ------
     StoreError
-        If it is none, or what it says of itself is damaged.
+        If it is none, or what it says of itself is damaged, or cannot be.
     """
+
+    ABOUT: ClassVar[dict[str, Any]] = {
+        "shards": range(1, MOST + 1),
+        "shard": COUNT,
+        "arrays": [str],
+        "metadata": {str: str},
+        "files": {str: str},
+    }
+    RECORD: ClassVar[dict[str, Any]] = {"shard": range(MOST), "files": {str: [int, str]}}
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = checked_path(path)
@@ -71,10 +92,15 @@ class Store:
         if not (self._own / "store.json").exists():
             raise StoreError(f"{path} is not a store of geonh")
         self._settle()
-        own = {f"{OWN}/{name}": digest for name, digest in self.about.get("files", {}).items()}
+        own = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
         for name, digest in {**self.about["metadata"], **own}.items():
             if digest_of(self.path / name) != digest:
                 raise StoreError(f"{path} is damaged: {name} is not as it was written")
+        with self.understood():
+            texts = {name: json.loads(content_of(self.path / name)) for name in self.about["metadata"]}
+            self.entries = check_arrays(texts, self.about["arrays"], self.shards, self.about["shard"])
+            described = {name: texts[f"{name}/zarr.json"] for name in self.about["arrays"]}
+            self.fills = {name: (told["data_type"], told.get("fill_value")) for name, told in described.items()}
 
     @classmethod
     def create(
@@ -102,6 +128,8 @@ class Store:
         awkward = [name for name in fields if not can_be_array(name)]
         if awkward:
             raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
+        if shards > MOST:
+            raise StoreError(f"{path} would have {shards:,} shards, and {MOST:,} are most: make them larger")
         folder = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,18 +198,24 @@ class Store:
             about = unsealed(content_of(self._own / "store.json"))
             if about["format"] != FORMAT:
                 raise StoreError(f"{self.path} is of format {about['format']}; this geonh reads {FORMAT}: update geonh")
-            journal, names = about.pop("journal", {}), about["arrays"]
-            files = {"zarr.json", *(f"{name}/zarr.json" for name in names)}
-            if not all(map(can_be_array, names)) or files != {*about["metadata"]} or not files >= {*journal}:
-                raise ValueError("names")  # no file outside of the store is touched
-            if not isinstance(about["shards"], int) or not isinstance(about["shard"], int):
-                raise ValueError("numbers")
+            journal = about.pop("journal", {})
+            wrong = misfit(journal, {str: str}, "journal") or misfit(about, self.ABOUT)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+            wrong = "it is not as it was written"
         except StoreError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise StoreError(f"{self.path} is damaged: {OWN}/store.json is not as it was written") from None
+        except ValueError:
+            wrong = "its digest is another"
+        if not wrong:
+            names, files = about["arrays"], {"zarr.json", *(f"{name}/zarr.json" for name in about["arrays"])}
+            if not names or len({*names}) < len(names) or not all(map(can_be_array, (*names, *about["files"]))):
+                wrong = "names that no array or file can have"
+            elif files != {*about["metadata"]} or not files >= {*journal}:
+                wrong = "its files are others than those of its arrays"
+        if wrong:
+            raise StoreError(f"{self.path} is damaged: {OWN}/store.json: {wrong}")
         for name, text in journal.items():
-            put_file(self.path / name, text.encode())
+            put_file(self._within(name), text.encode())
             about["metadata"][name] = digest_of(self.path / name)
         if journal:
             put_file(self._own / "store.json", sealed(about))
@@ -202,17 +236,26 @@ class Store:
     def array(self, name: str) -> Any:
         """An array, lazily."""
         if name not in self._arrays:
-            with self._whole():
+            with self.understood():
                 self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
         return self._arrays[name]
 
     @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
-        """While Zarr reads metadata: what it cannot make sense of is damaged."""
+    def understood(self) -> Iterator[None]:
+        """While it is made sense of what a store says of itself: where that fails it is damaged."""
         try:
             yield
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (FileError, OSError, ImportError):
+            raise
+        except Exception as error:  # of any kind: others may have written it
             raise StoreError(f"{self.path} is damaged: its metadata cannot be read: {error}") from error
+
+    def _within(self, name: str) -> Path:
+        """A file of the store that is to be written: in no folder that is a link to another place."""
+        path = self.path / name
+        if not path.parent.resolve().is_relative_to(self.path.resolve()):
+            raise StoreError(f"{self.path} is damaged: {name} leads out of it")
+        return path
 
     @property
     def identity(self) -> str:
@@ -231,27 +274,34 @@ class Store:
         """What a finished shard says of itself, or None."""
         try:
             found = unsealed(content_of(self._record(shard)))
-            wanted = {self._piece(name, found["shard"]) for name in self.about["arrays"]}
-            sizes = [(type(size), type(digest)) for size, digest in found["files"].values()]
-            return found if wanted == {*found["files"]} and {*sizes} <= {(int, str)} else None
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except ValueError:
             return None
+        if misfit(found, self._form_of_record()):
+            return None
+        return (
+            found if {self._piece(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]} else None
+        )
+
+    def _form_of_record(self) -> dict[str, Any]:
+        return self.RECORD
+
+    def _recorded(self) -> set[str]:
+        """Names of all records: one look at their folder, however many shards there are."""
+        records = self._record(0).parent
+        return {*os.listdir(records)} if records.is_dir() else set()
 
     def missing(self) -> list[int]:
         """Shards that are not there."""
-        return [shard for shard in range(self.shards) if not self._record(shard).exists()]
+        there = self._recorded()
+        return [shard for shard in range(self.shards) if self._record(shard).name not in there]
 
     def faults(self, shards: Iterable[int] | None = None, *, deep: bool = False, of: str = "") -> dict[int, str]:
         """What is wrong with shards that have a record: by the size of their files, or by all their bytes, of arrays
         whose names begin so.
         """
-        found = {}
-        for shard in range(self.shards) if shards is None else shards:
-            if self._record(shard).exists():
-                fault = self._fault(shard, deep, of)
-                if fault:
-                    found[shard] = fault
-        return found
+        there = self._recorded()
+        recorded = (i for i in (range(self.shards) if shards is None else shards) if self._record(i).name in there)
+        return {shard: fault for shard in recorded if (fault := self._fault(shard, deep, of))}
 
     def _fault(self, shard: int, deep: bool, of: str) -> str:
         record = self.record(shard)
@@ -283,7 +333,7 @@ class Store:
 
         It is not if another process is at it, or it is finished.
         """
-        lock = self._own / "locks" / f"{shard:08d}"
+        lock = self._within(f"{OWN}/locks/{shard:08d}")
         with open(lock, "ab") as file:
             ours = locked(file) and not self._record(shard).exists()
             if ours:
@@ -302,16 +352,17 @@ class Store:
         StoreError
             If the disk is full, or gone; the shard is not there then.
         """
+        record = f"{OWN}/records/{self._record(shard).name}"
         try:
             files = {}
             for name, array in values.items():
                 whole = self.array(name)
                 per = (whole.shards or whole.chunks)[0]
                 path = self._piece(name, shard)
-                remove_leftovers(self.path / path)
+                remove_leftovers(self._within(path))
                 whole[shard * per : shard * per + len(array)] = array
                 files[path] = synced(self.path / path)
-            put_file(self._record(shard), sealed({"shard": shard, "of": self.identity, "files": files, **facts}))
+            put_file(self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts}))
         except OSError as error:
             raise StoreError(
                 f"{self.path}: shard {shard} could not be written ({error.strerror or error}); the "
@@ -323,7 +374,7 @@ class Store:
         record = other.record(shard)
         assert record is not None
         for name in record["files"]:
-            target = self.path / name
+            target = self._within(name)
             if record["files"][name][0]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 put_file(target, (other.path / name).read_bytes())
@@ -333,5 +384,6 @@ class Store:
         """The arrays, lazily."""
         import xarray as xr
 
-        with self._whole():
-            return xr.open_zarr(self.path, consolidated=True, chunks=None)
+        with self.understood():
+            # attributes are words: decoded as numbers, such as scale_factor, they would change the arrays
+            return xr.open_zarr(self.path, consolidated=True, chunks=None, decode_cf=False)

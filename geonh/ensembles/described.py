@@ -1,0 +1,95 @@
+"""Stores of sweeps: what they say of themselves, looked at as a whole when one is opened, before any of it is used."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+from geonh.forms import COUNT, misfit
+from geonh.integrators.node import Result
+from geonh.stores import Store, StoreError
+from geonh.trajectory import Trajectory
+
+STATISTIC = "statistic "
+"""Before the names of arrays that hold what statistics know."""
+START = "start.nc"
+"""File in a store: the first node of member 0, and what is known of the system's functions there."""
+
+
+class SweepStore(Store):
+    """The store of a sweep.
+
+    Parameters
+    ----------
+    path : path
+        Its folder.
+
+    Raises
+    ------
+    StoreError
+        If it is none, is damaged, or says what cannot be.
+    """
+
+    ABOUT: ClassVar[dict[str, Any]] = Store.ABOUT | {
+        "what": ("ensemble", "run"),
+        "note": str,
+        "files": {START: str},
+        "configuration": {
+            "method": str,
+            "members": COUNT,
+            "save_every": COUNT,
+            "what differs": [str],
+            "observables": [[str, str]],
+            "statistics": [[dict, str]],
+            "geonh": str,
+        },
+        "statistics": [{"kind": str}],
+        "nodes": ("time", "step"),
+        "coordinate": [str],
+        "component": [str],
+    }
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        super().__init__(path)
+        wrong = self._contradiction()
+        if wrong:
+            raise StoreError(f"{self.path} is damaged: {wrong}")
+
+    def _contradiction(self) -> str:
+        """What of all that it says contradicts another part of it."""
+        about, configuration, is_run = self.about, self.about["configuration"], self._is_run
+        if is_run == ("n_steps" in configuration):  # one run may go on
+            return f"it is a store of {'one run' if is_run else 'members'}, and its configuration of another"
+        if not is_run and (wrong := misfit(configuration, {"n_steps": COUNT}, "configuration")):
+            return wrong
+        if not is_run and self.entries != configuration["members"]:
+            return f"it has {configuration['members']} members, and arrays of {self.entries}"
+        if about["statistics"] != [one for one, _ in configuration["statistics"]]:
+            return "its statistics are not those of its configuration"
+        for name, (kind, fill) in self.fills.items():
+            missing: Any = "NaN" if kind.startswith("float") else int(Result.INTERRUPTED) if name == "status" else -1
+            if fill != missing:
+                return f"what is missing of {name} reads as {fill}, not {missing}"
+        return ""
+
+    @property
+    def _is_run(self) -> bool:
+        return self.about["what"] == "run"
+
+    def _form_of_record(self) -> dict[str, Any]:
+        ended = {"status": range(len(Result)), "k": range(2**53), "state": [[str, [int], str]]}
+        return self.RECORD | (ended if self._is_run else {"faults": {str: str}, "failed": range(2**53)})
+
+    def first(self) -> Trajectory:
+        """The first node of member 0.
+
+        Raises
+        ------
+        StoreError
+            If it is that of another store.
+        """
+        found = Trajectory.load(self.file(START))
+        told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])
+        if told != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):
+            raise StoreError(f"{self.path} is damaged: its first node, in {START}, is one of another store")
+        return found
