@@ -1,15 +1,19 @@
 r"""Events: where a function of (t, g, ξ, λ) changes its sign along a motion, and how that is located.
 
-Between two nodes the motion is a curve on the group, s ∈ [0, 1]. A change of sign between its ends is closed in by the
-ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few values as the secant and never more than
-bisection and one. ``solve`` takes for the curve the partial steps of its own method (``watching.py``), and
-``poincare_section`` the interpolation between saved nodes.
+Between two nodes the motion is a curve on the group, s ∈ [0, 1]. Five values along it make a polynomial, which has no
+more zeros than its Bernstein coefficients have changes of sign, and as many but for an even number (Descartes): without
+a change there is no zero, with one there is one. With more the interval is halved, until its zeros are told apart. Each
+is closed in by the ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few values as the secant
+and never more than bisection and one. ``solve`` takes for the curve the partial steps of its own method
+(``watching.py``), and ``poincare_section`` the interpolation between saved nodes, and its changes of sign from one node
+to the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -17,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import LieGroup, Point
@@ -31,6 +36,18 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-13
 """A place on a curve is known to this part of its length."""
+NEAREST = 2.0**-16
+"""Part of a step below which zeros are not told apart."""
+MOST = 128
+"""Intervals of a step that are halved at once, at most."""
+SMALL = 1e-3
+"""A function jumps where it is larger next to a change of sign than this part of what it changes by around it."""
+LEAST = 1e-300
+"""What stands for a zero with the sign that follows it."""
+PLACES = np.linspace(0.0, 1.0, 5)
+"""Where a function is sampled in an interval."""
+BERNSTEIN = np.linalg.inv([[comb(4, i) * s**i * (1 - s) ** (4 - i) for i in range(5)] for s in PLACES])
+"""Bernstein coefficients on [0, 1] of the polynomial with given values at the places."""
 
 
 class Event(eqx.Module):
@@ -51,8 +68,9 @@ class Event(eqx.Module):
 
     Notes
     -----
-    A change of sign is seen between one node and the next: of two within a step nothing is seen. A motion that begins
-    on s = 0 leaves it without an event.
+    Steps are looked into: every change of sign in a step is found, in the order of time, and the first one stops a run
+    that is to stop. Where s only touches zero nothing happens. Where it jumps over zero, at a pole or where an angle is
+    wrapped, it has none, and an ``EventWarning`` says so. A motion that begins on s = 0 leaves it without an event.
 
     Raises
     ------
@@ -135,26 +153,99 @@ def crossed(before: Any, after: Any, direction: Any) -> Any:
     return (up & (direction >= 0)) | (down & (direction <= 0))
 
 
-def root(function: Callable[[Array], tuple[Array, Any]], begin: Array, rounding: Array | float = 0.0) -> Any:
-    """What a function tells where it changes its sign in (0, 1], found by the ITP method.
+def suspected(values: Array, directions: Array) -> Array:
+    """Whether functions may have zeros of the wanted directions in a step.
+
+    Parameters
+    ----------
+    values : array, shape=[5, events]
+        At the ``PLACES`` of the step.
+    directions : array of int, shape=[events]
+
+    Returns
+    -------
+    array of bool, shape=[events]
+        False where a function is zero all over the step, or no number at an end of it.
+    """
+    begin, end = values[0], values[-1]
+    coefficients = jnp.concatenate([begin[None], jnp.asarray(BERNSTEIN[1:-1]) @ values, end[None]])
+    positive, negative = coefficients > 0, coefficients < 0
+    one = jnp.all(positive | negative, axis=0) & (jnp.sum(positive[1:] != positive[:-1], axis=0) == 1)
+    none = jnp.all(positive, axis=0) | jnp.all(negative, axis=0) | jnp.all(values == 0, axis=0)
+    unwanted = one & ~crossed(begin, end, directions)
+    return ~(none | unwanted | jnp.isnan(begin) | jnp.isnan(end))
+
+
+def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Intervals of steps in each of which a function changes its sign once.
+
+    Parameters
+    ----------
+    sample : callable
+        (row, s) → values of the functions of these rows at the parts s of their steps, all of shape=[N].
+    ends : ndarray, shape=[rows, 2]
+        Values where the steps begin and end. A zero there is one that stays zero.
+
+    Returns
+    -------
+    row, a, b, at_a, at_b : ndarray, shape=[K]
+        The function, the interval, and values at its ends, which differ in sign.
+    """
+    row, a, width, new = np.arange(len(ends)), np.zeros(len(ends)), 1.0, [1, 2, 3]
+    values = np.full((len(ends), 5), np.nan)
+    values[:, 0], values[:, 4] = ends[:, 0], np.where(ends[:, 1] == 0, -LEAST * np.sign(ends[:, 0]), ends[:, 1])
+    found = []
+    while len(row):
+        places = a[:, None] + width * PLACES
+        values[:, new] = sample(np.repeat(row, len(new)), places[:, new].ravel()).reshape(-1, len(new))
+        for i in reversed(range(4)) if np.any(values == 0) else ():
+            values[:, i] = np.where(values[:, i] == 0, np.copysign(LEAST, values[:, i + 1]), values[:, i])
+        finite = np.isfinite(values)
+        changes = np.diff(np.where(finite, values, 0.0) @ BERNSTEIN.T > 0, axis=1).sum(axis=1)
+        many = ~finite.all(axis=1) | (changes > 1)
+        apart = many & (width > NEAREST) & (np.bincount(row[many], minlength=len(ends))[row] <= MOST)
+        # of one change the two samples around it, of several that are not told apart the ends
+        begin = np.where(many, 0, np.argmax(np.diff(values > 0, axis=1), axis=1))
+        end, each = np.where(many, 4, begin + 1), np.arange(len(row))
+        at_a, at_b = values[each, begin], values[each, end]
+        there = ~apart & (at_a * np.sign(at_b) < 0)
+        interval = row, places[each, begin], places[each, end], at_a, at_b
+        found.append(tuple(part[there] for part in interval))
+        halves = np.full((int(apart.sum()), 2, 5), np.nan)
+        halves[:, 0, ::2], halves[:, 1, ::2] = values[apart, :3], values[apart, 2:]
+        row, a, width, new = np.repeat(row[apart], 2), places[apart][:, [0, 2]].ravel(), width / 2, [1, 3]
+        values = halves.reshape(-1, 5)
+    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+
+def root(
+    function: Callable[[Array], tuple[Array, Any]],
+    begin: Array,
+    rounding: Array | float = 0.0,
+    interval: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+) -> Any:
+    """What a function tells where it changes its sign in an interval (a, b], found by the ITP method.
 
     Parameters
     ----------
     function : callable
         s → (value, more), value a continuous scalar and ``more`` a pytree of arrays.
     begin : array
-        The value at 0, which is not zero.
+        The value at a, which is not zero.
     rounding : float
         The error of s by rounding.
+    interval : tuple of float
+        (a, b), within [0, 1]; where they are the same the function is evaluated there.
 
     Returns
     -------
     pytree
-        ``more`` next to the change of sign; at s = 1 where there is none. Where the value is not finite nothing is
-        taken, and the change is looked for beyond.
+        ``more`` next to the change of sign; at b where there is none. Where the value is not finite nothing is taken,
+        and the change is looked for beyond; nan where it is finite nowhere.
     """
-    sign, half = -jnp.sign(begin), TOLERANCE / 2 + rounding
-    bound = jnp.ceil(-jnp.log2(2 * half)) + 1.0
+    start, stop = (jnp.asarray(end, float) for end in interval)
+    sign, half, whole = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
+    bound = jnp.ceil(jnp.log2(jnp.maximum(whole / (2 * half), 1.0))) + 1.0
 
     def narrow(carry: Any) -> Any:
         (a, at_a), (b, at_b), j, known = carry
@@ -162,10 +253,10 @@ def root(function: Callable[[Array], tuple[Array, Any]], begin: Array, rounding:
         reach = jnp.maximum(half * 2.0 ** (bound - j) - width / 2, 0.0)
         secant = (at_b * a - at_a * b) / (at_b - at_a)
         gap = jnp.abs(middle - secant)
-        shift = jnp.maximum(0.2 * width**2, half)
+        shift = jnp.maximum(0.2 * width**2 / whole, half)
         inwards = jnp.where(shift <= gap, secant + jnp.sign(middle - secant) * shift, middle)
         inwards = jnp.clip(inwards, middle - reach, middle + reach)
-        s = jnp.where(j == 0.0, 1.0, inwards)
+        s = jnp.where(j == 0.0, stop, inwards)
         value, more = function(s)
         value = sign * value
         past, known = value >= 0, jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(value), new, old), more, known)
@@ -175,25 +266,32 @@ def root(function: Callable[[Array], tuple[Array, Any]], begin: Array, rounding:
 
     def unfinished(carry: Any) -> Array:
         (a, _), (b, _), j, _ = carry
-        return (b - a > 2 * half) & (j < bound + 4.0)
+        return (j == 0.0) | ((b - a > 2 * half) & (j < bound + 4.0))
 
-    zero = jnp.zeros(())
-    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function, zero)[1])
-    first: Any = (zero, sign * begin), (zero + 1.0, zero + 1.0), zero, nothing
+    nothing = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(function, start)[1])
+    first: Any = (start, sign * begin), (stop, jnp.ones(())), jnp.zeros(()), nothing
     return lax.while_loop(unfinished, narrow, first)[3]
 
 
 def between(group: LieGroup, node: tuple) -> tuple[Point, Array]:
     """(g, ξ) at the fraction s of the way from (g, ξ) before to (g, ξ) after, that takes the time ``span``."""
     before, after, span, s = node
+    return curve(group, before, after, span)(s)
+
+
+def curve(group: LieGroup, before: tuple, after: tuple, span: Array) -> Callable[[Array], tuple[Point, Array]]:
+    """s → (g, ξ), from (g, ξ) before to (g, ξ) after in the time ``span``: cubic in the logarithm."""
     zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
     leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
 
     def chart(s: Array) -> Array:
         return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
 
-    q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
-    return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
+    def at(s: Array) -> tuple[Point, Array]:
+        q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
+        return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
+
+    return at
 
 
 class Crossings(NamedTuple):

@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.ensembles.batch import Member, placed
-from geonh.events import Event, crossed
+from geonh.events import Event
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import mapped, prepared
 from geonh.numerics.inspection import careful, inspected
 from geonh.numerics.precision import entries, float64, shortly
 from geonh.observables import observe
-from geonh.watching import located, warn_of_none
+from geonh.watching import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
 NODES = ("g", "p_plus", "p_minus")
 """What a Trajectory is made of, and what is kept when nothing is said."""
@@ -184,7 +184,8 @@ def _values(tree: tuple, node: tuple) -> dict[str, Any]:
 class Passages:
     """Events of some members, the first of each event and member, as many as are kept.
 
-    A change of sign is seen from one node to the next, and located there by partial steps of the method.
+    Steps are suspected by the interpolation between their nodes, and looked into by partial steps of the method, as in
+    a single run.
     """
 
     def __init__(self, tree: tuple, events: tuple[Event, ...], members: Member, most: int) -> None:
@@ -193,38 +194,52 @@ class Passages:
         self._before: np.ndarray | None = None
         self._found: dict[str, np.ndarray] = {}
         self._directions = np.array([event.direction for event in events])
-        self._warned = np.zeros(len(events), bool)
+        self._unknown, self._jumped = set[int](), set[int]()
 
     def see(self, nodes: Nodes) -> np.ndarray:
         """Events between consecutive nodes; returns the last node before a stop of each member, or that of its end.
 
         The first node is the last of the call before.
         """
-        values = mapped(_event_values, self._tree, _flat(self._members, nodes))
-        values = values.reshape(*nodes.k.shape, -1)
-        self._warn(np.isnan(values) & ~np.isnan(nodes.k)[..., None])
-        which = np.argwhere(crossed(values[:, :-1], values[:, 1:], self._directions))
-        end = np.full(len(values), nodes.k.shape[1] - 1)
-        if not len(which):
+        before, after = (Nodes(*(a[:, part] for a in nodes)) for part in (slice(None, -1), slice(1, None)))
+        end = np.full(len(nodes.k), before.k.shape[1])
+        if not end[0]:
             return end
-        m, n, e = which.T
+        pairs = _flat(self._members, before), _flat(self._members, after)
+        *ends, suspects = (a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._tree, pairs))
+        for values, part in zip(ends, (before, after), strict=True):
+            self._warn(np.isnan(values) & ~np.isnan(part.k)[..., None])
+        m, n, e = np.nonzero(suspects)
+        if not len(m):
+            return end
         member = jax.tree.map(lambda a: a[m], self._members)
-        flat = _flat(member, Nodes(*(a[m, n][:, None] for a in nodes)))
-        t, g, xi, lam = mapped(_located, self._tree, (*flat, e))
-        sense = np.sign(self._members.dt[m])
-        stopped = np.full(len(values), np.inf)
-        for i in np.lexsort((t * sense, m)).tolist():
-            if t[i] * sense[i] > stopped[m[i]]:
+        flat, flat_after = (_flat(member, Nodes(*(a[m, n][:, None] for a in part))) for part in (before, after))
+        one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
+        locate = prepared(_located, self._tree, (one, e[0], *np.zeros(3)))
+        passed = passages(
+            locate, flat, flat_after, e, np.stack([a[m, n, e] for a in ends], axis=1), self._directions[e]
+        )
+        of, sense = m[passed.row], np.sign(self._members.dt[m[passed.row]])
+        stopped = np.zeros(len(end), bool)
+        for i in np.lexsort((passed.t * sense, of)).tolist():
+            event, number = self._events[passed.which[i]], int(passed.which[i])
+            if stopped[of[i]]:
                 continue
-            self._keep(m[i], e[i], {"t": t[i], "g_vector": g[i], "xi": xi[i], "multipliers": lam[i]})
-            if self._events[e[i]].stop:
-                stopped[m[i]], end[m[i]] = t[i] * sense[i], n[i]
+            if passed.jumped[i]:
+                if number not in self._jumped:
+                    warn_of_a_jump(event, f"at t = {passed.t[i]:.6g} of some member")
+                self._jumped.add(number)
+                continue
+            values = {name: getattr(passed, name)[i] for name in ("t", "g_vector", "xi", "multipliers")}
+            self._keep(of[i], number, values)
+            if event.stop:
+                stopped[of[i]], end[of[i]] = True, n[passed.row[i]]
         return end
 
     def _warn(self, unknown: np.ndarray) -> None:
         """Warn once of an event that is not a number at a node, shape=[members, nodes, events]."""
-        for e in np.flatnonzero(unknown.any((0, 1)) & ~self._warned):
-            self._warned[e] = True
+        for e in set(np.flatnonzero(unknown.any((0, 1))).tolist()) - self._unknown:
+            self._unknown.add(e)
             warn_of_none(self._events[e], "at nodes of some members")
 
     def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
@@ -245,7 +260,8 @@ class Passages:
         tree, first = self._tree, jax.tree.map(lambda a: a[:1], self._members)
         vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
         nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
-        shapes = jax.tree.map(np.shape, mapped(_located, tree, (*_flat(first, nodes), np.zeros(1, np.int64))))
+        begin = (_flat(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1)))
+        shapes = jax.tree.map(np.shape, mapped(_located, tree, begin))[2:]
         for event, count in zip(self._events, self._count.T, strict=True):
             for name, shape in zip(("t", "g_vector", "xi", "multipliers"), shapes, strict=True):
                 self._array(event.name, name, shape[1:])
@@ -253,15 +269,21 @@ class Passages:
         return self._found
 
 
-def _event_values(tree: tuple, node: tuple) -> Any:
+def _placed(tree: tuple, node: tuple) -> tuple[tuple, tuple]:
+    """(system, method, clock, events) and (k, g, p⁺, p⁻) of a member's node."""
     member, (k, vector, p_plus, p_minus) = node
     system, clock, k = _at(tree, member, k)
-    t, g, u = clock.time(k), system.group.from_vector(vector), clock.control(k)
-    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
-    return jnp.stack([event.value(system, t, g, xi, u) for event in tree[3]])
+    return (system, tree[1], clock, tree[3]), (k, system.group.from_vector(vector), p_plus, p_minus)
+
+
+def _event_values(tree: tuple, nodes: tuple) -> tuple:
+    """The events' values at two nodes, and which may happen between them."""
+    (here, before), (there, after) = (_placed(tree, node) for node in nodes)
+    (xi, at_before), (next_xi, at_after) = at_node(here, before), at_node(there, after)
+    return at_before, at_after, suspects_of(here, before[0], (before[1], xi), (after[1], next_xi), at_before, at_after)
 
 
 def _located(tree: tuple, node: tuple) -> tuple:
-    member, (k, vector, p_plus, p_minus), which = node
-    system, clock, k = _at(tree, member, k)
-    return located((system, tree[1], clock, tree[3]), (k, system.group.from_vector(vector), p_plus, p_minus, which))
+    begin, *interval = node
+    placed, node = _placed(tree, begin)
+    return located(placed, (node, *interval))
