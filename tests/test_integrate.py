@@ -103,7 +103,9 @@ def test_the_bits_of_solve(method):
 def test_members_have_the_bits_of_their_own_runs_and_failures_are_masked():
     omegas, offsets = jnp.array([0.2, 0.5, 0.8]), jnp.array([0.1, 0.2])
     together = jax.jit(jax.vmap(jax.vmap(heading, (None, 0)), (0, None)))(offsets, omegas)
-    wanted = [[gn.solve(family(a), xi0=[w, -0.5, 0], dt=0.05, n_steps=20).g[-1, 0] for w in omegas] for a in offsets]
+    wanted = [
+        [gn.solve(family(a), DEFAULT, xi0=[w, -0.5, 0], dt=0.05, n_steps=20).g[-1, 0] for w in omegas] for a in offsets
+    ]
     np.testing.assert_array_equal(together, wanted)
     wall = gn.System(Translations(1), metric=np.eye(1), potential=lambda x: jnp.sqrt(1.0 - x[0]))
 
