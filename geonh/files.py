@@ -20,6 +20,7 @@ import numpy as np
 
 from geonh.continuing import Known, known_of
 from geonh.events import Crossings
+from geonh.forms import misfit
 from geonh.groups.base import Point
 from geonh.integrators.node import Result, State
 from geonh.netcdf import FileError, attribute, check_destination, opened, read_array, strange, write
@@ -47,6 +48,8 @@ _RENAMED = {"alternation": "alternating"}
 _AWKWARD = re.compile(r"[/%\x00-\x1f\x7f]| $")
 LONGEST = 250
 """Bytes of a name in a file."""
+CHANGE = {"step": range(2**53), "t": float, "what": {str: str}}
+"""Form of a change of a run that went on."""
 
 
 def save(trajectory: Trajectory, path: str | os.PathLike, *, keep: bool = True) -> Path:
@@ -122,12 +125,12 @@ def _fields(data: Any) -> dict[str, Any]:
     attributes["method_reason"] = attribute(data, "method_reason", str) if "method_reason" in data.ncattrs() else ""
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
     attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
+    wrong = misfit(attributes, {"parameters": dict, "changes": [CHANGE], "units": {str: str}})
+    if wrong:
+        strange(data, wrong)
     attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
     for name, where in (("point_names", "coordinate"), ("velocity_names", "component")):
         attributes[name] = [str(n) for n in read_array(data, where, "U", ndim=1)]
-    units = attributes["units"]
-    if not isinstance(units, dict) or not all(isinstance(unit, str) for unit in units.values()):
-        strange(data, f"units are {str(units)[:60]}")
     shapes, n = attributes["point_shapes"], len(attributes["velocity_names"])
     if not _are_shapes(shapes) or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
         strange(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import stat
 
 import netCDF4
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import geonh as gn
 from geonh import netcdf
+from geonh.cli.report import show_file
 from geonh.mechanics import FirstIntegral
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
@@ -149,6 +151,9 @@ CRAFTED = {
     "dt zero": (with_attributes(dt=0.0), "dt, t0, save_every"),
     "save_every": (with_attributes(save_every=0), "dt, t0, save_every"),
     "parameters": (with_attributes(parameters="{"), "its parameters are unreadable"),
+    "parameters that are none": (with_attributes(parameters="[1]"), r"parameters is \[1\]"),
+    "changes that are none": (with_attributes(changes='[{"step": 1}]'), r"changes\[0\]: t is missing"),
+    "units that are none": (with_attributes(units='{"x": 1}'), "units.x is 1"),
     "deep parameters": (with_attributes(parameters="[" * 10**5), "its parameters are unreadable"),
     "shapes": (with_attributes(point_shapes="[[4]]"), "point_shapes .* are not those of 3 coordinates"),
     "huge shapes": (with_attributes(point_shapes="[[99999999999]]"), "point_shapes"),
@@ -235,6 +240,39 @@ def test_whatever_is_changed_in_a_file_it_is_read_or_refused(path, tmp_path, dat
     except ValueError:
         return
     assert np.all(np.isfinite(back.g_vector))
+
+
+BAD = ["[]", "[1]", "5", "null", '"x"', "{}", "{", "", "x", -1, 0, 3, 10**9, 1.5, np.nan, [1, 2]]
+
+
+def edits(data):
+    """All attributes and variables of a file, each exchanged for what it should not be."""
+    for name in data.attrs:
+        yield from ((f"{name} = {bad!r}", with_attributes(**{name: bad})) for bad in BAD)
+    for name in map(str, data.variables):
+        yield f"without {name}", without(name)
+        numbers = data[name].dtype.kind in "fi"
+        for kind in ("f4", "i4", "i8", ">f8", str) if numbers else ():
+            yield f"{name} as {kind}", with_values(name, lambda v, kind=kind: v.astype(kind))
+
+
+def test_whatever_is_edited_a_file_is_refused_or_reads_the_same(path, tmp_path):
+    """Some edits of all, the same each time."""
+    good, refusals = gn.Trajectory.load(path), 0
+    with xr.open_dataset(path, decode_times=False) as opened:
+        cases = list(edits(opened.load()))
+    cases = random.Random(1).sample(cases, 60)
+    for told, change in cases:
+        try:
+            found = gn.Trajectory.load(crafted(path, tmp_path, change))
+            repr(found)
+            show_file(found, path)
+        except gn.FileError:
+            refusals += 1
+            continue
+        for name in ("g_vector", "p_plus", "p_minus", "xi", "energy", "constraint_residual", "k"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(good, name), err_msg=f"{told}: {name}")
+    assert refusals > len(cases) // 3
 
 
 # --- writing -------------------------------------------------------------------------------------------------
