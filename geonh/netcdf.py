@@ -7,6 +7,7 @@ the NetCDF library is let near it. Nothing here knows what is in a file.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import shutil
@@ -136,13 +137,61 @@ def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
 
 
 @contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Where a file may be written that takes the place of another when it is whole, and leaves nothing if it fails.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there stays.
+    """
+    if path.exists() and not path.is_file():  # a device, which is no file to replace
+        yield path
+        return
+    with _workplace(path) as folder:
+        made = folder / f"file{path.suffix}"
+        yield made
+        with open(made, "r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(made, path.resolve())
+
+
+@contextlib.contextmanager
 def _workplace(path: Path) -> Iterator[Path]:
-    """A new folder beside a file, closed to others, which goes with all that is in it."""
+    """A new folder beside a file, closed to others, which goes with all that is in it.
+
+    Those of the same file that killed processes left go too.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name[:100])}.????????.part"):
+        if _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent))
     try:
-        yield folder
+        with open(folder / "lock", "wb") as lock:
+            _lock(lock)
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock(file: Any) -> bool:
+    """Whether nobody else has a lock on a file, which this process has then; False where there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Whether the process that made a workplace is gone."""
+    try:
+        with open(folder / "lock", "rb") as lock:
+            return _lock(lock)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

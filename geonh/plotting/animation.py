@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.drawing import scene
-from geonh.netcdf import checked_path
+from geonh.netcdf import checked_path, written_whole
 from geonh.numerics.judging import judged
 from geonh.numerics.precision import as_float64
 from geonh.plotting import figures
@@ -96,7 +96,11 @@ def animate(
     between = np.linspace(0, len(trajectory) - 1, min(len(trajectory), ON_PATHS)).round().astype(int)
     moments = np.union1d(nodes, between)  # paths have corners between the pictures too
     stage = _Stage(trajectory, scene(trajectory, moments), trail)
-    with writer.saving(stage.figure, str(path), dpi), _told(progress, len(times)) as tell:
+    with (
+        written_whole(path) as made,
+        writer.saving(stage.figure, str(made), dpi),
+        _told(progress, len(times)) as tell,
+    ):
         for i, moment in enumerate(np.searchsorted(moments, nodes)):
             stage.show(moment)
             writer.grab_frame()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import hashlib
 import html
 import json
 import os
@@ -14,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from geonh.netcdf import checked_path
+from geonh.netcdf import checked_path, written_whole
 from geonh.numerics.precision import as_flag
 from geonh.plotting.labels import method_in_words
 from geonh.trajectory import Trajectory
@@ -61,7 +62,8 @@ class Page:
         path = checked_path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"path must end in .html, got {str(path)!r}")
-        path.write_text(self.html, encoding="utf-8")
+        with written_whole(path) as made:
+            made.write_text(self.html, encoding="utf-8")
         self.path = path
         return path
 
@@ -133,16 +135,38 @@ def view(
 def _page(header: dict[str, Any], data: bytes) -> str:
     files = resources.files("geonh.viewer")
     text = files.joinpath("page.html").read_text(encoding="utf-8")
+    style = files.joinpath("viewer.css").read_text(encoding="utf-8")
+    script = files.joinpath("viewer.js").read_text(encoding="utf-8")
     parts = {
+        "{{policy}}": _policy(style, script),
         "{{title}}": html.escape(f"{header['title']} – geonh"),
-        "{{style}}": files.joinpath("viewer.css").read_text(encoding="utf-8"),
+        "{{style}}": style,
         "{{header}}": json.dumps(header, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
         "{{data}}": _squeezed(data),
         "{{three}}": _three(),
         "{{licence}}": files.joinpath("three-LICENSE.txt").read_text(encoding="utf-8"),
-        "{{script}}": files.joinpath("viewer.js").read_text(encoding="utf-8"),
+        "{{script}}": script,
     }
     return re.sub("|".join(parts), lambda found: parts[found.group()], text)
+
+
+def _policy(style: str, script: str) -> str:
+    """What the page may do: run its script, and what that makes of its own text, three.js; nothing from outside."""
+    allowed = {
+        "default-src": "'none'",
+        "script-src": f"{_hash(script)} 'unsafe-eval'",
+        "style-src": _hash(style),
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{what} {where}" for what, where in allowed.items())
+
+
+def _hash(text: str) -> str:
+    """By which a browser knows what stands between two tags, line ends included."""
+    digest = hashlib.sha256(f"\n{text}\n".encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 @functools.cache

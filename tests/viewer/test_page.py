@@ -1,8 +1,11 @@
 """Pages of the viewer, read without a browser: self-contained, small, and what they say of wrong words."""
 
 import base64
+import hashlib
 import json
 import re
+import subprocess
+import sys
 import zlib
 from dataclasses import replace
 
@@ -67,6 +70,37 @@ def test_runs_that_stopped_went_backwards_or_are_one_node(ball):
     assert np.all(np.diff(read(header["runs"][0]["t"])) > 0)
     assert header["runs"][0]["t0"] == back.t[-1]
     assert unpacked(ball.first(1).view())[0]["runs"][0]["t"]["n"] == 1
+
+
+def test_a_page_says_what_it_may_do_and_its_script_is_what_it_says(ball):
+    html = view(ball).html
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    for tag, kind in (("script", "script-src"), ("style", "style-src")):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+
+
+def test_a_page_that_cannot_be_written_leaves_the_one_before(ball, tmp_path):
+    page, path = view(ball), tmp_path / "a.html"
+    path.write_text("before")
+    code = (
+        "import resource, sys, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "from geonh.viewer import Page\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+        "try: Page('x' * 100_000).save(sys.argv[1])\n"
+        "except OSError: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == 7
+    assert path.read_text() == "before"
+    left = tmp_path / ".a.html.12345678.part"
+    left.mkdir()
+    (left / "lock").touch()
+    page.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.html"]
+    assert path.read_text(encoding="utf-8") == page.html
 
 
 def test_wrong_words(ball, tmp_path):
