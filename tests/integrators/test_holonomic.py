@@ -164,7 +164,7 @@ def test_the_way_both_kinds_of_rows_are_written_does_not_matter():
             distribution=gn.Distribution(rows),
         )
         g0, xi0 = system.project([0.8, -0.6, 1.22, -1.16], [0.3, 0.4, 1.0, -1.0])
-        runs.append(gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=100))
+        runs.append(gn.solve(system, "projected", g0=g0, xi0=xi0, dt=0.02, n_steps=100))
     np.testing.assert_allclose(runs[1].g, runs[0].g, atol=1e-12)
     np.testing.assert_allclose(runs[1].p, runs[0].p, atol=1e-11)
 
@@ -187,7 +187,7 @@ def test_forces_that_depend_on_the_velocity():
 def test_rattle_keeps_momentum():
     """J_z of the spherical pendulum to rounding, and the energy without drift."""
     system, g0, xi0 = systems.spherical_pendulum()
-    run = gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=4000, save_every=2)
+    run = gn.solve(system, "projected", g0=g0, xi0=xi0, dt=0.02, n_steps=4000, save_every=2)
     J = run.g[:, 0] * run.p[:, 1] - run.g[:, 1] * run.p[:, 0]
     assert np.ptp(J) < 1e-13
     first, last = np.abs(run.energy - run.energy[0]).reshape(-1)[:-1].reshape(2, -1).max(axis=1)
@@ -202,8 +202,8 @@ def test_rattle_is_symplectic_on_a_group():
 
 def test_a_file_knows_phi(tmp_path):
     system, g0, xi0 = systems.spherical_pendulum()
-    whole = gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=40)
-    gn.solve(system, g0=g0, xi0=xi0, dt=0.02, n_steps=20).save(tmp_path / "run.nc")
+    whole = gn.solve(system, "projected", g0=g0, xi0=xi0, dt=0.02, n_steps=40)
+    gn.solve(system, "projected", g0=g0, xi0=xi0, dt=0.02, n_steps=20).save(tmp_path / "run.nc")
     loaded = gn.Trajectory.load(tmp_path / "run.nc")
     assert loaded.holonomic_residual.shape == (21, 1)
     parts = gn.resume(loaded, 20, system=system, method="projected")
