@@ -40,7 +40,7 @@ def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] 
     Raises
     ------
     ChangingError
-        If the traces differ. A function that cannot be traced is left to its caller.
+        If the traces differ. A function that cannot be traced, or closes over what is, is left to its caller.
     """
     try:
         if function in _known:
@@ -49,6 +49,8 @@ def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] 
         pair = (traced or first)(*args), second(*args)
     except Exception:
         return
+    if any(isinstance(const, jax.core.Tracer) for one in pair for const in getattr(one, "consts", ())):
+        return  # it closes over what is being traced, of which traces within make different things
     if not _alike(*pair):
         raise ChangingError(WORDS)
     with contextlib.suppress(TypeError):  # of what is not referred to weakly

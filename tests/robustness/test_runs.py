@@ -57,7 +57,7 @@ def test_in_any_parts_with_a_stride_the_nodes_are_those_of_one_run(tmp_path, par
     run = gn.solve(sleigh, **START, n_steps=parts[0], save_every=stride)
     for n in parts[1:]:
         start = run.save(tmp_path / "run.nc") if by_file else run
-        run = gn.resume(start, n, system=sleigh, method=gn.SymmetricProjection())
+        run = gn.resume(start, n, system=sleigh, method=gn.Gauss(2))
     assert_same(run, whole)
 
 
@@ -89,7 +89,7 @@ def test_another_system_is_refused_naming_what_is_not_as_it_was(run_of_family, c
     other = make()
     for start in (run, path):
         with pytest.raises(ValueError, match=words) as told:
-            gn.resume(start, 5, system=other, method=gn.SymmetricProjection())
+            gn.resume(start, 5, system=other, method=gn.Gauss(2))
         if change not in ("constraints", "dimension"):
             assert f"allow_changes=['{change}']" in str(told.value)
     with pytest.raises(ValueError, match=words):
@@ -346,7 +346,7 @@ def test_checkpoints_come_between_saved_nodes_and_go_on_to_the_same_bits(tmp_pat
     partial = gn.Trajectory.load(path)
     assert len(partial) == 2
     assert 0 < partial.k[-1] < n
-    rest = gn.resume(path, 2 * int(partial.k[-1]) - int(partial.k[-1]), system=chaplygin_sleigh(), method="projected")
+    rest = gn.resume(path, 2 * int(partial.k[-1]) - int(partial.k[-1]), system=chaplygin_sleigh(), method="gauss4")
     whole = gn.solve(chaplygin_sleigh(), **START, n_steps=2 * int(partial.k[-1]), save_every=n)
     assert_same(rest, whole)
 
@@ -473,5 +473,5 @@ def test_a_command_that_is_killed_leaves_its_checkpoint(tmp_path):
     process.kill()
     process.wait()
     system = gn.systems.suslov()
-    run = gn.resume(tmp_path / "suslov.nc", 100, system=system, method="projected")
+    run = gn.resume(tmp_path / "suslov.nc", 100, system=system, method="gauss4")
     assert run.success

@@ -50,14 +50,13 @@ def test_group_structures_agree_to_second_order():
 
 def test_driven_board_moves_forward_from_rest():
     system = controlled_snakeboard()
-    run = gn.solve(
-        system, g0=(np.zeros(3), np.zeros(2)), xi0=np.zeros(5), dt=0.01, n_steps=2000, controls=sinusoidal_torques
-    )
+    start = {"g0": (np.zeros(3), np.zeros(2)), "xi0": np.zeros(5), "dt": 0.01, "n_steps": 2000}
+    run = gn.solve(system, "projected", controls=sinusoidal_torques, **start)
     speed = np.abs(run.xi[:, 1])
     thirds = np.array_split(speed, 3)
     assert thirds[0].mean() < thirds[1].mean() < thirds[2].mean()
     nodes = np.stack([np.asarray(sinusoidal_torques(t)) for t in run.t])
-    sampled = gn.solve(system, g0=(np.zeros(3), np.zeros(2)), xi0=np.zeros(5), dt=0.01, n_steps=2000, controls=nodes)
+    sampled = gn.solve(system, controls=nodes, **start)
     np.testing.assert_allclose(sampled.g_vector, run.g_vector, atol=1e-12)
 
 

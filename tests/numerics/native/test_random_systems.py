@@ -45,10 +45,10 @@ def check_gradient(seed):
     """The derivative of a run, in reverse or in forward mode, against central differences of two widths."""
     end, told = experiment(seed)
     if seed % 2:
-        (value, status), slopes = jax.value_and_grad(end, (0, 1), has_aux=True)(1.0, 0.0)
+        (_, status), slopes = jax.value_and_grad(end, (0, 1), has_aux=True)(1.0, 0.0)
         slope = sum(slopes)
     else:
-        value, slope, status = jax.jvp(end, (1.0, 0.0), (1.0, 1.0), has_aux=True)
+        _, slope, status = jax.jvp(end, (1.0, 0.0), (1.0, 1.0), has_aux=True)
     if status != Result.SUCCESS:
         return False
     wide, narrow = ((end(1 + h, h)[0] - end(1 - h, -h)[0]) / (2 * h) for h in (2e-3, 1e-3))
