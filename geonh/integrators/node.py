@@ -293,15 +293,16 @@ def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | boo
 
 
 def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
-    """Whether a step failed and the metric is not positive definite half or all of the way that the velocity leads: it
-    makes no velocities there, and equations of a step have no solution."""
+    """Whether a step failed and the metric is not positive definite where the velocity leads in a half, one, or one and a
+    half steps, since it may grow on the way: it makes no velocities there, and equations of a step have no solution.
+    """
     if before is None or h is None or not (system.metric_varies and system.is_quadratic):
         return False
 
     def is_ahead() -> Array:
         x = system.at(before.g, None if t is None else t - h)
         xi = system.velocity(x, before.p_minus)
-        ways = [system.act(x, system.group.exp(s * h * xi), s * h) for s in (0.5, 1.0)]
+        ways = [system.act(x, system.group.exp(s * h * xi), s * h) for s in (0.5, 1.0, 1.5)]
         return jnp.any(jnp.stack([jnp.any(pivots(system.mass_matrix(y)) <= 0) for y in ways]))
 
     return lax.cond(failed, is_ahead, lambda: jnp.asarray(False))
