@@ -293,8 +293,8 @@ def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | boo
 
 
 def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
-    """Whether a step failed and the metric is not positive definite where the velocity leads in a half, one, or one and a
-    half steps, since it may grow on the way: it makes no velocities there, and equations of a step have no solution.
+    """Whether a step failed and the metric is not positive definite where the velocity leads in half a step to one and
+    a half, since it may grow on the way: it makes no velocities there, and equations of a step have no solution.
     """
     if before is None or h is None or not (system.metric_varies and system.is_quadratic):
         return False
