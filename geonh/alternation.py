@@ -164,6 +164,6 @@ def what_alternates(trajectory: Trajectory, since: float) -> str:
         most = max(most, last.max() / np.sqrt(_largest(trajectory)))
     return (
         f"from t = {since:.4g}: a part of the momentum alternates in sign from node to node and reaches about "
-        f"{100 * most:.3g} % of it; a smaller dt does not cure that, SymmetricProjection() (the default of solve) or "
-        "Gauss(2) does"
+        f"{100 * most:.3g} % of it; a smaller dt does not cure that, Gauss(2) (the default of solve) or "
+        "SymmetricProjection() does"
     )

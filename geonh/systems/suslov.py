@@ -14,8 +14,8 @@ where cos(ϑ − ϑ_c) = ±sech A(t − t₀) keeps its sign. Any J and a come t
 
 GNI keeps the energy at p⁻ to O(h²), without drift, but the steady rotation does not hold it for ever: near it the part
 of p⁻ along a, which alternates in sign from node to node, grows like e^{At}, as fast as the rest settles. When it has
-come to the size of p (after some 37/A if it starts from rounding) the body turns round again. The symmetric projection,
-the default of ``solve``, has no such part and stays.
+come to the size of p (after some 37/A if it starts from rounding) the body turns round again. Gauss collocation, the
+default of ``solve``, and the symmetric projection have no such part and stay.
 
 Default: J = [[1,0,0],[0,1,1],[0,1,2]], a = e₃, Π(0) = (0,1,1), where Π₁ = −tanh t, Π₂ = Π₃ = sech t.
 
