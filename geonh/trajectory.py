@@ -38,7 +38,7 @@ from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
+from geonh.numerics.compiled import computed, mapped
 from geonh.numerics.precision import as_float64, float64
 from geonh.observables import Observed, observe
 from geonh.version import __version__
@@ -364,8 +364,7 @@ class Trajectory(Observed):
         said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
-                with float64():
-                    residual = float(self.method.residual(self.system, self.clock, self.state))
+                residual = float(computed(_residual, (self.system, self.method, self.clock), self.state))
                 no_number = not np.isfinite(residual)
                 said += f" (residual of the implicit step {residual:.2g})"
             found = no_numbers(self.system, self.clock, self.state) if no_number else []
@@ -657,3 +656,9 @@ def _facts(system: System, clock: Clock) -> dict[str, Any]:
 def _observe(tree: tuple, node: tuple) -> dict[str, Any]:
     """``observe`` at one node."""
     return observe(*tree, *node)
+
+
+def _residual(tree: tuple, state: State) -> Any:
+    """Largest residual of the equations of the step from a state."""
+    system, method, clock = tree
+    return method.residual(system, clock, state)
