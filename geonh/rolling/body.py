@@ -199,9 +199,7 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     TypeError, ValueError
         If the system was not made by ``rolling``, or ``g`` or ``t`` are no numbers of that shape.
     """
-    parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
-    _refuse_another(parameters, system)
-    node = as_float64(t, "t", ()), as_float64(g, "g", (4, 4))
+    parameters, node = _placed(system, g, t)
     return _touch(*node, parameters) if is_traced((parameters, node)) else computed(_touched, parameters, node)
 
 
@@ -291,9 +289,7 @@ def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
     TypeError, ValueError
         If the system was not made by ``rolling``, or ``g`` or ``t`` are no numbers of that shape.
     """
-    parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
-    _refuse_another(parameters, system)
-    node = as_float64(t, "t", ()), as_float64(g, "g", (4, 4))
+    parameters, node = _placed(system, g, t)
     if is_traced(*node, parameters):
         return _overlap(*node, parameters)
     return computed(_overlapped, parameters, node)
@@ -314,6 +310,13 @@ def _overlap(t: Any, g: Any, p: Any) -> Array:
 
     found = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
     return jnp.max(jnp.where(jnp.isnan(found), -jnp.inf, found))
+
+
+def _placed(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, Any]]:
+    """Parameters of a system of ``rolling``, or those given in its place, and (t, g) as float64 arrays."""
+    parameters = system if isinstance(system, Mapping) else getattr(system, "parameters", {})
+    _refuse_another(parameters, system)
+    return parameters, (as_float64(t, "t", ()), as_float64(g, "g", (4, 4)))
 
 
 def _refuse_another(parameters: Any, system: Any) -> None:
