@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -16,10 +17,13 @@ import numpy as np
 from jax import Array
 
 from geonh import files
+from geonh.fast_modes import fast_mode
 from geonh.integrators.node import Result, State
+from geonh.mechanics.soundness import Facts
 from geonh.numerics.precision import float64
 from geonh.numerics.room import refuse_too_much
 from geonh.numerics.waiting import Interrupts
+from geonh.start import Start
 from geonh.trajectory import Trajectory
 from geonh.watching import Watched, Watching, node_row
 
@@ -48,9 +52,16 @@ class IntegrationError(RuntimeError):
 
 
 def advance(
-    trajectory: Trajectory, n_steps: int, throw: bool, progress: Progress, checkpoint: str | os.PathLike | None
+    trajectory: Trajectory,
+    n_steps: int,
+    throw: bool,
+    progress: Progress,
+    checkpoint: str | os.PathLike | None,
+    start: tuple[Start, Facts] | None = None,
 ) -> Trajectory:
     """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
+
+    Of a run that begins, ``start`` is where it does: a step too long for what is fast there is warned of.
 
     Raises
     ------
@@ -65,6 +76,10 @@ def advance(
         loop = Watching(tree, trajectory.watched, trajectory.state, trajectory.trail, trajectory.crossings)
         if checkpoint is not None:
             files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
+        if start is not None and loop.engine == "native" and loop.is_new():
+            too_long = fast_mode(*tree[:2], *start, loop.step_by)
+            if too_long:
+                warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # while it compiles
         return replace(trajectory, status=Result.INTERRUPTED, known=None)
     begin, status = trajectory.on_grid(loop.engine), Result(int(trajectory.state.status))

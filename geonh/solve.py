@@ -100,10 +100,10 @@ def solve(
         check_destination(checkpoint, "checkpoint")
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
     found = events_of(events, system, start.clock)
-    node = first_node(system, method, start)
+    node, facts = first_node(system, method, start)
     with float64():
         trajectory = Trajectory.begin(system, method, start.clock, node, save_every, reason).looking_for(found)
-    return advance(trajectory, n_steps, throw, progress, checkpoint)
+    return advance(trajectory, n_steps, throw, progress, checkpoint, (start, facts))
 
 
 @interrupted_at_once

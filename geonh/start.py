@@ -97,8 +97,8 @@ def _used(system: System, controls: Any) -> Any:
     return controls
 
 
-def first_node(system: System, method: Integrator, start: Start) -> State:
-    """Node 0 of a start that is sound; with a warning where it is not known to most digits.
+def first_node(system: System, method: Integrator, start: Start) -> tuple[State, Facts]:
+    """Node 0 of a start that is sound, and its facts; with a warning where it is not known to most digits.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def first_node(system: System, method: Integrator, start: Start) -> State:
     doubt = digits_lost(system, found.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state
+    return state, found
 
 
 def refuse_unsound(system: System, method: Integrator, start: Start) -> None:

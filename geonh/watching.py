@@ -68,6 +68,7 @@ class Watching:
         self._unknown, self._jumped = set[int](), set[int]()
         self._loop = stepping(next_watched, _row, self._tree, self.begin)
         self.engine, self.width = self._loop.engine, self._loop.width
+        self.is_new = self._loop.is_new
         self.crossings = crossings
 
     def pieces(
@@ -79,6 +80,18 @@ class Watching:
                 status = int(Result.EVENT) if self._record(after) else 0
                 after = after._replace(armed=np.float64(0.0))
             yield after, status, saved
+
+    def step_by(self, clock: Clock) -> Callable[[State], State | None]:
+        """One step by another clock from a node, without events; None where it fails."""
+        loop = stepping(next_watched, _row, (*self._tree[:2], clock, self._events), self.begin)
+        row = np.empty((1, self.width))
+
+        def step(state: State) -> State | None:
+            begin = self.begin._replace(state=state, armed=np.float64(0.0))
+            after, status, _ = next(iter(loop.pieces(begin, 1, 1, row)))
+            return None if status else after.state
+
+        return step
 
     def _at_begin(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         if not self._events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -111,7 +112,12 @@ def default_method(controls: Any = None) -> Default:
 
     The choice reads no number, so it is the same for all parameters, starts and steps of a system.
     """
-    if controls is None or callable(controls):
+    return _default(controls is None or callable(controls))
+
+
+@functools.cache
+def _default(between_nodes: bool) -> Default:
+    if between_nodes:
         return Default(Gauss(2), "the default")
     return Default(SymmetricProjection(), "the default for controls at the nodes")
 

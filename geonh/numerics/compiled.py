@@ -10,6 +10,7 @@ import functools
 import logging
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from geonh.numerics.surroundings import around
 from geonh.numerics.waiting import interruptible
 
 _log = logging.getLogger("geonh")
+_ASKED: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
 PROGRAMS = 128
 """Programs that are kept in memory."""
 PIECE = 1000
@@ -88,6 +90,12 @@ class Stepping:
         self._arrays, self._loop = arrays, loop
         self.engine = "native" if isinstance(loop, native.Loop) else "XLA"
         self.width: int = loop.width
+
+    def is_new(self) -> bool:
+        """Whether this was never asked before of the loop with these arguments: true once."""
+        asked = _ASKED.setdefault(self._loop, set())
+        values = hash(b"".join(np.asarray(a).tobytes() for a in jax.tree.leaves(self._arrays)))
+        return not (values in asked or asked.add(values))
 
     def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
