@@ -77,7 +77,9 @@ def advance(
         if checkpoint is not None:
             files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
         if start is not None and loop.engine == "native" and loop.is_new():
-            too_long = fast_mode(*tree[:2], *start, loop.step_by)
+            assert trajectory.system is not None
+            assert trajectory.method is not None
+            too_long = fast_mode(trajectory.system, trajectory.method, *start, loop.step_by)
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # while it compiles

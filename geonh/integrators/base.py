@@ -36,7 +36,8 @@ class Guarantees:
     constraint : str
         Where μξ = b holds to rounding: "nodes", "step" (in the method's own discrete form), or "none".
     energy : str
-        When the energy is kept to rounding: "always" (any metric, potential and linear constraint), "bi-invariant" (for
+        When the energy is kept to rounding: "always" (any metric, potential and linear constraint), "quadrature" (where
+        the slopes are polynomials that Gauss' five nodes integrate, elsewhere to O(h¹⁰)), "bi-invariant" (for
         a bi-invariant ℓ: at p⁻ whatever the constraint, at p̃ where the node is a velocity and the constraint linear),
         "projected" (put back by force) or "never".
     momentum : str
@@ -57,7 +58,7 @@ class Guarantees:
     symmetric: bool = False
     implicit: bool = True
     constraint: Literal["nodes", "step", "none"] = "nodes"
-    energy: Literal["always", "bi-invariant", "projected", "never"] = "never"
+    energy: Literal["always", "quadrature", "bi-invariant", "projected", "never"] = "never"
     momentum: Literal["horizontal", "none"] = "none"
     node: Literal["velocity", "impulse", "increment"] = "velocity"
     affine: bool = True

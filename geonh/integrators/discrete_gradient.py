@@ -146,7 +146,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return Guarantees(
             order=2 if symmetric else 1,
             symmetric=symmetric,
-            energy="always",
+            energy="quadrature" if self.gradient == "average" else "always",
             affine=False,
             reference="Gonzalez 1996; Celledoni, Eidnes, Owren, Ringholm 2020",
         )

@@ -95,7 +95,9 @@ class Stepping:
         """Whether this was never asked before of the loop with these arguments: true once."""
         asked = _ASKED.setdefault(self._loop, set())
         values = hash(b"".join(np.asarray(a).tobytes() for a in jax.tree.leaves(self._arrays)))
-        return not (values in asked or asked.add(values))
+        is_new = values not in asked
+        asked.add(values)
+        return is_new
 
     def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.

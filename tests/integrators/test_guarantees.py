@@ -60,7 +60,7 @@ def test_order_constraint_and_energy(name):
     assert residual < 1e-14 if promised.constraint == "nodes" else residual > 1e-12
     if promised.constraint == "step":
         assert discrete_residual(system, method(name), trajectory) < 1e-12
-    if promised.energy in ("always", "projected"):
+    if promised.energy in ("always", "quadrature", "projected"):
         substeps = 50 * len(getattr(method(name), "parts", [name]))
         assert np.ptp(trajectory.energy) < 2 * substeps * np.spacing(trajectory.energy[0])  # roundings in each
     else:
