@@ -16,21 +16,21 @@ _COLLECTS, _FROZEN = gc.isenabled(), gc.get_freeze_count()
 _RANDOM = np.random.get_state()  # noqa: NPY002 - JAX draws from it where it is imported
 gc.disable()  # what is imported stays, and to look through it for garbage takes a fifth of the time
 try:
-    from geonh import geometry, groups, integrators, mechanics, trajectory
-    from geonh.events import Event
+    from geonh import _former_paths, geometry, groups, integrators, mechanics
+    from geonh.arguments.paths import FileError
+    from geonh.arguments.precision import float64
     from geonh.geometry.distribution import AffineDistribution, Distribution
     from geonh.geometry.field import time_dependent
-    from geonh.integrate import integrate
     from geonh.integrators.composition import compose
     from geonh.integrators.gni import GNI
     from geonh.integrators.registry import methods
     from geonh.integrators.runge_kutta import RKMK, Gauss
     from geonh.integrators.symmetric_projection import SymmetricProjection
     from geonh.mechanics.system import System
-    from geonh.netcdf import FileError
-    from geonh.numerics.precision import float64
-    from geonh.solve import IntegrationError, resume, solve
-    from geonh.trajectory import Trajectory
+    from geonh.results.events import Event
+    from geonh.results.trajectory import Trajectory
+    from geonh.runs.integrate import integrate
+    from geonh.runs.solve import IntegrationError, resume, solve
     from geonh.version import __version__
 finally:
     np.random.set_state(_RANDOM)  # noqa: NPY002
@@ -39,6 +39,10 @@ finally:
         gc.unfreeze()
     if _COLLECTS:
         gc.enable()
+
+from geonh.results import trajectory  # noqa: E402 - a public name
+
+_former_paths.install()
 
 if TYPE_CHECKING:
     from geonh import (

@@ -15,10 +15,11 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count
+from geonh.engine.compiled import computed, mapped
 from geonh.groups.base import LieGroup, Point
-from geonh.numerics.compiled import computed, mapped
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, float64
 
 __all__ = ["check_group"]
 

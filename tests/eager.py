@@ -1,15 +1,15 @@
 """Single operations of JAX outside of programs, in NumPy: XLA would compile each of them, for each shape.
 
 A test calls thousands of them, on arrays of three numbers. What is compiled by a test's own ``jax.jit`` or by
-``integrate`` is XLA's still; ``tests/numerics/native`` holds these operations against it.
+``integrate`` is XLA's still; ``tests/engine/native`` holds these operations against it.
 """
 
 import jax
 import jax.extend
 import numpy as np
 
-from geonh.numerics.interpreted import rule_of
-from geonh.numerics.named import functions
+from geonh.engine.interpreted import rule_of
+from geonh.engine.named import functions
 
 SHORT = 60
 """Equations, at most, of a program that counts as a single operation, as those of which ``jax.numpy`` is made."""

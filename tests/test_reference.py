@@ -42,7 +42,7 @@ def bodies(made):
 
 def is_judged(made):
     """Whether arguments of another type than the signature says are refused."""
-    return any(Path(body.__code__.co_filename).stem == "judging" for body in bodies(made))
+    return any(Path(body.__code__.co_filename).stem == "signatures" for body in bodies(made))
 
 
 def raises(made):

@@ -19,7 +19,7 @@ from markup import escaped, prose
 
 import geonh as gn
 import geonh.viewer
-from geonh.plotting.invariants import invariants
+from geonh.diagnostics.invariants import invariants
 from geonh.systems import catalogue
 
 DOCS = Path(__file__).parents[1]

@@ -11,6 +11,8 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.flow import Shooting, Shot, shot
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_count, as_float64, as_part
 from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
@@ -18,8 +20,7 @@ from geonh.integrators.node import Result
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_count, as_float64, as_part, float64
-from geonh.start import made_drive
+from geonh.runs.start import made_drive
 
 FREE = 1e-8
 """Directions whose singular values are below this, relative, are free: the shift along an orbit, a family."""

@@ -28,17 +28,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.linear import saddle, solve
+from geonh.arguments.inspection import inspected
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
+from geonh.engine.compiled import mapped
+from geonh.engine.precise import Precise
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.inspection import inspected
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import saddle, solve
-from geonh.numerics.precision import Precise, as_count, as_float64, float64
 
 GAUSS = (0.5 - 3**0.5 / 6, 0.5 + 3**0.5 / 6)
 

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.engine.compiled import is_array, mapped
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import is_array, mapped
 
 SAMPLES = 4
 """Points at which material symmetries are tested."""

@@ -15,13 +15,13 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
+from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
 
 
 class Shooting(NamedTuple):

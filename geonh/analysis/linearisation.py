@@ -20,9 +20,9 @@ import numpy as np
 from geonh.analysis.equations import names
 from geonh.analysis.motions import FURTHER, Motion, checked, generators, rows_of_algebra, steady
 from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
+from geonh.arguments.signatures import judged
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
 
 INVARIANT = 1e-7
 """How far from invariant, relative to the equations, a tangent space or a symmetry may be."""

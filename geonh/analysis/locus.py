@@ -13,9 +13,9 @@ import scipy
 
 from geonh.analysis.linearisation import Linearisation, reduced
 from geonh.analysis.motions import checked, generators, motion_at, steady
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.linear import gram_schmidt
 from geonh.analysis.subspaces import kernel
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
+from geonh.engine.compiled import mapped, stepping
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Clock, Result
@@ -27,11 +31,7 @@ from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped, stepping
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import gram_schmidt
-from geonh.numerics.precision import as_count, as_float64
-from geonh.start import made_drive
+from geonh.runs.start import made_drive
 
 
 @dataclass(frozen=True)

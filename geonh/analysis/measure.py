@@ -24,18 +24,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.linear import gram_schmidt, solve_spd
 from geonh.analysis.equations import REACH
 from geonh.analysis.motions import value_of_controls
 from geonh.analysis.subspaces import kernel
+from geonh.arguments.inspection import inspected
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
+from geonh.engine.compiled import mapped
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.inspection import inspected
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import gram_schmidt, solve_spd
-from geonh.numerics.precision import as_count, as_float64, float64
 
 KEPT = 1e-9
 """What is left of the divergence, relative to its parts, of a measure that is kept."""

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 
 from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
+from geonh.arguments.validators import as_float64, as_part, shortly
+from geonh.engine.compiled import mapped
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, as_part, shortly
-from geonh.start import inspect_forces, made_controls
+from geonh.runs.start import inspect_forces, made_controls
 
 FURTHER = 0.4
 """How far along a motion, in the algebra, its linear equations are looked at again."""

@@ -25,11 +25,12 @@ import numpy as np
 from geonh.analysis.closing import FREE, HALVINGS, closed, made_shooting
 from geonh.analysis.flow import Shooting, Shot, shot
 from geonh.analysis.subspaces import peeled, span
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, float64, shortly
 
 VANISHED = 1e-3
 """A period, or a motion, less than this part of the guess is none: in no time, or at rest, everything returns."""
@@ -37,6 +38,7 @@ ROUNDING = 1e-13
 """Of places and velocities of size one, times the derivatives of the motion."""
 
 
+@argument_type
 @dataclass(frozen=True)
 class PeriodicOrbit:
     """A periodic orbit.

@@ -10,9 +10,9 @@ import numpy as np
 
 from geonh.analysis.linearisation import reduced
 from geonh.analysis.motions import checked, generators, motion_at, steady
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, as_names
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, as_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,14 +23,15 @@ from jax import Array
 
 from geonh.analysis.equations import equations, material_symmetries, names
 from geonh.analysis.motions import checked, generators, single
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_part
+from geonh.engine.compiled import mapped
 from geonh.geometry.field import check_arguments, tried
 from geonh.geometry.field import evaluated as value_of
 from geonh.groups.base import Point
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_part, float64
 
 SETTLED = 1e-14
 """A step as short as this, relative to ξ, is the last; at a double root the conditions are met long before."""

@@ -19,11 +19,11 @@ from typing import Any, NoReturn
 import equinox as eqx
 import numpy as np
 
+from geonh.arguments.paths import checked_path
+from geonh.arguments.validators import as_float64, close
 from geonh.cli.console import value_text, words_of, wrong
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
-from geonh.netcdf import checked_path
-from geonh.numerics.precision import as_float64, close
 from geonh.systems import Entry
 from geonh.systems.entry import Start
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from geonh.cli.console import out, words_of, wrong
 from geonh.cli.runs import loaded
 from geonh.cli.words import entry_of, path_of
-from geonh.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory
 from geonh.viewer import view as make_view
 
 

@@ -8,9 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from geonh.cli.console import new_table, numbers, out, value_text, wrong
-from geonh.plotting.invariants import invariants
+from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
-from geonh.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory
 
 
 def show_run(trajectory: Trajectory, seconds: float) -> None:

@@ -31,9 +31,9 @@ from geonh.cli.words import (
     path_of,
     point,
 )
+from geonh.engine.interrupts import Interrupts
 from geonh.integrators.base import Integrator
-from geonh.numerics.waiting import Interrupts
-from geonh.trajectory import AlternationWarning, Trajectory
+from geonh.results.trajectory import AlternationWarning, Trajectory
 
 MAX_NODES = 20_000_000
 

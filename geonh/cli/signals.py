@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any, NoReturn
 
-from geonh.numerics import waiting
+from geonh.engine import interrupts as waiting
 
 INTERRUPTED, TERMINATED = 130, 143
 

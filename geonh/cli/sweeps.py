@@ -19,8 +19,8 @@ from geonh.cli.console import err, out, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
+from geonh.ensembles.stores import StoreError, StoreWarning
 from geonh.integrators.node import Result
-from geonh.stores import StoreError, StoreWarning
 
 Executor = Annotated[
     str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")

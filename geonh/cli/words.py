@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.paths import checked_path
+from geonh.arguments.validators import close
 from geonh.cli.console import wrong
 from geonh.cli.own import is_own, own_entry
-from geonh.files import unflatten
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import method_of, methods
 from geonh.mechanics.system import System
-from geonh.netcdf import SUFFIXES, check_destination, checked_path
-from geonh.numerics.precision import close
+from geonh.results.files import unflatten
+from geonh.results.netcdf import SUFFIXES, check_destination
+from geonh.results.trajectory import Trajectory, describe
 from geonh.systems import Entry, catalogue
-from geonh.trajectory import Trajectory, describe
 
 RULES = ("trapezoid", "midpoint", "left", "right")
 RETRACTIONS = ("auto", "cayley", "exp")

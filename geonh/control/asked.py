@@ -9,15 +9,15 @@ import numpy as np
 from jax import Array
 
 from geonh.analysis.subspaces import kernel
+from geonh.arguments.inspection import careful
+from geonh.arguments.validators import as_count, as_float64, close
+from geonh.engine.compiled import computed
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import computed
-from geonh.numerics.inspection import careful
-from geonh.numerics.precision import as_count, as_float64, close
-from geonh.start import inspect_forces
+from geonh.runs.start import inspect_forces
 
 
 class Asked(NamedTuple):

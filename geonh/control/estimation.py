@@ -17,6 +17,10 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64, as_names, as_part
+from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
@@ -24,10 +28,7 @@ from geonh.integrators.node import Result
 from geonh.integrators.registry import made_method
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, as_names, as_part, float64
-from geonh.start import inspect_forces, made_start
+from geonh.runs.start import inspect_forces, made_start
 
 HALVINGS = 20
 SMALL = 1e-4

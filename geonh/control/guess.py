@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from geonh.arguments.validators import as_float64, shortly
 from geonh.control.transcription import Motion, Transcription, moved, steps_of
+from geonh.engine.compiled import mapped
 from geonh.groups.base import as_points
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_float64, shortly
 
 
 def guessed(problem: Transcription, guess: Any, span: float) -> Motion:

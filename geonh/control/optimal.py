@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count
 from geonh.control.asked import asked, limits_of
 from geonh.control.descent import Found, descended, downhill, feasible
 from geonh.control.guess import guessed
@@ -23,10 +25,8 @@ from geonh.control.transcription import Motion, Transcription
 from geonh.groups.base import Point
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count
-from geonh.solve import solve
-from geonh.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory
+from geonh.runs.solve import solve
 
 LONG = 1e3
 """A span that is found is shorter than so many of its guess."""

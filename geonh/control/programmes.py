@@ -15,10 +15,10 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.arguments.validators import one_of
 from geonh.control.transcription import Motion, Transcription
+from geonh.engine.compiled import mapped
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import one_of
 
 SOLVERS: dict[str, dict] = {
     "slsqp": {"ftol": 1e-10},

@@ -25,19 +25,19 @@ import numpy as np
 import scipy
 from jax import Array, lax
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
 from geonh.control.asked import Asked, across, asked, limits_of
 from geonh.control.programmes import Programme, least, require
+from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64
-from geonh.solve import solve
-from geonh.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory
+from geonh.runs.solve import solve
 
 FAR = 1e10
 REACHED = 1e-7

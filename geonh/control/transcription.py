@@ -31,13 +31,13 @@ import scipy
 from jax import Array
 
 from geonh.control.asked import Asked, across
+from geonh.engine.compiled import computed, mapped
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import computed, mapped
 
 
 class Motion(NamedTuple):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.validators import as_count
+from geonh.diagnostics.reference import reference_trajectory
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
-from geonh.mechanics.equations import reference_trajectory
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, float64
-from geonh.solve import solve
+from geonh.runs.solve import solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,7 @@ AT_ROUNDING = 1e-12
 """An error, relative to 1 + the size of what it is of, that is the reference's."""
 
 
+@argument_type
 @dataclass(frozen=True)
 class Convergence:
     """Errors at the end of a run, for several step sizes.

@@ -11,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.events import Section, between, crossed, root
+from geonh.arguments.inspection import careful, inspected
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, one_of
+from geonh.engine.compiled import mapped
 from geonh.geometry.field import check_arguments, evaluated
-from geonh.numerics.compiled import mapped
-from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, float64, one_of
+from geonh.results.events import Section, between, crossed, root
 
 if TYPE_CHECKING:
-    from geonh.trajectory import Trajectory
+    from geonh.results.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.linear import pivots, solve_spd
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count
+from geonh.engine.compiled import mapped
+from geonh.engine.precise import in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
 from geonh.integrators.registry import made_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import pivots, solve_spd
-from geonh.numerics.precision import as_count, in_float64
-from geonh.start import made_start, refuse_unsound
+from geonh.runs.start import made_start, refuse_unsound
 
 
 @judged

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.shapes import Part, _axis
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, shortly
 
 
 class Pose(NamedTuple):

@@ -20,9 +20,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from geonh.arguments.precision import float64
 from geonh.drawing.shapes import Part
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import float64
+from geonh.engine.compiled import mapped
 
 CELLS = 24
 """Along each side of the box;"""

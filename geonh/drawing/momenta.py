@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
 from geonh.drawing.scene import Picture, chosen_nodes, precise, scene, system_of
-from geonh.numerics.compiled import mapped
-from geonh.numerics.judging import judged
+from geonh.engine.compiled import mapped
 
 if TYPE_CHECKING:
-    from geonh.trajectory import Trajectory
+    from geonh.results.trajectory import Trajectory
 
 TOLERANCE = 1e-6
 """Of the residual of such an η, relative."""

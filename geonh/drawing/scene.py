@@ -12,19 +12,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.inspection import inspected
+from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.bodies import Body, Pose, planar, shifted
 from geonh.drawing.level import fitted
 from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
+from geonh.engine.compiled import mapped
+from geonh.engine.interpreted import interpret
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
-from geonh.numerics.compiled import mapped
-from geonh.numerics.inspection import inspected
-from geonh.numerics.interpreted import interpret
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, float64, is_traced, shortly
 
 if TYPE_CHECKING:
-    from geonh.trajectory import Trajectory
+    from geonh.results.trajectory import Trajectory
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
 """Okabe and Ito's colours, told apart by colour-blind readers; bodies take them in turn."""

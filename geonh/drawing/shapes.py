@@ -14,10 +14,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
+from geonh.engine.interpreted import in_numpy
 from geonh.geometry.field import evaluated
-from geonh.numerics.interpreted import in_numpy
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, float64
 
 AXES = {"x": 0, "y": 1, "z": 2}
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")

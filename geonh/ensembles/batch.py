@@ -14,13 +14,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from geonh.continuing import digest
+from geonh.arguments.validators import as_count, as_flag, as_float64, one_of
+from geonh.engine.compiled import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import as_count, as_flag, as_float64, one_of
-from geonh.start import inspect_forces
+from geonh.results.same_system import digest
+from geonh.runs.start import inspect_forces
 
 
 class Member(NamedTuple):

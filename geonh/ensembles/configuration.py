@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from geonh.continuing import constants, differences, digest
+from geonh.arguments.paths import checked_path
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_count
 from geonh.ensembles.described import START, STATISTIC, SweepStore
 from geonh.ensembles.ensemble import Ensemble, begun
 from geonh.ensembles.reading import ARGUMENTS
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.statistics import Quantiles
+from geonh.ensembles.stores import Field, Store, StoreError
 from geonh.geometry.field import takes_parameters
 from geonh.integrators.node import Result, State
-from geonh.netcdf import checked_path
-from geonh.numerics.precision import as_count, float64
-from geonh.stores import Field, Store, StoreError
-from geonh.trajectory import Trajectory, describe
+from geonh.results.same_system import constants, differences, digest
+from geonh.results.trajectory import Trajectory, describe
 from geonh.version import __version__
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from geonh.forms import COUNT, misfit
+from geonh.arguments.file_data import COUNT, misfit
+from geonh.ensembles.stores import Store, StoreError
 from geonh.integrators.node import Result
-from geonh.stores import Store, StoreError
-from geonh.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory
 
 STATISTIC = "statistic "
 """Before the names of arrays that hold what statistics know."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from geonh.arguments.validators import shortly
+from geonh.engine.compiled import mapped
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.precision import shortly
 
 BLOCK = 1024
 """Members whose numbers are made together."""

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import is_whole, shortly
+from geonh.engine.compiled import computed, mapped
 from geonh.ensembles.batch import Batch, Member, placed
 from geonh.ensembles.reading import NODES, TAKEN, Nodes, read_all
 from geonh.ensembles.solving import first_node
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import computed, mapped
-from geonh.numerics.precision import float64, is_whole, shortly
-from geonh.observables import Observed
-from geonh.tables import LONG_NAMES, units_of_axes
-from geonh.trajectory import Trajectory, describe
+from geonh.results.observables import Observed
+from geonh.results.tables import LONG_NAMES, units_of_axes
+from geonh.results.trajectory import Trajectory, describe
 from geonh.units import is_energy, known_units
 from geonh.version import __version__
 
@@ -70,6 +72,7 @@ class Passed(NamedTuple):
     multipliers: np.ndarray
 
 
+@argument_type
 @dataclass(frozen=True, eq=False)
 class Ensemble(Observed):
     """Runs of one system, with the members along the first axis of every array and their nodes along the second.

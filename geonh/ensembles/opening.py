@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.arguments.paths import checked_path
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.ensemble import labelled
 from geonh.ensembles.ensemble import told as what_they_tell
 from geonh.ensembles.statistics import made_statistic
-from geonh.netcdf import checked_path
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import entries, shortly
-from geonh.stores import Store, StoreError, StoreWarning
-from geonh.trajectory import Trajectory
+from geonh.ensembles.stores import Store, StoreError, StoreWarning
+from geonh.results.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr

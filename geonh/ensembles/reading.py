@@ -10,16 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.inspection import careful, inspected
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import entries, shortly
+from geonh.engine.compiled import mapped, prepared
 from geonh.ensembles.batch import Member, placed
-from geonh.events import Event
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped, prepared
-from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.precision import entries, float64, shortly
-from geonh.observables import observe
-from geonh.watching import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
+from geonh.results.events import Event
+from geonh.results.observables import observe
+from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
 NODES = ("g", "p_plus", "p_minus")
 """What a Trajectory is made of, and what is kept when nothing is said."""

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from geonh.arguments.memory import refuse_too_much
+from geonh.arguments.precision import float64
+from geonh.engine.compiled import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, placed
 from geonh.ensembles.reading import Nodes, Passages, read
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import Crowd, crowd, mapped
-from geonh.numerics.precision import float64
-from geonh.numerics.room import refuse_too_much
-from geonh.running import next_node
-from geonh.start import node_and_facts
-from geonh.watching import node_row
+from geonh.runs.event_loop import node_row
+from geonh.runs.loop import next_node
+from geonh.runs.start import node_and_facts
 
 if TYPE_CHECKING:
     from geonh.ensembles.sweep import Sweep

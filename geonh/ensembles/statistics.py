@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.validators import as_count, as_float64, one_of
 from geonh.ensembles.reading import Wanted, made_wanted
-from geonh.numerics.precision import as_count, as_float64, one_of
 
 SAMPLE = 4096
 """Members that quantiles are taken from, where there are more."""

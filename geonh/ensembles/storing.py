@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.arguments.paths import checked_path
+from geonh.arguments.validators import as_count, shortly
 from geonh.ensembles.configuration import ensemble_store, parts_of
 from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
+from geonh.ensembles.stores import Store, StoreError, StoreWarning
 from geonh.integrators.node import Result
-from geonh.netcdf import checked_path
-from geonh.numerics.precision import as_count, shortly
-from geonh.running import check_progress, reporting
-from geonh.stores import Store, StoreError, StoreWarning
+from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:
     import xarray as xr

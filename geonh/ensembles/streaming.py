@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
+from geonh.engine.compiled import Stepping, computed, stepping
+from geonh.engine.interrupts import Interrupts
 from geonh.ensembles.configuration import first_of, store_of
 from geonh.ensembles.ensemble import AXES, told_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import Nodes, read
 from geonh.ensembles.solving import first_nodes
+from geonh.ensembles.stores import Field, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import Stepping, computed, stepping
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, float64
-from geonh.numerics.waiting import Interrupts
-from geonh.running import check_progress, next_node, reporting
-from geonh.stores import Field, StoreError, StoreWarning
-from geonh.watching import node_row
+from geonh.runs.event_loop import node_row
+from geonh.runs.loop import check_progress, next_node, reporting
 
 if TYPE_CHECKING:
     import xarray as xr

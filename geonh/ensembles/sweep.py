@@ -14,23 +14,24 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from geonh.alternation import ALTERNATING, AlternationWarning
+from geonh.arguments.precision import is_traced
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, entries, shortly
+from geonh.engine.interrupts import interrupted_at_once
 from geonh.ensembles.batch import Members, made_members, parted_controls
 from geonh.ensembles.ensemble import Ensemble
 from geonh.ensembles.reading import NODES, Wanted, inspect_functions, made_wanted
 from geonh.ensembles.solving import solved
 from geonh.ensembles.statistics import Statistic, refuse_clashes
-from geonh.events import Event
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, entries, is_traced, shortly
-from geonh.numerics.waiting import interrupted_at_once
-from geonh.running import check_progress, reporting
-from geonh.solve import events_of
-from geonh.start import made_start
-from geonh.trajectory import describe
+from geonh.results.events import Event
+from geonh.results.parasitic import ALTERNATING, AlternationWarning
+from geonh.results.trajectory import describe
+from geonh.runs.loop import check_progress, reporting
+from geonh.runs.solve import events_of
+from geonh.runs.start import made_start
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, as_names, shortly
+from geonh.engine.precise import Precise
+from geonh.engine.tracing import traced_once
 from geonh.groups.base import LieGroup, Point, tree_add
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import Precise, as_float64, as_names, shortly
-from geonh.numerics.tracing import traced_once
 
 BasePoint = Any
 

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
+from geonh.engine.precise import Precise
 from geonh.geometry.field import Field
-from geonh.numerics.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
-from geonh.numerics.precision import Precise
 
 DEPENDENT = 1e-9
 """Rows of length one whose least singular value is not above this are dependent."""

@@ -18,10 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import Precise, as_float64, float64, shortly
-from geonh.numerics.purity import ChangingError
-from geonh.numerics.tracing import called
+from geonh.arguments.inspection import inspected
+from geonh.arguments.precision import float64
+from geonh.arguments.purity import ChangingError
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine.precise import Precise
+from geonh.engine.tracing import called
 
 
 class Moment(NamedTuple):
@@ -31,6 +34,7 @@ class Moment(NamedTuple):
     x: Any
 
 
+@argument_type
 class TimeDependent(NamedTuple):
     """A function that takes the time first; made by ``time_dependent``."""
 

@@ -24,11 +24,12 @@ import scipy
 from jax import Array
 from jax.experimental.jet import jet
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_part
+from geonh.engine.compiled import mapped
 from geonh.geometry.distribution import rank_fault
-from geonh.numerics.compiled import mapped
-from geonh.numerics.judging import judged
-from geonh.numerics.polynomials import Polynomials, polynomials
-from geonh.numerics.precision import as_part, float64
+from geonh.geometry.polynomials import Polynomials, polynomials
 
 DEGREES = (2, 4, 7)
 """Degrees of the Taylor polynomials that are tried in turn: up to 3, 5 and 8 steps."""

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.linear import solve_spd
+from geonh.engine.precise import Precise
 from geonh.geometry.field import Field
-from geonh.numerics.linear import solve_spd
-from geonh.numerics.precision import Precise
 
 
 class BundleMetric(Precise):

@@ -24,8 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.numerics.interpreted import in_numpy
-from geonh.numerics.precision import Precise, as_float64, float64, is_traced, shortly
+from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine.interpreted import in_numpy
+from geonh.engine.precise import Precise
 
 NEAR = 0.1
 """A matrix whose RRᵀ is further off the identity than this is refused as a rotation."""
@@ -87,6 +90,7 @@ def check_rotation(R: Array, name: str) -> None:
         raise ValueError(f"{name} must be a rotation matrix, RRᵀ = 1 with det R = 1, got {shortly(R)}")
 
 
+@argument_type
 class LieGroup(Precise):
     """A finite-dimensional Lie group with a fixed basis of its algebra.
 

@@ -24,10 +24,10 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import shortly
 from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import shortly
 
 _ROOTS = 4
 _NEWTON_STEPS = 16

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.validators import shortly
 from geonh.groups.base import LieGroup
-from geonh.numerics.precision import shortly
 
 
 class Product(LieGroup):

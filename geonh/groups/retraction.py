@@ -11,9 +11,9 @@ from abc import abstractmethod
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.engine.precise import Precise
+from geonh.engine.tracing import traced_once
 from geonh.groups.base import LieGroup, Point
-from geonh.numerics.precision import Precise
-from geonh.numerics.tracing import traced_once
 
 
 class Retraction(Precise):

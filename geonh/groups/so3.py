@@ -21,6 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import is_traced
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine.outside import evaluated
+from geonh.engine.precise import in_float64
 from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import (
     A,
@@ -36,9 +41,6 @@ from geonh.groups.coefficients import (
     transpose,
     vee_skew,
 )
-from geonh.numerics.judging import judged
-from geonh.numerics.outside import evaluated
-from geonh.numerics.precision import as_float64, in_float64, is_traced, shortly
 
 
 def rotation_polynomial(w: Array, linear: Array | float, quadratic: Array | float) -> Array:

@@ -1,5 +1,6 @@
 """The methods, and what a method of one's own is made from."""
 
+from geonh.algebra.newton import Newton, no_inverse
 from geonh.integrators.base import Equations, Guarantees, ImplicitIntegrator, Integrator, RetractingIntegrator
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import Adjoint, Composition, compose
@@ -23,7 +24,6 @@ from geonh.integrators.registry import method_of, methods
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
-from geonh.numerics.newton import Newton, no_inverse
 
 __all__ = [
     "DLA",

@@ -11,12 +11,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array, lax
 
+from geonh.algebra.newton import Newton, no_inverse
+from geonh.arguments.signatures import argument_type
+from geonh.engine.precise import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.integrators.node import Clock, NextStep, Outcome, State, Warm, judge
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton, no_inverse
-from geonh.numerics.precision import Precise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,7 @@ class Guarantees:
     groups: Literal["any", "vector spaces"] = "any"
 
 
+@argument_type
 class Integrator(Precise):
     """A one-step method on M ⋊ G: the contract.
 
@@ -113,7 +115,7 @@ class Integrator(Precise):
         """What a step from ``state`` computes."""
 
     def _repr_html_(self) -> str:
-        from geonh.cards import method_card
+        from geonh.plotting.cards import method_card
 
         return method_card(self)
 

@@ -15,13 +15,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.arguments.validators import as_float64, one_of
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, RK4, explicit_step
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64, one_of
 
 SCHEMES = {"rk4": (RK4, 4), "dormand-prince": (DORMAND_PRINCE, 5)}
 PROJECTIONS = ("none", "constraint", "energy")

@@ -22,6 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.newton import Newton
+from geonh.arguments.validators import as_count, as_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import (
     Clock,
@@ -38,8 +40,6 @@ from geonh.integrators.base import (
 )
 from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
-from geonh.numerics.precision import as_count, as_float64
 
 _CUBE_ROOT = 2.0 ** (1 / 3)
 _Y = (0.78451361047755726382, 0.23557321335935813368, -1.17767998417887100695)

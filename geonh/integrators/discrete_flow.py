@@ -28,6 +28,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.algebra.linear import saddle
+from geonh.algebra.newton import Newton
 from geonh.groups.base import Point
 from geonh.integrators.base import (
     SMOOTH,
@@ -47,8 +49,6 @@ from geonh.integrators.base import (
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
-from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
 
 
 class Average(NamedTuple):

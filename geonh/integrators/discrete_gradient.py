@@ -47,6 +47,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.corrections import TINY
+from geonh.algebra.linear import apart, saddle
+from geonh.algebra.newton import Newton, make_newton
+from geonh.arguments.validators import one_of
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import (
@@ -78,10 +82,6 @@ from geonh.mechanics.quasi_velocities import (
     velocity_of_momentum,
 )
 from geonh.mechanics.system import System
-from geonh.numerics.corrections import TINY
-from geonh.numerics.linear import apart, saddle
-from geonh.numerics.newton import Newton, make_newton
-from geonh.numerics.precision import one_of
 
 GRADIENTS = ("gonzalez", "average", "itoh-abe")
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)

@@ -23,12 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.inspection import inspected
+from geonh.arguments.validators import as_flag
+from geonh.engine.precise import Precise
+from geonh.engine.tracing import traced_once
 from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System
-from geonh.numerics.inspection import inspected
-from geonh.numerics.precision import Precise, as_flag
-from geonh.numerics.tracing import traced_once
 
 
 class DiscreteLagrangian(Precise):

@@ -30,6 +30,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.algebra.linear import saddle
+from geonh.algebra.newton import Newton, make_newton
+from geonh.arguments.inspection import inspected
+from geonh.arguments.validators import as_float64
+from geonh.engine.precise import Precise
 from geonh.geometry.field import Moment, takes_parameters
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
@@ -50,10 +55,6 @@ from geonh.integrators.discrete_flow import reflected
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
-from geonh.numerics.inspection import inspected
-from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton, make_newton
-from geonh.numerics.precision import Precise, as_float64
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
 """Where along the step the constraint is imposed, as fractions of ζ; the mean over them."""

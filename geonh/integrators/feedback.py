@@ -33,14 +33,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.jacobian import SIDE_BY_SIDE, jacobian
+from geonh.algebra.linear import orthonormal_forms, saddle
+from geonh.arguments.validators import as_flag, as_float64
+from geonh.engine.compiled import mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import mapped
-from geonh.numerics.jacobian import SIDE_BY_SIDE, jacobian
-from geonh.numerics.linear import orthonormal_forms, saddle
-from geonh.numerics.precision import as_flag, as_float64
 
 SOLVERS = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
 """Tableau, order, and length of the real interval of stability."""

@@ -26,13 +26,13 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jax import Array
 
+from geonh.algebra.newton import Newton, make_newton
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import Guarantees, Integrator, Weights
 from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton, make_newton
 
 
 class RuleFlow(DiscreteFlow):

@@ -37,6 +37,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.linear import Saddle, saddle_inverses
+from geonh.algebra.newton import Newton, make_newton
+from geonh.arguments.validators import one_of
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import (
@@ -58,9 +61,6 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import Normals, aligned_constraint, normals
 from geonh.mechanics.system import System
-from geonh.numerics.linear import Saddle, saddle_inverses
-from geonh.numerics.newton import Newton, make_newton
-from geonh.numerics.precision import one_of
 
 _S5 = 5.0**0.5
 IIIA = {

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.linear import apart, det, pivots, solve_spd
+from geonh.arguments.precision import is_traced
+from geonh.engine.tracing import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.linear import apart, det, pivots, solve_spd
-from geonh.numerics.precision import is_traced
-from geonh.numerics.tracing import is_forward_only
 
 ArrayLike: TypeAlias = Any
 """A JAX array in a trace, a NumPy array outside."""

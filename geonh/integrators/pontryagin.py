@@ -19,13 +19,13 @@ from typing import Any
 import equinox as eqx
 from jax import Array
 
+from geonh.algebra.newton import Newton
+from geonh.arguments.validators import as_float64
 from geonh.groups.retraction import Retraction
 from geonh.integrators.base import Guarantees
 from geonh.integrators.discretisation import DiscreteLagrangian
 from geonh.integrators.dla import DLA
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton
-from geonh.numerics.precision import as_float64
 
 
 class PointRule(DiscreteLagrangian):

@@ -31,15 +31,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.newton import Newton, make_newton
+from geonh.arguments.precision import float64
+from geonh.engine.dependence import depends
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, Integrator, NextStep, Outcome, State
 from geonh.integrators.discrete_flow import ReflectingFlow, arrived, check_start, reflected, started
 from geonh.mechanics.holonomic import normal_directions, rounding_of_residual
 from geonh.mechanics.system import System
-from geonh.numerics.dependence import depends
-from geonh.numerics.newton import Newton, make_newton
-from geonh.numerics.precision import float64
 
 
 class RATTLE(ReflectingFlow):

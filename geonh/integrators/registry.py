@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import close
 from geonh.integrators.base import Integrator
 from geonh.integrators.baselines import RungeKutta
 from geonh.integrators.composition import compose
@@ -20,8 +22,6 @@ from geonh.integrators.rattle import RATTLE, SHAKE
 from geonh.integrators.runge_kutta import RKMK, CommutatorFree, Gauss
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import close
 
 
 class Method(NamedTuple):
@@ -47,7 +47,7 @@ class Methods(dict[str, Method]):
         return "\n".join(f"{name:20}{method.title}" for name, method in self.items())
 
     def _repr_html_(self) -> str:
-        from geonh.cards import methods_card
+        from geonh.plotting.cards import methods_card
 
         return methods_card(self)
 

@@ -39,6 +39,8 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from geonh.algebra.newton import Newton, make_newton
+from geonh.arguments.validators import one_of
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import (
@@ -62,8 +64,6 @@ from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
 from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
 from geonh.mechanics.system import System
-from geonh.numerics.newton import Newton, make_newton
-from geonh.numerics.precision import one_of
 
 TABLEAUX = {4: RK4, 6: BUTCHER6}
 

@@ -33,13 +33,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from geonh.algebra.linear import det, pivots, polar, solve_spd
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm, no_inverse
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
-from geonh.numerics.linear import det, pivots, polar, solve_spd
 
 ROUNDING = 1e-12
 """Of the momentum that arrives: what is smaller across the constraint, as where forces begin at rest, is none."""

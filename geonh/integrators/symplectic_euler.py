@@ -8,10 +8,10 @@ discrete Lagrangian is the trapezoid rule at the nodes only: here the reflection
 
 from __future__ import annotations
 
+from geonh.algebra.newton import Newton
 from geonh.groups.retraction import Retraction
 from geonh.integrators.composition import Composition, pair
 from geonh.integrators.gni import GNI
-from geonh.numerics.newton import Newton
 
 
 def EulerA(retraction: str | Retraction = "auto", *, newton: Newton | None = None) -> GNI:

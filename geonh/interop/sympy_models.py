@@ -18,6 +18,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import TimeDependent, time_dependent
 from geonh.groups import LieGroup, Product, Torus, Translations
@@ -31,8 +33,6 @@ from geonh.interop.expressions import (
     listed,
 )
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 
 
 @judged

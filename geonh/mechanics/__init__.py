@@ -1,12 +1,14 @@
 """Mechanics: systems, their continuous equations, momentum maps and symmetries."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from geonh.mechanics.check import check_system
-from geonh.mechanics.equations import accelerations, multipliers, reference_trajectory
+from geonh.mechanics.equations import accelerations, multipliers
 from geonh.mechanics.momentum import (
     generator,
     horizontal_symmetries,
     horizontality,
-    momentum_equation_residual,
     momentum_map,
     moving_energy,
     nonholonomic_momentum,
@@ -32,3 +34,16 @@ __all__ = [
     "spatial_momentum",
     "symmetries",
 ]
+
+if TYPE_CHECKING:
+    from geonh.diagnostics.momentum_equation import momentum_equation_residual
+    from geonh.diagnostics.reference import reference_trajectory
+
+_OF_DIAGNOSTICS = {"momentum_equation_residual": "momentum_equation", "reference_trajectory": "reference"}
+"""Names that are found here too, and the files of ``geonh.diagnostics`` that have them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_DIAGNOSTICS:
+        return getattr(importlib.import_module(f"geonh.diagnostics.{_OF_DIAGNOSTICS[name]}"), name)
+    raise AttributeError(f"module 'geonh.mechanics' has no attribute {name!r}")

@@ -10,15 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
+from geonh.engine.interpreted import in_numpy
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import evaluated
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import ON_HOLONOMIC
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
-from geonh.numerics.interpreted import in_numpy
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, float64
 
 
 @dataclass(frozen=True)

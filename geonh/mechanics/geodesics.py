@@ -17,11 +17,11 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh.arguments.precision import float64
+from geonh.engine import compiled
 from geonh.groups.base import LieGroup
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
-from geonh.numerics import compiled
-from geonh.numerics.precision import float64
 
 RTOL, ATOL = 1e-12, 1e-13
 """Tolerances of the motions."""

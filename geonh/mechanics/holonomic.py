@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.linear import saddle
+from geonh.algebra.newton import Newton
+from geonh.arguments.precision import is_traced
+from geonh.engine.compiled import computed, mapped
 from geonh.geometry.distribution import DEPENDENT, rank_fault
 from geonh.groups.base import Point
-from geonh.numerics.compiled import computed, mapped
-from geonh.numerics.linear import saddle
-from geonh.numerics.newton import Newton
-from geonh.numerics.precision import is_traced
 
 SMALL = 4e-15
 """Some roundings of 1."""

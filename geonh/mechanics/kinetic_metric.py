@@ -20,10 +20,11 @@ import numpy as np
 from geomstats.geometry.riemannian_metric import RiemannianMetric
 from jax import Array
 
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_float64
 from geonh.groups.base import Point
 from geonh.mechanics.geodesics import FreeMotions, mapped
 from geonh.mechanics.lagrangian import LagrangianSystem
-from geonh.numerics.precision import as_float64, float64
 
 DIFFERENCES = np.array([6 / 7, -15 / 56, 5 / 63, -1 / 56, 1 / 385, -1 / 5544])
 SPACING = 0.1

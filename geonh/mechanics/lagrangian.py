@@ -20,6 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.elimination import UNROLLED
+from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
+from geonh.algebra.newton import Newton
+from geonh.arguments.precision import is_traced
+from geonh.arguments.validators import as_float64, shortly
+from geonh.engine.compiled import computed
+from geonh.engine.precise import Precise, in_float64
+from geonh.engine.tracing import traced_once
 from geonh.geometry.action import Action
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
@@ -28,12 +36,6 @@ from geonh.groups import SE2, SO3, LieGroup, Product
 from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
-from geonh.numerics.compiled import computed
-from geonh.numerics.elimination import UNROLLED
-from geonh.numerics.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
-from geonh.numerics.newton import Newton
-from geonh.numerics.precision import Precise, as_float64, in_float64, is_traced, shortly
-from geonh.numerics.tracing import traced_once
 
 
 class FirstIntegral(eqx.Module):

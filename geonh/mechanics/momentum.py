@@ -20,24 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.algebra.linear import saddle_inverses
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64, as_part
+from geonh.engine import outside
+from geonh.engine.interpreted import in_numpy
+from geonh.engine.precise import in_float64
 from geonh.geometry.field import evaluated
 from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
-from geonh.numerics import outside
-from geonh.numerics.interpreted import in_numpy
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import saddle_inverses
-from geonh.numerics.precision import as_count, as_float64, as_part, in_float64
-
-if TYPE_CHECKING:
-    from geonh.trajectory import Trajectory
 
 Generators = Callable[[Point], Array]
 Section = Callable[[Point], Array]
@@ -198,56 +196,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     TypeError, ValueError
         As of ``nonholonomic_momentum``.
     """
-    return _outside(_off, (system, section, generators), as_points(system.group, g, "g"))
-
-
-@judged
-@in_float64
-def momentum_equation_residual(
-    system: System, trajectory: Trajectory, section: Section, *, generators: Generators | None = None
-) -> Array:
-    r"""Residual of the discrete nonholonomic momentum equation along a run.
-
-    With J_k = ⟨p⁺_k, X(g_k)ᵀη_k⟩ and η_k = η(g_k),
-
-        J_{k+1} − J_k − ⟨p⁺_{k+1}, X(g_{k+1})ᵀ(η_{k+1} − η_k)⟩,
-
-    which is zero to rounding under GNI if every constant η is a symmetry of ℓ (so that l_d is invariant) and
-    the section lies in g^D. The constraints need no symmetry, and may be affine.
-
-    Source: Ferraro, Iglesias & Martín de Diego, Nonlinearity 21 (2008), Theorem 3.
-
-    Parameters
-    ----------
-    system : System
-        The system, without external forces.
-    trajectory : Trajectory
-        With every step kept (``save_every=1``).
-    section : callable
-        As in ``nonholonomic_momentum``: g ↦ η(g), shape=[k].
-    generators : callable, optional
-        As in ``momentum_map``: g ↦ X(g), shape=[k, n].
-
-    Returns
-    -------
-    array, shape=[N − 1]
-        Of a trajectory of N nodes; joule seconds times the unit of η.
-
-    Raises
-    ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If steps were left out of the trajectory, or if there are external forces.
-    """
-    from geonh.continuing import refuse_another_space
-
-    refuse_another_space(trajectory, system)
-    if np.any(np.diff(trajectory.k) != 1):
-        raise ValueError("the momentum equation relates consecutive steps: run with save_every=1")
-    if system.forces is not None:
-        raise ValueError(f"the momentum equation of Theorem 3 has no external forces; {system.name} has some")
-    return _outside(_balance, (system, section, generators), trajectory.g, trajectory.p_plus)
+    return untraced(_off, (system, section, generators), as_points(system.group, g, "g"))
 
 
 @judged
@@ -285,7 +234,7 @@ def moving_energy(
         As of ``nonholonomic_momentum``.
     """
     g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    return _outside(_moving, (system, section, generators), g, p)
+    return untraced(_moving, (system, section, generators), g, p)
 
 
 # --- symmetries --------------------------------------------------------------------------------------------
@@ -332,7 +281,7 @@ def symmetries(
     def change(g: Point, xi: Array, scale: Array) -> Array:
         return jnp.concatenate([_change_of_lagrangian(system, X, g, xi) / scale, _change_of_constraints(system, X, g)])
 
-    X = _generators(system, generators)
+    X = generators_or_default(system, generators)
     return _null_space(system, change, samples, seed, tol)
 
 
@@ -380,7 +329,7 @@ def horizontal_symmetries(
             return invariance
         return jnp.concatenate([invariance, across(system, jnp.eye(system.group.dim), system.at(g)) @ X(g).T])
 
-    X = _generators(system, generators)
+    X = generators_or_default(system, generators)
     return _null_space(system, change, samples, seed, tol)
 
 
@@ -440,7 +389,7 @@ def _derivative(system: System, function: Callable[[Point], Array], g: Point, xi
     return jax.jvp(function, (g,), (system.group.left_tangent(g, xi),))[1]
 
 
-def _generators(system: System, generators: Generators | None) -> Generators:
+def generators_or_default(system: System, generators: Generators | None) -> Generators:
     group = system.group
     if generators is None:
         return lambda g: jnp.swapaxes(group.Ad(group.inverse(g)), -1, -2)
@@ -454,7 +403,7 @@ def _generators(system: System, generators: Generators | None) -> Generators:
     return X
 
 
-def _element(X: Array, section: Section, g: Point, name: str) -> Array:
+def element_of(X: Array, section: Section, g: Point, name: str) -> Array:
     """η(g), of as many components as there are generators."""
     eta = evaluated(name, section, g)
     if eta.shape != X.shape[:1]:
@@ -467,11 +416,11 @@ def _along(
 ) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
     at = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
-    return _outside(_paired, (system, section, generators, name), *at)
+    return untraced(_paired, (system, section, generators, name), *at)
 
 
 # --- of (what a user gave, arrays) -------------------------------------------------------------------------
-def _outside(function: Callable, what: tuple, *at: Any) -> Array:
+def untraced(function: Callable, what: tuple, *at: Any) -> Array:
     """Computed without compiling; functions of this call alone are traced in each, as they may read what changes."""
     own = any(isinstance(x, FunctionType) for x in what)
     return outside.evaluated(function, (what, *at), {}, kept=not own)
@@ -483,27 +432,18 @@ def _constant(eta: Array, g: Point) -> Array:
 
 def _paired(what: tuple, g: Point, p: Array) -> Array:
     system, section, generators, name = what
-    X = _generators(system, generators)
-    return system.group.batched(lambda g, p: p @ (X(g).T @ _element(X(g), section, g, name)), g, p, ndims=(None, 1))
+    X = generators_or_default(system, generators)
+    return system.group.batched(lambda g, p: p @ (X(g).T @ element_of(X(g), section, g, name)), g, p, ndims=(None, 1))
 
 
 def _off(what: tuple, g: Point) -> Array:
     system, section, generators = what
-    X = _generators(system, generators)
+    X = generators_or_default(system, generators)
 
     def single(g: Point) -> Array:
-        return system.annihilator(system.at(g)) @ (X(g).T @ _element(X(g), section, g, "section"))
+        return system.annihilator(system.at(g)) @ (X(g).T @ element_of(X(g), section, g, "section"))
 
     return system.group.batched(single, g)
-
-
-def _balance(what: tuple, g: Point, p: Array) -> Array:
-    system, section, generators = what
-    X = _generators(system, generators)
-    eta = system.group.batched(lambda g: _element(X(g), section, g, "section"), g)
-    momenta = jnp.einsum("kn,kan->ka", p, system.group.batched(X, g))
-    J = jnp.sum(momenta * eta, axis=1)
-    return J[1:] - J[:-1] - jnp.sum(momenta[1:] * (eta[1:] - eta[:-1]), axis=1)
 
 
 def _moving(what: tuple, g: Point, p: Array) -> Array:

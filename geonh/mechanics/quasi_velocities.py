@@ -32,9 +32,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.algebra.linear import solve_spd
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
-from geonh.numerics.linear import solve_spd
 
 
 class Normals(NamedTuple):

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import single_precision_note
+from geonh.engine.compiled import computed
+from geonh.engine.tracing import traced_once
 from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
-from geonh.numerics.compiled import computed
-from geonh.numerics.precision import single_precision_note
-from geonh.numerics.tracing import traced_once
 
 OFF_GROUP = 1e-9
 """A point further off its group than this is refused."""

@@ -10,6 +10,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from geonh.arguments.inspection import careful, inspected
+from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.engine.dependence import is_affine
+from geonh.engine.tracing import forward_only
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
 from geonh.geometry.field import Field, TimeDependent, check_arguments, evaluated, takes_parameters
@@ -17,10 +23,6 @@ from geonh.geometry.metric import BundleMetric
 from geonh.groups import as_group
 from geonh.mechanics.check import Report, check_system
 from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
-from geonh.numerics.dependence import is_affine
-from geonh.numerics.inspection import careful, inspected
-from geonh.numerics.precision import as_float64, float64, is_traced, one_of, shortly
-from geonh.numerics.tracing import forward_only
 from geonh.units import declared_units
 
 LONGEST = 80
@@ -29,6 +31,7 @@ RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternating", "alterna
 """Columns of every table."""
 
 
+@argument_type
 class System(LagrangianSystem):
     """A Lagrangian system with (affine) nonholonomic constraints and forces on a Lie group or a product.
 
@@ -162,7 +165,7 @@ class System(LagrangianSystem):
         self.is_quadratic = lagrangian is None or self._is_quadratic()
 
     def _repr_html_(self) -> str:
-        from geonh.cards import system_card
+        from geonh.plotting.cards import system_card
 
         return system_card(self)
 

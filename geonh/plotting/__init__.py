@@ -1,8 +1,8 @@
 """Pictures of trajectories. One file per kind of picture; matplotlib is imported when one is made, not before."""
 
+from geonh.diagnostics.invariants import Quantity, invariants
 from geonh.plotting.animation import animate
 from geonh.plotting.ensembles import plot_basins, plot_fan, plot_histogram
-from geonh.plotting.invariants import Quantity, invariants
 from geonh.plotting.kept import (
     plot_convergence,
     plot_invariants,

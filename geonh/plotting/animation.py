@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.arguments.paths import checked_path
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
+from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import scene
-from geonh.netcdf import checked_path, written_whole
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
-from geonh.plotting.invariants import catalogue_entry
 from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
+from geonh.results.netcdf import written_whole
 
 if TYPE_CHECKING:
-    from geonh.trajectory import Trajectory
+    from geonh.results.trajectory import Trajectory
 
 WRITERS = {".gif": "pillow", ".mp4": "ffmpeg"}
 

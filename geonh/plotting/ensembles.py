@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_count, as_float64, shortly
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend
 from geonh.plotting.labels import component_units, symbol, with_unit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geonh.numerics.judging import judged
+from geonh.arguments.signatures import judged
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
 from geonh.plotting.labels import component_units, symbol, units_of, with_unit
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from geonh.diagnostics import Convergence
-    from geonh.events import Section
-    from geonh.trajectory import Trajectory
+    from geonh.results.events import Section
+    from geonh.results.trajectory import Trajectory
 
 MARKERS = "osD^vP*X"
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import NoDrawingError, Scene, momenta, scene
-from geonh.numerics.judging import judged
 from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.figures import COLOURS, FLOOR, MAX_POINTS, legend, styles, thinned
-from geonh.plotting.invariants import catalogue_entry, invariants
 from geonh.plotting.labels import component_units, method_in_words, path_names, symbol, units_of, with_unit
 from geonh.units import angle_names
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from geonh.trajectory import Trajectory
+    from geonh.results.trajectory import Trajectory
 
 N_BODIES = 8
 N_TRACE = 1500

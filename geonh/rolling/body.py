@@ -24,19 +24,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing import Body, Pose, along, ground, line, shifted
 from geonh.drawing import surface as boundary
 from geonh.drawing.level import level
+from geonh.engine.compiled import computed
+from geonh.engine.interpreted import in_numpy
+from geonh.engine.precise import in_float64
+from geonh.engine.tracing import traced_once
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
-from geonh.numerics.compiled import computed
-from geonh.numerics.interpreted import in_numpy
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, float64, in_float64, is_traced, shortly
-from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 

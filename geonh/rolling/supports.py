@@ -21,10 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.linear import solve
+from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.validators import as_float64
+from geonh.engine.precise import Precise
 from geonh.geometry.field import evaluated
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import solve
-from geonh.numerics.precision import Precise, as_float64
 
 ITERATIONS = 20
 """Newton's steps to the point of an implicit surface, without derivatives;"""
@@ -32,6 +33,7 @@ DIFFERENTIABLE = 3
 """and with: q of them make derivatives exact to order 2^q − 1."""
 
 
+@argument_type
 class Support(Precise):
     """A convex body by its support function H: ``support(n)`` is H(n) in metres, n of shape=[3]; ``a + b`` the
     Minkowski sum.

@@ -26,11 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.algebra.linear import det, solve
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.engine.precise import Precise
+from geonh.engine.tracing import traced_once
 from geonh.geometry.field import Field, Moment, TimeDependent
-from geonh.numerics.judging import judged
-from geonh.numerics.linear import det, solve
-from geonh.numerics.precision import Precise, as_float64, one_of, shortly
-from geonh.numerics.tracing import traced_once
 from geonh.rolling.supports import Support, _positive, _unit
 
 ITERATIONS = 12

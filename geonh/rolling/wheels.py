@@ -24,17 +24,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
 from geonh.drawing import planar as placed
+from geonh.engine.precise import Precise
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import Precise, as_float64
 from geonh.rolling.supports import _positive
 
 
+@argument_type
 class Wheel(Precise):
     """A knife edge or wheel of a planar body; made by ``knife_edge`` and ``wheel``.
 
@@ -66,6 +68,7 @@ class Wheel(Precise):
     """Of its coordinates: the steering angle, then the rolling angle, as far as it has them."""
 
 
+@argument_type
 class PlanarBody(Precise):
     """A body in the plane with what it stands on and what it draws; made by ``planar_body`` and ``trailer``.
 

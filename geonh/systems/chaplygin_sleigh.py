@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import scipy
 
+from geonh.arguments.signatures import judged
 from geonh.drawing import Body, ball, box, cylinder, ground, planar, prism, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -25,12 +25,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import ball_on_table
 

@@ -27,11 +27,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start
 from geonh.systems.nonholonomic_oscillator import contact_forms, draw, energy_y
 

@@ -15,10 +15,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
 from geonh.drawing import Body, Pose, ball, line
 from geonh.groups import Translations
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from geonh.arguments.precision import is_traced
+from geonh.arguments.validators import as_float64
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
-from geonh.numerics.precision import as_float64, is_traced
 
 
 class Start(NamedTuple):
@@ -133,7 +134,7 @@ class Catalogue(dict[str, Entry]):
         return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
 
     def _repr_html_(self) -> str:
-        from geonh.cards import table
+        from geonh.plotting.cards import table
 
         return table(("system", "what it is"), ((name, entry.title) for name, entry in self.items()))
 

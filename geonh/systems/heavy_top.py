@@ -26,12 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, along, axes, cylinder
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -32,13 +32,13 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, along, axes, ball, shifted
 from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Heisenberg, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -25,13 +25,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, along, axes, ball, line, link, shifted
 from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
 from geonh.drawing import Body, along, axes, ball, shifted
 from geonh.drawing.shapes import PATCH
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 

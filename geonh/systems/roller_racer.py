@@ -16,11 +16,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 

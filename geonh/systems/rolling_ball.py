@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, ball, ground, planar, shifted
 from geonh.geometry.distribution import AffineDistribution
 from geonh.groups import SO3, Opposite, Product, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.precision import is_traced
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, is_traced
 from geonh.rolling import ball, contact, cylinder, disc, drawing, ellipsoid, rolling, start
 from geonh.systems.entry import Entry, Start, positive
 

@@ -23,11 +23,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
 from geonh.drawing import Body, Pose, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -24,11 +24,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, cylinder
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3, Product, Torus, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import ball_on_table
 

@@ -29,12 +29,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, along, axes, ball, cylinder, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SO3
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import attitude
 

@@ -15,10 +15,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, box, cylinder, ground, planar, shifted
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64
 from geonh.rolling import knife_edge, planar_body, trailer, wheel
 from geonh.rolling import planar as standing
 from geonh.systems.entry import Entry, Start, positive

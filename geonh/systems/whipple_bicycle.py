@@ -30,12 +30,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Pose, ball, box, cylinder, ground, line
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE3, Product, Torus
 from geonh.mechanics.system import System
-from geonh.numerics.judging import judged
-from geonh.numerics.precision import as_float64, float64
 from geonh.systems.entry import Entry, Start, positive
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.precision import float64
+from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import Moving, Part, momenta, scene
+from geonh.engine.outside import evaluated
 from geonh.groups.so3 import quaternion
-from geonh.numerics.outside import evaluated
-from geonh.numerics.precision import float64
-from geonh.plotting.invariants import catalogue_entry, invariants
 from geonh.plotting.labels import component_units, method_in_words, plain, units_of
 
 CURVE_POINTS = 500

@@ -15,10 +15,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from geonh.netcdf import checked_path, written_whole
-from geonh.numerics.precision import as_flag
+from geonh.arguments.paths import checked_path
+from geonh.arguments.validators import as_flag
 from geonh.plotting.labels import method_in_words
-from geonh.trajectory import Trajectory
+from geonh.results.netcdf import written_whole
+from geonh.results.trajectory import Trajectory
 from geonh.viewer.packing import packed
 
 MAX_FRAMES = 10_001

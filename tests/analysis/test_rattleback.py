@@ -7,7 +7,7 @@ import pytest
 
 import geonh as gn
 from geonh.analysis import linearise, root_locus
-from geonh.numerics import compiled
+from geonh.engine import compiled
 
 PARAMETERS = {
     "axes": np.array([0.2, 0.03, 0.02]),

@@ -32,7 +32,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
-from geonh.numerics.native import machine
+from geonh.engine.native import machine
 from geonh.systems import catalogue
 
 HERE = Path(__file__).parent
@@ -343,8 +343,8 @@ class Ensemble:
     """Members of a case that start apart, in the engine's lanes and in C."""
 
     def __init__(self, of: Case, n_members: int):
+        from geonh.engine import native
         from geonh.integrators.base import Clock
-        from geonh.numerics import native
 
         self.of, system = of, of.system
         rng = np.random.default_rng(5)
@@ -398,7 +398,7 @@ class Ensemble:
 def lanes_missing() -> str:
     """Why there is no ensemble kernel, or nothing."""
     try:
-        from geonh.numerics import native
+        from geonh.engine import native
     except ImportError as error:
         return f"skipped: {error}"
     return "" if hasattr(native, "Lanes") else "skipped: the engine has no lanes"

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
-from geonh.numerics import operations
+from geonh.engine import operations
 from geonh.systems import catalogue
 from geonh.systems.snakeboard import sinusoidal_torques
 

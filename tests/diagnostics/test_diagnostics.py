@@ -18,8 +18,8 @@ from geonh.diagnostics import (
 )
 from geonh.groups import SE2, Torus, Translations
 from geonh.integrators import DLA, Variational
+from geonh.results.trajectory import AlternationWarning
 from geonh.systems import catalogue
-from geonh.trajectory import AlternationWarning
 
 matplotlib.use("Agg")
 

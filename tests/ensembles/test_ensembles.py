@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.engine.compiled import EngineWarning
 from geonh.ensembles import solving
 from geonh.groups import SO3, Translations
 from geonh.integrators.node import Result
-from geonh.numerics.compiled import EngineWarning
 from geonh.systems import catalogue
 
 
@@ -29,7 +29,7 @@ def starts(system, n, seed=0):
 
 
 @pytest.mark.parametrize("method", ["projected", "gni", "gauss4"])
-@pytest.mark.filterwarnings("ignore::geonh.alternation.AlternationWarning")
+@pytest.mark.filterwarnings("ignore::geonh.results.parasitic.AlternationWarning")
 def test_each_member_has_the_bits_of_its_own_run(method):
     system, n = top(), 11
     g0, xi0 = starts(system, n)

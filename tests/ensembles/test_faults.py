@@ -26,10 +26,10 @@ from typer.testing import CliRunner
 import geonh as gn
 from geonh.cli import app
 from geonh.ensembles import Sweep
+from geonh.ensembles.stores import Store, StoreError, StoreWarning
+from geonh.ensembles.stores.disk import digest_of, sealed, unsealed
 from geonh.groups import Translations
 from geonh.integrators.node import Result
-from geonh.stores import Store, StoreError, StoreWarning
-from geonh.stores.disk import digest_of, sealed, unsealed
 
 pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 resource = pytest.importorskip("resource", reason="limits of a process are those of POSIX")

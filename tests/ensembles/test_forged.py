@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import geonh as gn
 from geonh.cli import app
-from geonh.stores import Store, StoreError
-from geonh.stores.disk import digest_of, sealed, unsealed
+from geonh.ensembles.stores import Store, StoreError
+from geonh.ensembles.stores.disk import digest_of, sealed, unsealed
 
 pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 GONE = object()
@@ -106,7 +106,7 @@ def judge(forger, good, cases):
     return refused
 
 
-@pytest.mark.filterwarnings("ignore::geonh.stores.StoreWarning")
+@pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 @pytest.mark.parametrize("what", ["ensemble", "run"])
 @pytest.mark.parametrize("count", [60, pytest.param(None, marks=pytest.mark.slow)])
 def test_whatever_is_edited_a_store_is_refused_or_reads_the_same(stores, tmp_path, what, count):
@@ -137,7 +137,7 @@ FORGED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::geonh.stores.StoreWarning")
+@pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 @pytest.mark.parametrize("name", FORGED)
 def test_what_is_wrong_with_a_forged_store_is_told_at_once(stores, tmp_path, name):
     path = shutil.copytree(stores / "ensemble", tmp_path / "a")
@@ -164,7 +164,7 @@ def test_words_of_a_user_that_nobody_said(stores, tmp_path, words):
     assert "error:" in said.output
 
 
-@pytest.mark.filterwarnings("ignore::geonh.stores.StoreWarning")
+@pytest.mark.filterwarnings("ignore::geonh.ensembles.stores.StoreWarning")
 @pytest.mark.parametrize("where", ["energy/c", "energy", ".geonh/records", ".geonh/locks"])
 def test_nothing_is_written_through_a_link_that_leads_out_of_a_store(stores, tmp_path, where):
     path, outside = shutil.copytree(stores / "ensemble", tmp_path / "a"), tmp_path / "outside"

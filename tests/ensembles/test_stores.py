@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import geonh as gn
 from geonh.cli import app
 from geonh.ensembles import merge
-from geonh.stores import Store, StoreError, StoreWarning
+from geonh.ensembles.stores import Store, StoreError, StoreWarning
 
 zarr = pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 

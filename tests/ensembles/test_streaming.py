@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import geonh as gn
 from geonh.cli import app
 from geonh.ensembles import streaming
-from geonh.stores import Store, StoreError, StoreWarning
+from geonh.ensembles.stores import Store, StoreError, StoreWarning
 
 pytest.importorskip("zarr", reason="stores need zarr: pip install 'geonh[scale]'")
 RUN = {"g0": [0.3, 0.15], "xi0": [0.2, 0.1], "dt": 0.05, "save_every": 2}

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
+from geonh.algebra.linear import det
 from geonh.groups import SE2, SO3, Opposite, Product, Torus, Translations
-from geonh.numerics.linear import det
 
 SEEDS = st.integers(0, 10_000)
 

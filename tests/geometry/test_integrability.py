@@ -10,8 +10,8 @@ import pytest
 
 import geonh as gn
 from geonh.geometry import growth_vector, is_integrable
+from geonh.geometry.polynomials import polynomials
 from geonh.groups import SE2, Product, Torus, Translations
-from geonh.numerics.polynomials import polynomials
 
 R3 = Translations(3)
 

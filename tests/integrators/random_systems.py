@@ -11,8 +11,8 @@ import numpy as np
 from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
 import geonh as gn
+from geonh.engine.compiled import computed
 from geonh.groups import SE2, SE3, SO3, Heisenberg, MatrixGroup, Opposite, Product, Torus, Translations
-from geonh.numerics.compiled import computed
 
 SL2 = np.array([[[0.0, 1], [0, 0]], [[0, 0], [2, 0]], [[1, 1], [0, -1]]])
 GROUPS = {

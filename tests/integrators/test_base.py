@@ -9,7 +9,10 @@ import pytest
 from random_systems import GROUPS, forced, general, random_system, slope, start
 
 import geonh as gn
+from geonh.algebra.newton import Newton
+from geonh.arguments.precision import float64
 from geonh.diagnostics import adjoint_defect
+from geonh.engine.compiled import computed
 from geonh.groups import SO3, Translations
 from geonh.integrators import DLA, Feedback, Result
 from geonh.integrators.base import (
@@ -26,9 +29,6 @@ from geonh.integrators.base import (
     repeated,
 )
 from geonh.integrators.node import Outcome, Warm
-from geonh.numerics.compiled import computed
-from geonh.numerics.newton import Newton
-from geonh.numerics.precision import float64
 
 
 class Euler(Integrator):

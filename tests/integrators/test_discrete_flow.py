@@ -6,9 +6,9 @@ import pytest
 from random_systems import controls, forced, general, random_system, start
 
 import geonh as gn
+from geonh.algebra.newton import Newton
 from geonh.integrators.discrete_flow import average, check_start, reflected, started
 from geonh.integrators.node import Clock
-from geonh.numerics.newton import Newton
 
 SYSTEMS = {
     "affine": random_system("SO3", affine=True),

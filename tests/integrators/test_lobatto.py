@@ -8,11 +8,11 @@ import pytest
 from random_systems import contracting, controls, forced, general, random_system, slope, start
 
 import geonh as gn
+from geonh.algebra.jacobian import jacobian
 from geonh.diagnostics import adjoint_defect
+from geonh.engine.compiled import computed
 from geonh.integrators import RATTLE, Lobatto
 from geonh.integrators.base import Clock
-from geonh.numerics.compiled import computed
-from geonh.numerics.jacobian import jacobian
 from geonh.systems import catalogue
 
 STEPS = {2: (20, 40, 80), 3: (8, 12, 16, 24), 4: (5, 6, 8, 10)}

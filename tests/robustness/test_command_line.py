@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import geonh as gn
 from geonh.cli import app
-from geonh.numerics.waiting import Interrupts
+from geonh.engine.interrupts import Interrupts
 
 pytestmark = pytest.mark.user_precision
 
@@ -438,7 +438,7 @@ def test_a_ctrl_c_lets_an_import_come_to_its_end(tmp_path, monkeypatch):
 def test_a_ctrl_c_is_answered_in_a_module_that_runs_on_import(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "runs_long.py").write_text(
-        "import os, signal, time\nfrom geonh.numerics.waiting import Interrupts\n"
+        "import os, signal, time\nfrom geonh.engine.interrupts import Interrupts\n"
         "with Interrupts(at_once=True):\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(5)\n"
     )
     began = time.monotonic()

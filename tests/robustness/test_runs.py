@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
-from geonh import running
 from geonh.groups import SE2, SO3, Translations
 from geonh.integrators import Result, RungeKutta
+from geonh.runs import loop as running
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
 START = {"xi0": [0.8, -0.5, 0.0], "dt": 0.01}
@@ -406,7 +406,7 @@ def test_ctrl_c_is_answered_at_any_moment_whatever_save_every_is(method, seconds
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::geonh.numerics.compiled.EngineWarning")
+@pytest.mark.filterwarnings("ignore::geonh.engine.compiled.EngineWarning")
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0])
 def test_ctrl_c_is_answered_where_xla_runs(seconds):
     """Where the native engine has no code, while XLA compiles too."""
@@ -453,7 +453,7 @@ def test_the_command_saves_what_exists_when_it_is_ended(tmp_path, number, code, 
 
 @pytest.mark.slow
 def test_a_command_that_is_killed_leaves_its_checkpoint(tmp_path):
-    code = "from geonh import running; running.BETWEEN = 0.2; from geonh.cli import app; app()"
+    code = "from geonh.runs import loop as running; running.BETWEEN = 0.2; from geonh.cli import app; app()"
     words = [
         "run",
         "suslov",

@@ -11,8 +11,8 @@ import pytest
 import geonh as gn
 from geonh import rolling
 from geonh.analysis import linearise
+from geonh.engine.compiled import computed
 from geonh.mechanics import accelerations, reference_trajectory
-from geonh.numerics.compiled import computed
 from geonh.rolling import ball, contact, cylinder, disc, ellipsoid, plane, sphere, start, surface
 
 sys.path.append(str(Path(__file__).parents[1] / "analysis"))

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.results.trajectory import AlternationWarning
 from geonh.systems import catalogue, heisenberg, heisenberg_group
 from geonh.systems.entry import Start
 from geonh.systems.heisenberg import exact, exact_on_group
-from geonh.trajectory import AlternationWarning
 
 GROUP = {"m": 1.3, "I": 1.7, "a": -0.6, "b": 0.4}
 

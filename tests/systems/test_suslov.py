@@ -6,10 +6,10 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SO3
+from geonh.results.trajectory import AlternationWarning
 from geonh.systems import catalogue, suslov
 from geonh.systems.entry import Start
 from geonh.systems.suslov import angular_velocity, exact
-from geonh.trajectory import AlternationWarning
 
 RNG = np.random.default_rng(11)
 ROOT = RNG.normal(size=(3, 3))

@@ -1,0 +1,71 @@
+"""Modules under their paths up to version 0.2, for one release; importing one warns, naming the new path."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_ALGEBRA = ("corrections", "elimination", "jacobian", "linear", "newton")
+_ENGINE = (
+    *("attempt", "compiled", "dependence", "evaluation", "interpreted", "named", "native", "operations", "outside"),
+    *("runs", "steps", "tracing"),
+)
+_PATHS: dict[str, tuple[str, ...]] = {
+    "numerics": (),
+    **{f"numerics.{name}": (f"engine.{name}",) for name in _ENGINE},
+    **{f"numerics.{name}": (f"algebra.{name}",) for name in _ALGEBRA},
+    "numerics.inspection": ("arguments.inspection",),
+    "numerics.judging": ("arguments.signatures",),
+    "numerics.polynomials": ("geometry.polynomials",),
+    "numerics.precision": ("arguments.precision", "arguments.validators", "engine.precise"),
+    "numerics.purity": ("arguments.purity",),
+    "numerics.room": ("arguments.memory",),
+    "numerics.surroundings": ("engine.captured",),
+    "numerics.waiting": ("engine.interrupts",),
+    "alternation": ("results.parasitic",),
+    "cards": ("plotting.cards",),
+    "continuing": ("results.same_system",),
+    **{name: (f"results.{name}",) for name in ("events", "files", "netcdf", "observables", "tables", "trajectory")},
+    "integrate": ("runs.integrate",),
+    "plotting.invariants": ("diagnostics.invariants",),
+    "running": ("runs.loop",),
+    "solve": ("runs.solve",),
+    "start": ("runs.start",),
+    "stores": ("ensembles.stores",),
+    **{f"stores.{name}": (f"ensembles.stores.{name}",) for name in ("arrays", "disk", "store")},
+    "watching": ("runs.event_loop",),
+}
+"""Where the names of a former module are now, below ``geonh``."""
+
+
+class _FormerPaths(MetaPathFinder, Loader):
+    """Finds former modules; they have the names that stand in the new ones."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        old = fullname.removeprefix("geonh.")
+        if old == fullname or old not in _PATHS:
+            return None
+        return ModuleSpec(fullname, self, is_package=old in ("numerics", "stores"))
+
+    def exec_module(self, module: ModuleType) -> None:
+        places = _PATHS[module.__name__.removeprefix("geonh.")]
+        if places:
+            where = " and ".join(f"geonh.{place}" for place in places)
+            warnings.warn(f"{module.__name__} is now {where}", DeprecationWarning, stacklevel=2)
+        for place in places:
+            vars(module).update(
+                {k: v for k, v in vars(importlib.import_module(f"geonh.{place}")).items() if k[:2] != "__"}
+            )
+
+
+def install() -> None:
+    """Let former paths be found, but where the package has a function of that name."""
+    if not any(isinstance(finder, _FormerPaths) for finder in sys.meta_path):
+        sys.meta_path.append(_FormerPaths())
+    for name in ("integrate", "solve"):
+        sys.modules.setdefault(f"geonh.{name}", sys.modules[f"geonh.runs.{name}"])

@@ -1,0 +1,1 @@
+"""Small linear systems, eliminations and Newton's method, as single operations of a trace."""

@@ -1,0 +1,54 @@
+"""Corrections of Newton's method: A⁻¹b of few unknowns, and inverses that are kept, applied and improved."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from geonh.algebra.linear import solve
+from geonh.engine.named import Named
+
+TINY = 1e-300
+"""To divide by instead of zero."""
+
+
+@Named
+def correction(A: Array, b: Array) -> Array:
+    """A⁻¹b, shape=[n]: up to n = 3 by cofactors, which take one division where elimination waits for one after another.
+
+    Digits that cancel in the cofactors are mended by the next correction.
+    """
+    n = A.shape[0]
+    if n == 2:
+        (a, c), (d, e) = A
+        return jnp.stack([e * b[0] - c * b[1], a * b[1] - d * b[0]]) * (1 / (a * e - c * d))
+    if n == 3:
+        u, v, w = A.T
+        rows = [jnp.cross(v, w), jnp.cross(w, u), jnp.cross(u, v)]
+        return jnp.stack([row @ b for row in rows]) * (1 / (rows[0] @ u))
+    return solve(A, b)
+
+
+@Named
+def with_secant(inverse: Array, change: Array, step: Array) -> Array:
+    """Broyden's update of the inverse: a residual that changed by ``change`` still asks for the step ``step``."""
+    return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * step
+
+
+@Named
+def inverted(A: Array) -> Array:
+    """A⁻¹, shape=[n, n], by Gauss and Jordan's elimination in place, without pivoting."""
+
+    def eliminate(k: Array, A: Array) -> Array:
+        pivot = 1 / A[k, k]
+        row, column = A[k] * pivot, A[:, k]
+        A = (A - jnp.outer(column, row)).at[:, k].set(-column * pivot)
+        return A.at[k].set(row).at[k, k].set(pivot)
+
+    return lax.fori_loop(0, A.shape[0], eliminate, A)
+
+
+@Named
+def applied(inverse: Array, b: Array) -> Array:
+    """Of a vector, by the transposed inverse."""
+    return b @ inverse

@@ -1,0 +1,80 @@
+"""Linear systems by elimination without pivoting, as one operation of a trace with derivatives of its own.
+
+With x = A⁻¹b, dx = A⁻¹(db − dA x), and the transpose is A⁻ᵀ: the factors serve all of them, where the derivative of an
+elimination would eliminate again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import ShapedArray
+from jax.interpreters import ad, batching
+
+from geonh.engine.named import Named
+
+UNROLLED = 10
+"""Largest dimension that is eliminated in a trace; above it LAPACK is called, but not by the native engine."""
+
+
+@Named
+def eliminated(A: Array, b: Array, *, symmetric: bool) -> Array:
+    """A⁻¹b, shapes [..., n, n] and [..., n, k]; of a symmetric A the upper triangle is read."""
+    n = A.shape[-1]
+    if n > UNROLLED:
+        return jnp.linalg.solve(_mirrored(A) if symmetric else A, b)
+    rows = [[A[..., min(i, j), max(i, j)] if symmetric else A[..., i, j] for j in range(n)] for i in range(n)]
+    x, inverses = [b[..., i, :] for i in range(n)], []
+    for k in range(n):
+        inverses.append(1 / rows[k][k])  # one division for a pivot: they are the slowest operations here
+        for i in range(k + 1, n):
+            factor = (rows[k][i] if symmetric else rows[i][k]) * inverses[k]
+            for j in range(i if symmetric else k + 1, n):
+                rows[i][j] = rows[i][j] - factor * rows[k][j]
+            x[i] = x[i] - factor[..., None] * x[k]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            x[i] = x[i] - rows[i][j][..., None] * x[j]
+        x[i] = x[i] * inverses[i][..., None]
+    return jnp.stack(x, axis=-2)
+
+
+def _mirrored(A: Array) -> Array:
+    """The symmetric matrix with this upper triangle."""
+    return jnp.where(np.tri(A.shape[-1], dtype=bool).T, A, jnp.swapaxes(A, -1, -2))
+
+
+def _jvp(primals: tuple, tangents: tuple, *, symmetric: bool) -> tuple:
+    (A, b), (dA, db) = primals, tangents
+    x = eliminated(A, b, symmetric=symmetric)
+    if isinstance(dA, ad.Zero):
+        return x, eliminated(A, ad.instantiate_zeros(db), symmetric=symmetric)
+    right = -((_mirrored(dA) if symmetric else dA) @ x)
+    return x, eliminated(A, right if isinstance(db, ad.Zero) else db + right, symmetric=symmetric)
+
+
+def _transposed(cotangent: Any, A: Array, b: Any, *, symmetric: bool) -> tuple:
+    if isinstance(cotangent, ad.Zero):
+        return None, ad.Zero(b.aval)
+    return None, eliminated(A if symmetric else jnp.swapaxes(A, -1, -2), cotangent, symmetric=symmetric)
+
+
+def _batched(args: tuple, axes: tuple, *, symmetric: bool) -> tuple:
+    """Over right-hand sides as so many more of their columns; over matrices along an axis in front."""
+    (A, b), (axis, right) = args, axes
+    if axis is None:
+        b = jnp.moveaxis(b, right, -1)
+        x = eliminated(A, b.reshape(*b.shape[:-2], -1), symmetric=symmetric)
+        return x.reshape(b.shape), b.ndim - 1
+    A = jnp.moveaxis(A, axis, 0)
+    b = jnp.broadcast_to(b, (len(A), *b.shape)) if right is None else jnp.moveaxis(b, right, 0)
+    return eliminated(A, b, symmetric=symmetric), 0
+
+
+eliminated.primitive.def_abstract_eval(lambda A, b, *, symmetric: ShapedArray(b.shape, b.dtype))
+ad.primitive_jvps[eliminated.primitive] = _jvp
+ad.primitive_transposes[eliminated.primitive] = _transposed
+batching.primitive_batchers[eliminated.primitive] = _batched

@@ -1,0 +1,444 @@
+r"""The one Newton iteration of the library.
+
+Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
+at rounding level. A correction of relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those
+after it by the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one
+Jacobian are enough; where they shrink slowly it is computed anew. That is best for few unknowns of a short residual.
+Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one
+to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
+Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
+gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
+(where one unknown drives another the two alternate). An inverse kept from where an equation was stiff is blind to what
+is wrong there when it no longer is: the correction is small, and the residual stays. With an inverse from before δ is
+therefore the larger of correction and residual, which is to be in the units of z, of a Jacobian near 1.
+There is no pivoting: a vanishing pivot is a failure. Jacobians are derivatives: differences would need to know the size
+of each unknown, and then of its units.
+
+Far from the root, ``descend`` takes the part s = 1, ½, ¼, … of a correction, Jδ = r(z): the largest for which r is a
+number at z − sδ and |J⁻¹r(z − sδ)| ≤ (1 − s/4)|δ| (Deuflhard's natural test: it needs no scale of r, and r(z − sδ) =
+(1 − s)r(z) + O(s²) passes it for small s); until such a part leaves a quarter of it to correct. The gap to where r ends
+may be far smaller than z, so that no correction is the last for being small beside z: the next one tells.
+
+Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
+asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
+any number of times.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from geonh.algebra.corrections import applied, correction, inverted, with_secant
+from geonh.algebra.jacobian import SIDE_BY_SIDE, jacobian
+from geonh.algebra.linear import solve
+from geonh.arguments.signatures import judged
+from geonh.arguments.validators import as_count, as_float64
+from geonh.engine.dependence import is_affine
+from geonh.engine.tracing import forward_only, once
+
+KEEP = 6
+"""With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
+SLOW = 0.1
+"""it is kept while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
+TRUST = 0.015
+"""of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
+the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
+ROUNDING = 3e-17
+"""A relative error below this is rounding (left over from step to step with one sign it adds up, as energies show),"""
+STAGNANT = 1e-14
+"""and so is a correction below this that is no longer smaller than the one before."""
+HALF = 1e-8
+"""Half the digits: of an ill-conditioned equation rounding may be this, as of p = v/√(1 + v²) near p = 1."""
+BLIND = 10.0
+"""An inverse from before is computed anew if it makes of a residual a correction shorter by more than this factor."""
+STAYS = 0.5
+"""A correction shrinks no more where it is not smaller than the one before by this factor."""
+SHORTEST = 2.0**-48
+"""The smallest part of a correction that is tried where the whole goes too far."""
+NEAR = 0.25
+"""The solution is near where a correction by the same Jacobian would be shorter than what was taken by this factor."""
+
+
+class Newton(eqx.Module):
+    """Newton's method, which keeps and improves its Jacobian where that is cheaper.
+
+    Parameters
+    ----------
+    tol : float
+        Relative error of the solution is below its square, as far as rounding allows; less than 1e-3.
+    max_iterations : int
+        Bound; reaching it is a failure.
+
+    Raises
+    ------
+    TypeError
+        If ``tol`` is no number.
+    ValueError
+        If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
+    """
+
+    tol: float = eqx.field(static=True, default=1e-9)
+    max_iterations: int = eqx.field(static=True, default=30, converter=lambda bound: as_count(bound, "max_iterations"))
+
+    def __check_init__(self) -> None:
+        if not 0 < as_float64(self.tol, "tol", ()) < 1e-3:
+            raise ValueError(f"tol must lie in (0, 1e-3), got {self.tol}")
+
+    def solve(
+        self,
+        residual: Callable[[Array], Array],
+        guess: Array,
+        floor: float | Array = 1e-14,
+        rounding: float | Array | None = None,
+    ) -> tuple[Array, Array]:
+        """Root of ``residual`` near ``guess``.
+
+        Parameters
+        ----------
+        residual : callable
+            r(z), shape=[n] to shape=[n].
+        guess : array, shape=[n]
+            Where to start; no derivative flows through it.
+        floor : float
+            Size of z that counts as zero.
+        rounding : float, optional
+            What a correction may be that shrinks no more.
+
+        Returns
+        -------
+        root : array, shape=[n]
+            The last iterate.
+        converged : array of bool, shape=[]
+            Whether the estimated error met the tolerance.
+        """
+
+        return self.follow(residual, guess, no_inverse(guess.size, cheap=True), floor, rounding)[:2]
+
+    def follow(
+        self,
+        residual: Callable[[Array], Array],
+        guess: Array,
+        inverse: Array,
+        floor: float | Array = 1e-14,
+        rounding: float | Array | None = None,
+        near: Array | None = None,
+    ) -> tuple[Array, Array, Array | None]:
+        """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
+
+        Parameters
+        ----------
+        residual : callable
+            r(z), shape=[n] to shape=[n].
+        guess : array, shape=[n]
+            Where to start; no derivative flows through it.
+        inverse : array, shape=[n, n] or [0, 0]
+            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+        floor : float
+            Size of z that counts as zero.
+        rounding : float, optional
+            What a correction may be that shrinks no more.
+        near : array, shape=[n], optional
+            Where to begin again if ``guess`` leads to no root.
+
+        Returns
+        -------
+        root : array, shape=[n]
+            The last iterate.
+        converged : array of bool, shape=[]
+            Whether the estimated error met the tolerance.
+        inverse : array, shape=[n, n] or [0, 0], or None
+            For the next call; None where the equations are affine, and neither guess nor inverse is of use.
+        """
+        residual = once(residual)
+        if is_affine(residual, guess):
+            origin = jnp.zeros_like(guess)
+            return -solve(jacobian(residual, origin), residual(origin)), jnp.asarray(True), None
+
+        def iterate(
+            function: Callable[[Array], Array], start: Array, kept: Array, floor: Array, *others: Array | None
+        ) -> tuple[Array, tuple[Array, Array]]:
+            method = self._linear if kept.size else self._quadratic
+            z, converged, found = method(function, start, kept, jnp.asarray(floor / self.tol), *others)
+            return z, (converged.astype(start.dtype), found)
+
+        begin = lax.stop_gradient((guess, inverse, jnp.asarray(floor), rounding, near))
+        root, (converged, inverse) = implicit(iterate)(residual, *begin)
+        return root, converged > 0.5, inverse
+
+    def descend(
+        self,
+        residual: Callable[[Array], Array],
+        guess: Array,
+        left: Array,
+        start: Array,
+        floor: float | Array = 1e-14,
+    ) -> tuple[Array, Array]:
+        """``solve`` where the residual may be far from linear, and no number beyond some region: a gradient of what is
+        convex there.
+
+        Parameters
+        ----------
+        residual : callable
+            r(z), shape=[n] to shape=[n].
+        guess, left : array, shape=[n]
+            ``start`` after one correction, and what is left to correct by the same Jacobian.
+        start : array, shape=[n]
+            Where r is a number; no derivative flows through it.
+        floor : float
+            Size of z that counts as zero.
+
+        Returns
+        -------
+        root : array, shape=[n]
+            The last iterate.
+        converged : array of bool, shape=[]
+            Whether the estimated error met the tolerance.
+        """
+
+        def iterate(function: Callable[[Array], Array], guess: Array, *more: Array) -> tuple[Array, Array]:
+            z = self._near(function, guess, *more[:2])
+            z, converged, _ = self._quadratic(function, z, guess, more[2], HALF * _length(z), alone=False)
+            return z, converged.astype(z.dtype)
+
+        begin = lax.stop_gradient((guess, left, start, jnp.asarray(floor / self.tol)))
+        root, converged = implicit(iterate)(once(residual), *begin)
+        return root, converged > 0.5
+
+    @property
+    def _allowed(self) -> float:
+        return max(self.tol**2, ROUNDING)
+
+    def _unfinished(self, square: Array, limit: Array, k: Array) -> Array:
+        return (square > limit) & (k < self.max_iterations)  # false for nan
+
+    def _on(self, again: Array, square: Array, limit: Array, k: Array) -> Array:
+        """Whether to go on, or to begin again elsewhere, unless that was done."""
+        return self._unfinished(square, limit, k) | ~(again | _is_root(square, limit))
+
+    def _quadratic(
+        self,
+        function: Callable[[Array], Array],
+        start: Array,
+        kept: Array,
+        floor: Array,
+        rounding: Array | None = None,
+        near: Array | None = None,
+        *,
+        alone: bool = True,
+    ) -> tuple[Array, Array, Array]:
+        """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
+
+        By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
+        or a choice. ``alone`` says whether a first correction that is small beside z may be the last.
+        """
+        size = start @ start + floor * floor
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            z, _, again, square, limit, k = carry
+            lost = ~self._unfinished(square, limit, k)
+            z, k = z if near is None else jnp.where(lost, near, z), jnp.where(lost, 0, k)
+            A = jacobian(function, z)
+
+            def correction_at(z: Array, before: Array | None, k: Array) -> tuple[Array, ...]:
+                delta = correction(A, function(z))
+                now, whole = delta @ delta, z @ z + size
+                limit = self._allowed**2 * whole * (float(alone) * whole if before is None else before)
+                serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
+                if rounding is not None and before is not None:
+                    stays = ~serves & (now >= STAYS**2 * before) & (now <= rounding**2)
+                    limit = jnp.where(stays, now * now, limit)
+                return z, delta, now, now * now, limit, serves, k + 1
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                z, delta, now, *_, k = carry
+                return correction_at(z - delta, now, k)
+
+            fast = lambda carry: self._unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
+            z, delta, _, square, limit, _, k = lax.while_loop(fast, correct, correction_at(z, None, k))
+            return z, delta, again | lost, square, limit, k
+
+        infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
+        first: tuple[Array, ...] = (start, start, jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
+        z, delta, *_, square, limit, _ = lax.while_loop(lambda carry: self._on(*carry[2:]), attempt, first)
+        return z - delta, _is_root(square, limit), kept
+
+    def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
+        """A point near the root: the guess if it is, else after parts of corrections from the start; or nan."""
+        way, one, no = guess - start, jnp.asarray(1.0), jnp.asarray(False)
+        near = left @ left <= NEAR**2 * (way @ way)  # false for nan
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            begin, _, k = carry
+            A = jacobian(function, begin)
+            delta = correction(A, function(begin))
+            before = delta @ delta
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                part = carry[2]
+                z = begin - part * delta
+                new = correction(A, function(z))
+                now = new @ new
+                return z, now <= (NEAR * part) ** 2 * before, part / 2, now <= (1 - part / 4) ** 2 * before
+
+            halve = lambda carry: ~carry[3] & (carry[2] > SHORTEST)  # noqa: E731
+            trial: tuple[Array, ...] = (begin, no, one, no)
+            z, near, _, good = lax.while_loop(halve, correct, trial)
+            there = before <= HALF**2 * (begin @ begin)  # and where no part helps, all the rest is rounding
+            return jnp.where(good, z, jnp.where(there, begin, jnp.nan)), near | ~good, k + 1
+
+        first: tuple[Array, ...] = (jnp.where(near, guess, start), near, jnp.asarray(0))
+        z, near, _ = lax.while_loop(lambda carry: ~carry[1] & (carry[2] < self.max_iterations), attempt, first)
+        return jnp.where(near, z, jnp.nan)
+
+    def _linear(
+        self,
+        function: Callable[[Array], Array],
+        start: Array,
+        kept: Array,
+        floor: Array,
+        rounding: Array | None = None,
+        near: Array | None = None,
+    ) -> tuple[Array, Array, Array]:
+        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
+
+        By squares of sizes. Whether a correction was good is asked where it is undone, so that the next does not wait
+        for the answer.
+        """
+        size = start @ start + floor * floor
+        few = start.size <= KEEP
+        slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
+        infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
+
+        def whole(z: Array) -> Array:  # of |z| and the size of the start, which are alike, the squared sum
+            return 2 * (z @ z + size)
+
+        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            start, z, better, inverse, renew, again, square, limit, k = carry
+            lost = ~self._unfinished(square, limit, k)
+            start, k = jnp.where(better, z, start), jnp.where(lost, 0, k)
+            start = start if near is None else jnp.where(lost, near, start)
+            # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
+            new = lambda _: (inverted(jacobian(function, start, together=1).T), jnp.asarray(False))  # noqa: E731
+            inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
+
+            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+                _, z, _, _, before, last, k, inverse, value = carry
+                new_value = function(z)
+                delta = applied(inverse, new_value)
+                new, now, left = z - delta, delta @ delta, new_value @ new_value
+                blind = ~renew & (left > BLIND**2 * now)  # where the Jacobian was large, and is no longer
+                now = jnp.where(renew, now, jnp.maximum(now, left))
+                first, scale, ratio = last == 0.0, whole(new), jnp.where(blind, infinite, now / before)
+                quiet = STAGNANT**2 * scale
+                noise = quiet if rounding is None else jnp.maximum(quiet, (2 * rounding) ** 2)
+                if few:
+                    learnt = functools.partial(with_secant, inverse, new_value - value, delta)
+                    inverse = lax.cond(~first & (now > noise), learnt, lambda: inverse)
+                # A correction with a new Jacobian is always taken.
+                ratio = jnp.where(first, jnp.where(renew, jnp.minimum(ratio, STAYS**2), TRUST**2), ratio)
+                square = now * jnp.maximum(ratio, last)
+                square = jnp.where((now < quiet) & (ratio >= slow**2), 0.0, square)
+                if rounding is not None:
+                    square = jnp.where((now < noise) & (ratio >= STAYS**2), 0.0, square)
+                square = jnp.where(blind | (first & ~renew & (square > ROUNDING**2 * scale)), infinite, square)
+                return z, new, square, self._allowed**2 * scale, now, ratio, k + 1, inverse, new_value if few else value
+
+            fast = lambda carry: self._unfinished(*carry[2:4], carry[6]) & (carry[5] < slow**2)  # noqa: E731
+            value = start[: start.size * few]
+            begin: tuple[Array, ...] = (start, start, infinite, zero, whole(start), zero, k, inverse, value)
+            before, z, square, limit, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
+            z = lax.cond((ratio < 1) | ~(square > 0), lambda: z, lambda: before)
+            square = jnp.where(jnp.isnan(square) & ~renew, infinite, square)
+            better = renew | (ratio < 1) | ~self._unfinished(square, limit, k)
+            return start, z, better, inverse, jnp.asarray(True), again | lost, square, limit, k
+
+        unknown, no = jnp.max(jnp.abs(kept[0])) == 0.0, jnp.asarray(False)
+        first: tuple[Array, ...] = (
+            start,
+            start,
+            no,
+            kept,
+            unknown,
+            jnp.asarray(near is None),
+            infinite,
+            zero,
+            jnp.asarray(0),
+        )
+        _, z, _, inverse, *_, square, limit, _ = lax.while_loop(lambda carry: self._on(*carry[5:]), attempt, first)
+        return z, _is_root(square, limit), inverse
+
+
+def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
+    """An iteration, of a residual and what it begins with, to (root, whatever), with the derivative of the root.
+
+    It is that of the implicit function, ṙ + (∂r/∂z)ż = 0: one Jacobian, one solution, transposed in reverse mode.
+    """
+
+    def found(residual: Callable[[Array], Array], *begin: Array) -> tuple[Array, Any]:
+        closed = jax.make_jaxpr(residual)(begin[0])
+
+        def at(consts: list[Array], z: Array) -> Array:
+            return jax.core.eval_jaxpr(closed.jaxpr, consts, z)[0]
+
+        @jax.custom_jvp
+        def root(consts: list[Array], *begin: Array) -> tuple[Array, Any]:
+            with forward_only():
+                return iterate(functools.partial(at, consts), *begin)
+
+        @root.defjvp
+        def rule(primals: tuple, tangents: tuple) -> tuple:
+            consts, (z, more) = primals[0], root(*primals)
+            moved = jax.jvp(lambda consts: at(consts, z), (consts,), (tangents[0],))[1]
+            with forward_only():
+                slope = jacobian(functools.partial(at, consts), z, together=SIDE_BY_SIDE * (z.size > KEEP))
+            return (z, more), (-solve(slope, moved), jax.tree.map(jnp.zeros_like, more))
+
+        return root(closed.consts, *begin)
+
+    return found
+
+
+def make_newton(newton: Newton | None) -> Newton:
+    """A user's choice, or the default for None; what is neither is refused where a method is made."""
+    return Newton() if newton is None else newton
+
+
+def _is_root(square: Array, limit: Array) -> Array:
+    return (square <= limit) & (limit < jnp.inf)
+
+
+def _length(z: Array) -> Array:
+    return jnp.sqrt(jnp.sum(z * z))
+
+
+@judged
+def no_inverse(n: int, *, cheap: bool = False) -> Array:
+    """What ``Newton.follow`` takes for n unknowns when nothing is known.
+
+    Parameters
+    ----------
+    n : int
+        Number of unknowns.
+    cheap : bool
+        Whether the residual is short.
+
+    Returns
+    -------
+    array, shape=[n, n] or [0, 0]
+        Zeros for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian of its own,
+        for up to ``KEEP`` = 6 unknowns of a residual that is ``cheap``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n`` is not an integer ≥ 0, or ``cheap`` is not a bool.
+    """
+    as_count(n, "n", 0)
+    return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))

@@ -1,0 +1,228 @@
+"""What a user's function does that JAX lets pass without a word, seen in its trace: indices out of range, float32.
+
+JAX clamps such indices, or drops what they name. The trace is walked with the values of the integers in it that are
+constants; loops of known length are walked as often as they run (up to ``TURNS`` times), so that an index that counts
+is known too. A function with an index that depends on data is made ``careful``: there its value is nan, and the step
+fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.extend as jex
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.arguments.precision import float64
+from geonh.arguments.purity import refuse_changing
+
+_CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+TURNS = 50
+"""Of a loop, at most."""
+
+
+def inspected(name: str, closed: Any) -> bool:
+    """Raise for a traced function that reads what is not there, or loses digits.
+
+    Returns
+    -------
+    bool
+        Whether it reads an array at an index that depends on data, so that nothing is known of it here.
+
+    Raises
+    ------
+    ValueError
+        If it uses a constant index that its array does not have.
+    TypeError
+        If it computes in single precision.
+    """
+    inspection = _Inspection()
+    try:
+        inspection.walk(closed, [None] * len(closed.jaxpr.invars))
+    except _Found as found:
+        raise found.kind(f"{name} {found}") from None
+    return inspection.reads_by_data
+
+
+def careful(function: Callable) -> Callable:
+    """The function, nan with all its derivatives where it reads past an array at an index that depends on data."""
+    return function if isinstance(function, _Careful) else _Careful(function)
+
+
+class _Careful(eqx.Module):
+    """``careful`` of a function; of the same function equal, so that systems made alike share their programs."""
+
+    function: Callable
+
+    @property
+    def __wrapped__(self) -> Callable:
+        return self.function
+
+    def __call__(self, *args: Any) -> Any:
+        refuse_changing(self.function, args)
+        try:
+            closed, inspection = jax.make_jaxpr(self.function)(*args), _Inspection()
+        except TypeError:
+            return self.function(*args)  # it fails there too, or gives what is no number, which its caller judges
+        with contextlib.suppress(_Found):  # which is told where it is inspected
+            inspection.walk(closed, [None] * len(closed.jaxpr.invars))
+        if not inspection.reads_by_data:
+            return self.function(*args)
+        from jax.experimental import checkify
+
+        error, value = checkify.checkify(self.function, errors=checkify.index_checks)(*args)
+        outside = [leaf for leaf in jax.tree.leaves(error) if leaf.dtype == bool]
+        return jax.tree.map(lambda a: a * jnp.where(jnp.any(jnp.stack(outside)), jnp.nan, 1.0), value)
+
+
+class _Found(Exception):
+    """What is wrong, and the kind of error to raise for it."""
+
+    def __init__(self, kind: type[Exception], text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class _Inspection:
+    """A walk over a trace."""
+
+    reads_by_data = False
+
+    def walk(self, closed: Any, inputs: list) -> list:
+        """Values of the outputs of a jaxpr as far as they are known (else None), from those of its inputs."""
+        jaxpr = getattr(closed, "jaxpr", closed)
+        known = dict(zip(jaxpr.constvars, map(_concrete, getattr(closed, "consts", ())), strict=False))
+        known |= dict(zip(jaxpr.invars, inputs, strict=False))
+
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, jex.core.Literal) else known.get(atom)
+
+        for eqn in jaxpr.eqns:
+            given = [value(atom) for atom in eqn.invars]
+            self._test(eqn, given)
+            known |= dict(zip(eqn.outvars, self._outputs(eqn, given), strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def _outputs(self, eqn: Any, given: list) -> list:
+        """What an equation gives, as far as it is known: the values of small integers, and what is inside of it."""
+        unknown, name = [None] * len(eqn.outvars), eqn.primitive.name
+        if name == "scan":
+            return self._scan(eqn.params, given, unknown)
+        if name == "cond":
+            for branch in eqn.params["branches"]:
+                self.walk(branch, given[1:])
+            return unknown
+        if name == "while":
+            self.walk(eqn.params["body_jaxpr"], given[eqn.params["cond_nconsts"] :][: eqn.params["body_nconsts"]])
+            return unknown
+        inner = next((eqn.params[key] for key in _CALLS if key in eqn.params), None)
+        if inner is not None:
+            outputs = self.walk(inner, given)
+            return outputs if len(outputs) == len(unknown) else unknown
+        if all(v is not None for v in given) and all(_is_small_integer(out.aval) for out in eqn.outvars):
+            made = functools.cache(functools.partial(_made, eqn, given))
+            return [_Later(made, i) for i in range(len(eqn.outvars))]
+        return unknown
+
+    def _scan(self, params: dict, given: list, unknown: list) -> list:
+        """A loop, turn by turn; of what it gives only the last carry is known."""
+        n_consts, n_carry = params["num_consts"], params["num_carry"]
+        consts, carry, rows = given[:n_consts], given[n_consts:][:n_carry], given[n_consts + n_carry :]
+        turns = range(params["length"])[:: -1 if params["reverse"] else 1]
+        for i in turns[:TURNS]:
+            turn = [None if row is None else _now(row)[i] for row in rows]
+            carry = self.walk(params["jaxpr"], [*consts, *carry, *turn])[:n_carry]
+        if len(turns) <= TURNS:
+            return [*carry, *unknown[n_carry:]]
+        self.walk(params["jaxpr"], [*consts, *[None] * (n_carry + len(rows))])
+        return unknown
+
+    def _test(self, eqn: Any, given: list) -> None:
+        """Raise for a constant index out of range, and for single precision."""
+        for atom in (*eqn.invars, *eqn.outvars):
+            dtype = getattr(atom.aval, "dtype", None)
+            if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
+                raise _Found(
+                    TypeError,
+                    f"computes with {dtype.name} data; a JAX array made outside geonh is float32 unless 64-bit types "
+                    "are enabled: write its numbers as NumPy arrays or Python floats, or pass parameters=",
+                )
+            if isinstance(atom, jex.core.Literal) and (short := _single(atom.val)):
+                raise _Found(
+                    TypeError,
+                    f"computes with float32 data, {float(atom.val)!r} for {short}, whose digits are lost already: "
+                    "write its numbers as Python floats, or pass parameters=",
+                )
+        name = eqn.primitive.name
+        array: Any = eqn.invars[0].aval if eqn.invars else None
+        if name == "dynamic_slice":
+            self._compare(array.shape, range(array.ndim), given[1:], eqn.params["slice_sizes"])
+        elif name == "dynamic_update_slice":
+            self._compare(array.shape, range(array.ndim), given[2:], eqn.invars[1].aval.shape)
+        elif (name == "gather" or name.startswith("scatter")) and given[1] is None:
+            self.reads_by_data |= eqn.params["mode"] != jax.lax.GatherScatterMode.CLIP  # asked for
+        elif name == "gather" or name.startswith("scatter"):
+            numbers = eqn.params["dimension_numbers"]
+            axes = getattr(numbers, "start_index_map", None) or numbers.scatter_dims_to_operand_dims
+            sizes = eqn.params.get("slice_sizes", [1] * array.ndim)
+            self._compare(array.shape, axes, np.moveaxis(np.asarray(_now(given[1])), -1, 0), sizes)
+
+    def _compare(self, shape: tuple[int, ...], axes: Any, starts: Any, sizes: Any) -> None:
+        for axis, start in zip(axes, starts, strict=False):
+            if start is None:
+                self.reads_by_data = True
+                continue
+            first, length = np.ravel(np.asarray(_now(start))), shape[axis]
+            outside = first[(first < 0) | (first > length - sizes[axis])]
+            if outside.size:
+                index = int(outside[0])  # a negative one was counted from the end
+                index = index - length if index < 0 else index + sizes[axis] - 1
+                raise _Found(
+                    ValueError,
+                    f"asks for index {index} on axis {axis} of an array of shape {shape}; JAX would read another "
+                    "entry, or none, in silence",
+                )
+
+
+def _single(value: Any) -> str:
+    """The decimal number whose single precision a float64 scalar has, as JAX makes it in silence; "" for others.
+
+    What has 16 binary digits or fewer, as parts of two have, is let pass; another has 24 by chance once in 2^29.
+    """
+    if np.shape(value) != () or getattr(value, "dtype", None) != np.float64 or not abs(value) < np.finfo("f4").max:
+        return ""
+    single = np.float32(value)
+    few = int(np.frexp(single)[0] * 2**24) % 2**8 == 0  # of 24 binary digits 16 at most
+    return "" if few or float(single) != value or float(str(single)) == value else str(single)
+
+
+class _Later(NamedTuple):
+    """A known value, computed when an index asks for it."""
+
+    made: Callable[[], Sequence[Any]]
+    place: int
+
+
+def _now(value: Any) -> Any:
+    return value.made()[value.place] if isinstance(value, _Later) else value
+
+
+def _made(eqn: Any, given: list) -> list:
+    """What an equation gives for known arguments."""
+    with float64(), jax.ensure_compile_time_eval():  # as it was traced
+        found = eqn.primitive.bind(*map(_now, given), **eqn.params)
+    return list(found) if eqn.primitive.multiple_results else [found]
+
+
+def _is_small_integer(aval: Any) -> bool:
+    return getattr(getattr(aval, "dtype", None), "kind", "O") in "iub" and aval.size <= 1000  # a random key has none
+
+
+def _concrete(value: Any) -> Any:
+    return None if isinstance(value, jax.core.Tracer) else value

@@ -1,0 +1,39 @@
+"""Paths on this machine, and the error of files that cannot be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from geonh.arguments.validators import shortly
+
+
+class FileError(ValueError):
+    """A file that is not a trajectory of geonh, is damaged, or holds what this geonh cannot read or write."""
+
+
+def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
+    """A path on this machine.
+
+    Raises
+    ------
+    FileError
+        For a network address, or what is no path.
+    """
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        raise TypeError(f"{name} must be a path, text or pathlib.Path, got {shortly(path)}") from None
+    if not isinstance(text, str) or "\0" in text or not text or not _can_be_named(text):
+        raise FileError(f"{name}: {text!r} is not a path")
+    if "://" in text:
+        raise FileError(f"{text} is a network address; geonh opens files on this machine only: fetch it first")
+    return Path(text)
+
+
+def _can_be_named(text: str) -> bool:
+    """Whether the system's files can have such a name: half of a surrogate pair has no bytes."""
+    try:
+        return bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,86 @@
+"""Double precision without touching anybody's JAX configuration.
+
+Everything in geonh is float64. Public entry points run inside ``float64()`` and hand NumPy arrays out; code under a
+user's own ``jit``, ``grad`` or ``vmap`` needs a trace in double precision, and ``require_float64`` says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+
+class _Tracing(threading.local):
+    """Whether what is being traced in this thread asked if it is, so that its trace serves no other call."""
+
+    asked = False
+
+
+tracing = _Tracing()
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """Context in which JAX computes in double precision, and numbers of all types mix as they do in NumPy.
+
+    Thread-local, and undone on exit: ``with gn.float64(): ...``.
+
+    Returns
+    -------
+    context manager
+    """
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def is_float64() -> bool:
+    """Whether JAX is configured as ``float64`` configures it."""
+    config: Any = jax.config
+    return (
+        config.jax_enable_x64
+        and config.jax_numpy_dtype_promotion == "standard"
+        and config.jax_numpy_rank_promotion == "allow"
+    )
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether any leaf is being traced by a JAX transformation; who asks judges numbers where they are known."""
+    found = has_tracers(trees)
+    if found:
+        tracing.asked = True
+    return found
+
+
+def has_tracers(*trees: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def require_float64(name: str) -> None:
+    """Raise unless JAX is tracing in double precision.
+
+    Raises
+    ------
+    RuntimeError
+        Inside a trace made without 64-bit types, where float32 would be silent.
+    """
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise RuntimeError(
+            f"{name} is traced in single precision; enclose your jit, grad or vmap call in `with geonh.float64():` "
+            'or call jax.config.update("jax_enable_x64", True) first'
+        )
+
+
+def single_precision_note(*values: Any) -> str:
+    """What to say of numbers that are slightly wrong, if all of them are exact in float32: "" if not."""
+    arrays = [np.asarray(leaf, float) for leaf in jax.tree.leaves(values)]
+    if not all(np.array_equal(a, a.astype(np.float32)) for a in arrays):
+        return ""
+    return (
+        "; all its numbers are exact in float32, so it seems computed in single precision: compute it inside "
+        "`with geonh.float64():`, or in NumPy"
+    )

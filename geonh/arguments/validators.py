@@ -1,0 +1,229 @@
+"""Validators: what users give, as numbers of float64, counts, flags, names; errors name the argument and the mend."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import difflib
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.arguments.precision import is_traced, require_float64
+
+_KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "b": "truth values"}
+
+
+def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, finite: bool = True) -> Any:
+    """Convert input to float64; traced values stay traced. Where it need not be ``finite``, nan and inf are let pass.
+
+    Raises
+    ------
+    TypeError
+        If the value is in single precision already, or not of real numbers: nothing is cast in silence.
+    ValueError
+        If it has not the given shape, or is not finite and must be.
+    """
+    for leaf in jax.tree.leaves(value):
+        refuse_single(leaf, name)
+    if is_traced(value):
+        require_float64(name)
+        array = _traced(value, name)
+    else:
+        array = _converted(value, name)
+        if finite and not np.all(np.isfinite(array)):
+            where = np.argwhere(~np.isfinite(array))[0].tolist()
+            what = f"has entries that are not finite, the first at {where}: {shortly(array.tolist())}"
+            raise ValueError(f"{name} {what if array.ndim else f'must be finite, got {array}'}")
+    if shape is not None and tuple(array.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
+    return array
+
+
+def _are_arrays(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(part, np.ndarray) for part in value)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; a truth value is none, nor a duration, which NumPy counts among integers."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
+def entries(value: Any) -> list | None:
+    """The entries of a list or another iterable, but of text; or None."""
+    try:
+        return None if isinstance(value, str | bytes) else list(value)
+    except Exception:  # of others that are iterable in name only: a sparse matrix, a view of two axes
+        return None
+
+
+def as_count(value: Any, name: str, least: int = 1) -> int:
+    """A whole number of at least ``least``, as an int.
+
+    Raises
+    ------
+    ValueError
+        If it is none (a truth value is none), or not below 2^53.
+    """
+    whole = is_whole(value)
+    if not whole or not least <= value < 2**53:
+        kind = "a positive integer" if least == 1 else f"an integer, at least {least}"
+        known = "; under jit it must be static" if is_traced(value) else ""
+        bound = " below 2^53" if whole and value >= 2**53 else ""
+        raise ValueError(f"{name} must be {kind}{bound}, got {shortly(value)}{known}")
+    return int(value)
+
+
+def as_part(value: Any, name: str) -> float:
+    """A number in (0, 1), such as a relative tolerance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none.
+    """
+    number = float(as_float64(value, name, ()))
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie in (0, 1), got {shortly(value)}")
+    return number
+
+
+def as_flag(value: Any, name: str) -> bool:
+    """A truth value.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {shortly(value)}")
+    return bool(value)
+
+
+def as_names(value: Any, name: str) -> list[str]:
+    """A list of texts.
+
+    Raises
+    ------
+    TypeError
+        If it is none; a single text is none.
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise TypeError(f"{name} must be a list of names, got {shortly(value)}")
+    return list(value)
+
+
+def one_of(value: Any, name: str, choices: Iterable) -> Any:
+    """The value, if it is one of the choices.
+
+    Raises
+    ------
+    ValueError
+        If it is none; a truth value is no number.
+    """
+    known = list(choices)
+    if isinstance(value, bool) or not isinstance(value, int | str) or value not in known:
+        raise ValueError(f"{name} must be one of {known}, got {shortly(value)}")
+    return value
+
+
+def shortly(value: Any) -> str:
+    """What a value looks like, in one line or so; a user's own may not be able to say."""
+    try:
+        text = str(value)[:40] if isinstance(value, int) else repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) < 80 else f"{text[:77]}…"
+
+
+def close(word: str, words: Iterable[str]) -> str:
+    """ "; did you mean …?" or nothing."""
+    pool = list(words)
+    found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
+    found = found or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def _converted(value: Any, name: str) -> np.ndarray:
+    """A float64 array of what is not traced."""
+    leaves = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
+    for made in {type(leaf) for leaf in leaves}:
+        if issubclass(made, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+        if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy takes for numbers, beside some
+            words = "text" if issubclass(made, bytearray) else "truth values"
+            raise TypeError(f"{name} must be real numbers, got {words}: {shortly(value)}")
+        if hasattr(made, "to_value") or hasattr(made, "to_base_units"):  # of Astropy, of Pint
+            raise TypeError(f"{name} has a unit, {shortly(value)}: give the numbers, in the units of the system (SI)")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of unequal lengths
+        how = "; np.concatenate makes one array of several" if _are_arrays(value) else ""
+        raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}{how}") from error
+    except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
+        raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
+    refuse_single(array, name)  # of what is no array before: a tensor, a buffer
+    kind = str(array.dtype.kind)
+    if kind == "O":
+        kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
+    if kind in _KINDS:
+        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {shortly(value)}")
+    try:
+        if kind == "V":
+            raise TypeError("records")
+        converted = np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
+    with np.errstate(invalid="ignore"):
+        if kind in ("i", "u") and not np.array_equal(converted.astype(array.dtype), array):
+            raise TypeError(f"{name} has integers beyond 2^53 that float64 does not hold: {shortly(value)}")
+    return converted
+
+
+def _kind(entry: Any) -> str:
+    """The letter of NumPy for what an entry of an array of objects is, "V" if it is no number; "" for real numbers."""
+    if isinstance(entry, bool | np.bool_):
+        return "b"
+    if isinstance(entry, np.generic | np.ndarray) and entry.shape == ():
+        return entry.dtype.kind if entry.dtype.kind in _KINDS else ""
+    if isinstance(entry, numbers.Real | decimal.Decimal) or getattr(entry, "shape", None) == ():
+        return ""
+    return {
+        str: "U",
+        bytes: "S",
+        complex: "c",
+        datetime.datetime: "M",
+        datetime.date: "M",
+        datetime.timedelta: "m",
+    }.get(type(entry), "V")
+
+
+def _traced(value: Any, name: str) -> Any:
+    """A float64 array of what is traced, wholly or in part."""
+    array = jnp.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be real numbers, got {_KINDS.get(array.dtype.kind, array.dtype.name)}")
+    return array.astype(float)
+
+
+def refuse_single(value: Any, name: str) -> None:
+    dtype = getattr(value, "dtype", None)
+    if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
+        raise TypeError(
+            f"{name} is {dtype.name}, its digits are lost already; pass Python floats or NumPy float64 "
+            "arrays (JAX makes float32 arrays unless 64-bit types are enabled)"
+        )
+
+
+def refuse_kinds(value: Any, name: str) -> None:
+    """Raise TypeError for an array that is masked, or of other than numbers and truth values."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind in _KINDS and kind != "b":
+        raise TypeError(f"{name} must be real numbers, got {_KINDS[kind]}: {shortly(value)}")

@@ -1,0 +1,158 @@
+"""What a run should keep, and how far it strayed: numbers for the table of a run and the figure of its errors."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.arguments.signatures import judged
+from geonh.integrators.registry import methods
+from geonh.systems import catalogue
+
+if TYPE_CHECKING:
+    from geonh.results.trajectory import Trajectory
+
+
+ZERO = 1e-12
+"""A quantity that begins no larger begins at zero, but for rounding."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity along a run.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    start, end : ndarray
+        Value at the first and at the last node; scalar or shape=[k].
+    error : ndarray, shape=[N]
+        Largest change of a component since the start (for the constraints: the residual itself).
+    scale : float
+        Largest size of the quantity along the run; 1 for the constraints, and for what begins at zero.
+    note : str
+        What is known of its conservation; "" if nothing.
+    conserved : bool
+        False if the motion is known not to keep it.
+    """
+
+    name: str
+    start: np.ndarray
+    end: np.ndarray
+    error: np.ndarray
+    scale: float
+    note: str
+    conserved: bool
+
+    @property
+    def relative(self) -> np.ndarray:
+        """``error`` divided by ``scale``, shape=[N]."""
+        return self.error / self.scale
+
+
+@judged
+def invariants(trajectory: Trajectory) -> list[Quantity]:
+    """Energy at p⁻ and at p̃, each first integral, and the constraint residual of a trajectory.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The run, computed or loaded.
+
+    Returns
+    -------
+    list of Quantity
+
+    Raises
+    ------
+    TypeError
+        If it is no trajectory.
+    ValueError
+        If it came from a file that lacks what is needed.
+    """
+    known, method = catalogue_entry(trajectory), trajectory.attributes["method"].split("(")[0]
+    notes = {name: of_method(note, method) for name, note in known.conserved.items()} if known is not None else {}
+    energy_note, energy_kept = notes.get("energy", ""), "energy" in notes
+    if known is None:
+        energy_note, energy_kept = _what_moves_the_energy(trajectory.system)
+    elif not energy_kept:
+        energy_note = "not kept by this system"
+    elif trajectory.attributes["controls"]:
+        energy_note, energy_kept = "not kept: the controls do work", False
+    found = [
+        _quantity("energy at p⁻", trajectory.energy_minus, energy_note, energy_kept),
+        _quantity("energy at p̃", trajectory.energy, "" if energy_kept else energy_note, energy_kept),
+    ]
+    if np.array_equal(trajectory.energy_minus, trajectory.energy):
+        found = [replace(found[0], name="energy")]
+    for name, values in trajectory.integrals.items():
+        found.append(_quantity(name, values, _note_of(trajectory, name, notes), True))
+    residual = trajectory.constraint_residual
+    if residual.shape[1]:
+        size = np.abs(residual).max(axis=1)
+        found.append(Quantity("constraint residual", size[0], size[-1], size, 1.0, _constraint_note(trajectory), True))
+    return found
+
+
+def of_method(note: str, method: str) -> str:
+    """What a note of the catalogue says of the motion and of one method.
+
+    A note is clauses between semicolons; one that begins "GNI: " or "GNI and Variational: " speaks, with those after it
+    that name nobody, of these methods alone.
+    """
+    kept, mine = [], True
+    for clause in note.split("; "):
+        names, colon, rest = clause.partition(": ")
+        if colon and all(name in methods_named() for name in names.split(" and ")):
+            mine, clause = method in names.split(" and "), rest
+        if mine:
+            kept.append(clause)
+    return "; ".join(kept)
+
+
+@functools.cache
+def methods_named() -> frozenset[str]:
+    """Names of the classes of methods, as notes use them."""
+    return frozenset(type(method.make()).__name__ for method in methods.values())
+
+
+def _constraint_note(trajectory: Any) -> str:
+    if trajectory.method is None:
+        return ""
+    return {
+        "nodes": "kept to rounding by the method",
+        "step": "kept in the method's own discrete form, not at the nodes",
+        "none": "not kept by the method",
+    }[trajectory.method.guarantees.constraint]
+
+
+def catalogue_entry(trajectory: Any) -> Any:
+    """Entry of the catalogue that the trajectory's system was built by, or None."""
+    return catalogue.get(trajectory.attributes.get("catalogue", ""))
+
+
+def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quantity:
+    rows = values.reshape(len(values), -1)
+    error = np.abs(rows - rows[0]).max(axis=1)
+    scale = float(np.abs(rows).max()) if np.abs(rows[0]).max() > ZERO else 1.0
+    return Quantity(name, values[0], values[-1], error, scale, note, conserved)
+
+
+def _what_moves_the_energy(system: Any) -> tuple[str, bool]:
+    """Note, and whether nothing is known to change the energy."""
+    if system is not None and system.forces is not None:
+        return "not kept: forces do work", False
+    if system is not None and system.is_affine:
+        return "not kept in general: affine constraints do work", False
+    return "", True
+
+
+def _note_of(trajectory: Any, name: str, notes: dict[str, str]) -> str:
+    if name in notes:
+        return notes[name]
+    system = trajectory.system
+    return system.first_integrals[name].note if system is not None and name in system.first_integrals else ""

@@ -1,0 +1,1 @@
+"""Native compilation of traced functions, loops over steps, and their derivatives."""

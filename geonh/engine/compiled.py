@@ -1,0 +1,323 @@
+"""Functions and stepping loops compiled once for a structure: by the native engine, or by XLA where it cannot.
+
+A pytree such as (system, method, clock) is parted into its arrays, which are arguments of the program, and the rest
+(functions, names, structure), which with the shapes names it. So other parameters, steps and starts compile nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.arguments.precision import float64
+from geonh.engine import native
+from geonh.engine.captured import around
+from geonh.engine.interrupts import interruptible
+from geonh.engine.native.drivers import Pace
+
+_log = logging.getLogger("geonh")
+_ASKED: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+PROGRAMS = 128
+"""Programs that are kept in memory."""
+PIECE = 1000
+"""Rows that one call of an XLA loop saves at most."""
+
+
+class EngineWarning(UserWarning):
+    """The native engine cannot run a function, so XLA does, slower."""
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is an argument of a program rather than a part of it."""
+    return isinstance(leaf, np.ndarray | np.generic | jax.Array)
+
+
+def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
+    """``function(tree, node)`` for every node, with the nodes along the first axis of all arrays.
+
+    Parameters
+    ----------
+    function : callable
+        Of module level, traceable: it names the program.
+    tree : pytree
+        Arrays and anything hashable.
+    nodes : pytree of arrays
+        At least one node.
+
+    Returns
+    -------
+    pytree of NumPy arrays
+        The caller's own, to be written to.
+    """
+    return prepared(function, tree, jax.tree.map(lambda a: np.asarray(a)[0], nodes))(nodes)
+
+
+def computed(function: Callable, tree: Any, node: Any) -> Any:
+    """``function(tree, node)`` for one node, compiled, in NumPy."""
+    found = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
+    return jax.tree.map(lambda a: a[0], found)
+
+
+def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
+    """``mapped`` as a function of the nodes, for many calls: like ``node``, with a first axis."""
+    arrays, static = eqxi.hashable_partition(tree, is_array)
+    made = map_of(Bound.to(function, static), types(arrays), types(node))
+    return lambda nodes: made.run(arrays, nodes)
+
+
+def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
+    """The loop of ``step(tree, state)`` → (state, status), of which ``row(tree, state)``, a vector, is saved."""
+    arrays, static = eqxi.hashable_partition(tree, is_array)
+    return Stepping(arrays, loop_of(Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)))
+
+
+class Stepping:
+    """A loop with its arguments; ``engine`` says what runs it."""
+
+    def __init__(self, arrays: Any, loop: Any) -> None:
+        self._arrays, self._loop = arrays, loop
+        self.engine = "native" if isinstance(loop, native.Loop) else "XLA"
+        self.width: int = loop.width
+
+    def is_new(self) -> bool:
+        """Whether this was never asked before of the loop with these arguments: true once."""
+        asked = _ASKED.setdefault(self._loop, set())
+        values = hash(b"".join(np.asarray(a).tobytes() for a in jax.tree.leaves(self._arrays)))
+        is_new = values not in asked
+        asked.add(values)
+        return is_new
+
+    def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
+        """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
+
+        Gives (last good state, status, number of rows) many times a second, between saved nodes too, and at the end.
+        """
+        return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
+
+
+def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Crowd:
+    """The loop of ``stepping`` for many members.
+
+    Parameters
+    ----------
+    step, row : callable
+        As for ``stepping``.
+    one : pytree
+        The tree of one member.
+    many : pytree
+        The same, with the members along a first axis of those arrays that differ between them.
+    state : pytree of arrays
+        Of one member.
+    """
+    (arrays, static), (everything, _) = (eqxi.hashable_partition(tree, is_array) for tree in (one, many))
+    pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
+    varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
+    program = Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)
+    return Crowd(everything, varies, lanes_of(*program, varies) or loop_of(*program))
+
+
+class Crowd:
+    """A loop for many members; ``engine`` says what runs it."""
+
+    def __init__(self, arrays: Any, varies: tuple[bool, ...], loop: Any) -> None:
+        self._leaves, self._structure = jax.tree.flatten(arrays)
+        self._varies, self._loop = varies, loop
+        self.engine = "XLA" if isinstance(loop, _XlaLoop) else "native"
+        self.width: int = loop.row_size if isinstance(loop, native.Lanes) else loop.width
+
+    def run(
+        self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
+    ) -> tuple[np.ndarray, Reached]:
+        """Rows of those members, shape=[members, n_nodes, width], and where they ended.
+
+        The rows of a member after its last good step mean nothing.
+        """
+        found = self._together if isinstance(self._loop, native.Lanes) else self._in_turn
+        return found(members, states, n_nodes, stride, threads)
+
+    def _of(self, members: Any) -> Any:
+        leaves = [a[members] if varies else a for a, varies in zip(self._leaves, self._varies, strict=True)]
+        return jax.tree.unflatten(self._structure, leaves)
+
+    def _together(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int) -> tuple:
+        buffer = self._loop.buffer(len(members), n_nodes)
+        done = self._loop.run(self._of(members), states, n_nodes, stride, buffer, threads=threads)
+        blocks, *shape, lanes = buffer.shape
+        rows = np.moveaxis(buffer, -1, 1).reshape(blocks * lanes, *shape)[: len(members)]
+        return rows, Reached(done.state, done.status, done.n_steps // stride)
+
+    def _in_turn(self, members: np.ndarray, states: Any, n_nodes: int, stride: int, _: int) -> tuple:
+        rows, ends = np.empty((len(members), n_nodes, self.width)), []
+        for i, member in enumerate(members):
+            state = jax.tree.map(lambda a, i=i: a[i], states)
+            ends.append(list(self._loop.pieces(self._of(member), state, n_nodes, stride, rows[i]))[-1])
+        return rows, Reached(*jax.tree.map(lambda *ends: np.stack(ends), *ends))
+
+
+class Reached(NamedTuple):
+    """Where members ended, along the first axis: last good state, status, number of rows."""
+
+    state: Any
+    status: np.ndarray
+    n_rows: np.ndarray
+
+
+def types(tree: Any) -> Any:
+    """Shapes and types of a pytree of arrays, numbers or shapes, hashable."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple(
+        (np.shape(leaf), np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str) for leaf in leaves
+    )
+
+
+def example(types: Any) -> Any:
+    """Shapes of the types that ``types`` tells."""
+    structure, leaves = types
+    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in leaves])
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``function(tree, node)`` as one of the tree's arrays and the node; equal where the programs are."""
+
+    function: Callable
+    static: Any
+    around: tuple
+    """What the functions in ``static`` read around them."""
+
+    @classmethod
+    def to(cls, function: Callable, static: Any) -> Bound:
+        return cls(function, static, around(static))
+
+    def __call__(self, arrays: Any, node: Any) -> Any:
+        return self.function(eqxi.hashable_combine(arrays, self.static), node)
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def map_of(function: Callable, arrays: Any, node: Any) -> Any:
+    """The map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
+    return _native_or(function, lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def loop_of(step: Callable, row: Callable, arrays: Any, state: Any) -> Any:
+    """The loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
+    examples = example(arrays), example(state)
+    return _native_or(step, lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def lanes_of(step: Callable, row: Callable, arrays: Any, state: Any, varies: tuple[bool, ...]) -> Any:
+    """The native loop for members side by side, or None."""
+    if not native.available():
+        return None
+    try:
+        return native.Lanes(step, row, example(arrays), example(state), jax.tree.unflatten(arrays[0], varies))
+    except native.NotLowered:
+        return None
+
+
+def _native_or(function: Callable, make: Callable, otherwise: Callable) -> Any:
+    if not native.available():
+        warnings.warn("geonh has no native engine here (llvmlite is missing): XLA runs it", EngineWarning, stacklevel=5)
+        return otherwise()
+    try:
+        began = time.perf_counter()
+        made = make()
+        _log.debug("program of %s written and compiled in %.3f s", _name(function), time.perf_counter() - began)
+        return made
+    except native.NotLowered as reason:
+        warnings.warn(f"the native engine has no code for {reason}: XLA runs it, slower", EngineWarning, stacklevel=5)
+        return otherwise()
+
+
+def _name(function: Callable) -> str:
+    found = getattr(function, "function", function)
+    return str(getattr(found, "__qualname__", type(found).__name__))
+
+
+class _XlaMap:
+    """``native.Map`` by XLA."""
+
+    def __init__(self, function: Callable) -> None:
+        self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
+
+    def run(self, arrays: Any, nodes: Any) -> Any:
+        return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX's own cannot be written to
+
+
+class _XlaLoop:
+    """``native.Loop`` by XLA."""
+
+    def __init__(self, step: Callable, row: Callable, arrays: Any, state: Any) -> None:
+        with float64():
+            self.width = int(jax.eval_shape(row, arrays, state).shape[0])
+
+        def advance(arrays: Any, state: Any, n_steps: Array) -> tuple[Any, Array]:
+            def body(carry: tuple) -> tuple:
+                i, state, _ = carry
+                new, status = step(arrays, state)
+                state = jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, state)
+                return i + 1, state, status
+
+            well = (jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
+            return lax.while_loop(lambda c: (c[0] < n_steps) & (c[2] == 0), body, well)[1:]
+
+        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> tuple[Any, Array, Array, Array]:
+            def body(carry: tuple) -> tuple:
+                i, state, _, buffer = carry
+                state, status = advance(arrays, state, jnp.asarray(1))
+                saved = lax.dynamic_update_slice(buffer, row(arrays, state)[None], (i, jnp.zeros_like(i)))
+                return i + (status == 0), state, status, jnp.where(status == 0, saved, buffer)
+
+            well = (jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
+            return lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, well)
+
+        self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
+
+    def pieces(
+        self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
+    ) -> Iterator[tuple[Any, int, int]]:
+        """As ``native.Loop.pieces``."""
+        saved = since = 0  # rows, and steps since the last one
+        status, pace = 0, Pace()
+        while saved < n_nodes and status == 0:
+            pace.begin()
+            if stride == 1:
+                empty = np.zeros((PIECE, self.width))
+                wanted = np.asarray(min(n_nodes - saved, PIECE, pace.amount))
+                n, state, status, rows = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
+                steps = int(n)
+                buffer[saved : saved + steps] = rows[:steps]
+                saved += steps
+            else:
+                steps = min(stride - since, pace.amount)
+                state, status = _by_xla(self._advance, arrays, state, np.asarray(steps), if_noted=True)
+                since += steps
+                if status == 0 and since == stride:
+                    buffer[saved] = _by_xla(self._row, arrays, state)
+                    saved, since = saved + 1, 0
+            pace.end(steps)
+            yield state, int(status), saved
+
+
+def _by_xla(function: Callable, *arguments: Any, if_noted: bool = False) -> Any:
+    """What a function of JAX gives, as NumPy arrays; Ctrl-C is heard while it compiles and runs."""
+
+    def call() -> Any:
+        with float64():
+            return jax.tree.map(np.asarray, function(*arguments))
+
+    return interruptible(call, if_noted=if_noted)

@@ -1,0 +1,117 @@
+"""Functions as operations of JAX: pytrees as vectors, and one evaluation in machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.engine import native
+from geonh.engine.captured import around
+from geonh.engine.compiled import is_array, map_of, types
+from geonh.engine.operations import Operation, Part, members
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a pytree of arrays and numbers is laid out as a vector in double precision."""
+
+    structure: Any
+    types: tuple[tuple[tuple[int, ...], str], ...]
+
+    @classmethod
+    def of(cls, tree: Any) -> Layout:
+        """That of an example, of arrays or of their shapes."""
+        return cls(*types(tree))
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        return sum(int(np.prod(shape)) for shape, _ in self.types)
+
+    def flat(self, tree: Any) -> Array:
+        """The vector, shape=[size]."""
+        leaves = [jnp.asarray(x).reshape(-1).astype(jnp.float64) for x in jax.tree.leaves(tree)]
+        return jnp.concatenate(leaves) if leaves else jnp.zeros(0)
+
+    def tree(self, vectors: Array) -> Any:
+        """The pytree of vectors, shape=[..., size], whose leading axes all its arrays have."""
+        leaves, begin, lead = [], 0, vectors.shape[:-1]
+        for shape, dtype in self.types:
+            end = begin + int(np.prod(shape))
+            leaves.append(vectors[..., begin:end].reshape(*lead, *shape).astype(dtype))
+            begin = end
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is left of a pytree without its arrays; hashable.
+
+    Attributes
+    ----------
+    static, types : hashable
+        What is no array, and structure and types of the arrays.
+    around : tuple
+        What the functions in ``static`` read around them.
+    """
+
+    static: Any
+    types: Any
+    around: tuple
+
+    @classmethod
+    def of(cls, tree: Any) -> tuple[list[Any], Parts]:
+        """Arrays and the rest."""
+        arrays, static = eqxi.hashable_partition(tree, is_array)
+        return jax.tree.leaves(arrays), cls(static, types(arrays), around(static))
+
+    def tree(self, arrays: list[Any]) -> Any:
+        return eqxi.hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)
+
+
+@dataclass(frozen=True)
+class Evaluation(Operation):
+    """y = function(tree, x), shape=[size]; the function is hashable, and named by its program."""
+
+    function: Callable[[Any, Array], Array]
+    parts: Parts
+    size: int
+
+    def shape(self, x: Any) -> tuple[int, ...]:
+        return (self.size,)
+
+    def plain(self, arrays: list[Any], x: Array) -> Array:
+        return self.function(self.parts.tree(arrays), x)
+
+    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+        return mapped_part(part, operands, batched)
+
+
+def mapped_part(part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+    """A part of an evaluation in machine code, as ``Operation.native`` has it."""
+    program = map_of(_Mapped(part), types(()), types(operands))
+    if not isinstance(program, native.Map):
+        return None
+
+    def call(*values: np.ndarray) -> list[np.ndarray]:
+        n, flags = members(values, batched), batched or (False,) * len(values)
+        many = [x if b else np.repeat(x[None], n or 1, axis=0) for x, b in zip(values, flags, strict=True)]
+        found = program.run((), many)
+        return found if n is not None else [x[0] for x in found]
+
+    return call
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    part: Part
+
+    def __call__(self, _: tuple, operands: list[Any]) -> list[Any]:
+        return self.part(*operands)

@@ -1,0 +1,449 @@
+"""What a trace computes, in NumPy, one equation after another: for what is called outside of programs.
+
+XLA compiles each operation of each shape that it meets for the first time, some 20 ms and 1.4 MB for an addition of two
+vectors. A method that is called a few times is computed here at once. Numbers follow JAX on a CPU, up to rounding: what
+has no rule, ``bind`` gives to JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from geonh.algebra.elimination import eliminated
+from geonh.engine.dependence import CALLS, jaxpr_of
+from geonh.engine.named import functions
+
+Arrays = list[np.ndarray]
+
+
+def interpret(closed: Any, arguments: Sequence[Any]) -> Arrays:
+    """Outputs of a closed jaxpr, as NumPy arrays of its types."""
+    with np.errstate(all="ignore"):
+        return _run(closed.jaxpr, closed.consts, list(map(np.asarray, arguments)))
+
+
+def in_numpy(function: Callable, *examples: Any) -> Callable:
+    """A traceable function of pytrees of arrays, computed in NumPy for arguments like the examples."""
+    closed, results = jax.make_jaxpr(function, return_shape=True)(*examples)
+    structure = jax.tree.structure(results)
+    return lambda *args: jax.tree.unflatten(structure, interpret(closed, jax.tree.leaves(args)))
+
+
+def _run(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> Arrays:
+    env = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
+    env.update(zip(jaxpr.invars, arguments, strict=True))
+
+    def read(var: Any) -> np.ndarray:
+        return np.asarray(var.val, var.aval.dtype) if hasattr(var, "val") else env[var]
+
+    for eqn in jaxpr.eqns:
+        env.update(zip(eqn.outvars, _equation(eqn, list(map(read, eqn.invars))), strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def _closed(jaxpr: Any, arguments: Sequence[Any]) -> Arrays:
+    """Of a jaxpr, closed or without constants."""
+    return _run(jaxpr.jaxpr, jaxpr.consts, arguments) if hasattr(jaxpr, "consts") else _run(jaxpr, [], arguments)
+
+
+def _equation(eqn: Any, xs: Arrays) -> Sequence[np.ndarray]:
+    rule = rule_of(eqn.primitive)
+    if rule is not None:
+        return rule(eqn.params, *xs)
+    with jax.ensure_compile_time_eval():  # within a trace too
+        found = eqn.primitive.bind(*jax.device_put(xs), **eqn.params)
+        return list(map(np.asarray, found if eqn.primitive.multiple_results else [found]))
+
+
+def rule_of(primitive: Any) -> Callable[..., Sequence[np.ndarray]] | None:
+    """What an operation computes, of its parameters and of arrays; None if only JAX knows it."""
+    if primitive in functions:
+        return RULES.get(primitive.name) or functools.partial(_own, functions[primitive])
+    return RULES.get(primitive.name)
+
+
+def _own(function: Callable, params: dict, *xs: np.ndarray) -> Arrays:
+    """An operation of the library, by what it is made of."""
+    types = tuple((x.shape, x.dtype) for x in xs)
+    return _closed(_written_out(function, types, tuple(params.items())), xs)
+
+
+@functools.lru_cache(maxsize=256)
+def _written_out(function: Callable, types: tuple, options: tuple) -> Any:
+    """The jaxpr of a function of the library that is one operation elsewhere."""
+    return jax.make_jaxpr(functools.partial(function, **dict(options)))(*(jax.ShapeDtypeStruct(*t) for t in types))
+
+
+# --- entry by entry ------------------------------------------------------------------------------------------
+def _power(x: np.ndarray, n: int) -> np.ndarray:
+    """xⁿ by squares, as a compiler does it."""
+    if n < 0:
+        return 1 / _power(x, -n)
+    found: np.ndarray | None = None
+    while n:
+        if n & 1:
+            found = x if found is None else found * x
+        x, n = x * x if n > 1 else x, n >> 1
+    return np.ones_like(x) if found is None else found
+
+
+def _quotient(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of integers towards zero, and −1 by zero."""
+    if x.dtype.kind in "fc":
+        return x / y
+    some = np.where(y == 0, 1, y)
+    below = x // some
+    found = below + ((below * some != x) & ((x < 0) != (some < 0)))
+    return np.where(y == 0, np.array(-1).astype(x.dtype), found).astype(x.dtype)
+
+
+def _remainder(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.fmod(x, y) if x.dtype.kind == "f" else np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y)))
+
+
+def _converted(params: dict, x: np.ndarray) -> np.ndarray:
+    """To an integer what is out of range gives the nearest, and nan zero."""
+    dtype = np.dtype(params["new_dtype"])
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return x.astype(dtype)
+    info = np.iinfo(dtype)
+    inside = (x > info.min) & (x < info.max)
+    ends = np.where(np.isnan(x), 0, np.where(x > 0, info.max, info.min).astype(dtype))
+    return np.where(inside, np.where(inside, x, 0).astype(dtype), ends).astype(dtype)
+
+
+def _selected(params: dict, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+    if len(cases) == 2:
+        return np.where(which, cases[1], cases[0])
+    return np.choose(np.broadcast_to(which, cases[0].shape), cases)
+
+
+def _special(name: str) -> Callable:
+    """Of SciPy, which takes a tenth of a second to import."""
+
+    def rule(params: dict, x: np.ndarray) -> np.ndarray:
+        from scipy import special
+
+        return getattr(special, name)(x)
+
+    return rule
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    return np.where(x == 0, x, np.sign(x))  # of −0 it is that
+
+
+def _rounded(params: dict, x: np.ndarray) -> np.ndarray:
+    """To the nearest integer, halves to the even one or away from zero."""
+    if params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
+        return np.rint(x)
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)
+
+
+def _plain(function: Callable) -> Callable:
+    return lambda params, *xs: function(*xs)
+
+
+_PLAIN: dict[str, Callable] = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "add_any": np.add},
+    **{"max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": _sign, "floor": np.floor, "ceil": np.ceil},
+    **{"sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan},
+    **{"sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh},
+    **{"atanh": np.arctanh, "atan2": np.arctan2, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log},
+    **{"log1p": np.log1p, "sqrt": np.sqrt, "cbrt": np.cbrt, "pow": np.power, "nextafter": np.nextafter},
+    **{"rsqrt": lambda x: 1 / np.sqrt(x), "square": np.square, "is_finite": np.isfinite, "not": np.invert},
+    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "clamp": lambda a, x, b: np.clip(x, a, b)},
+    **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater},
+    **{"ge": np.greater_equal},
+    **{"copy": np.asarray, "copy_p": np.asarray, "real": np.real, "stop_gradient": np.asarray},
+}
+
+
+# --- shapes --------------------------------------------------------------------------------------------------
+def _broadcast(params: dict, x: np.ndarray) -> np.ndarray:
+    shape, places = params["shape"], params["broadcast_dimensions"]
+    inner = [1] * len(shape)
+    for axis, place in enumerate(places):
+        inner[place] = x.shape[axis]
+    return np.broadcast_to(x.reshape(inner), shape)
+
+
+def _slice(params: dict, x: np.ndarray) -> np.ndarray:
+    steps = params["strides"] or (1,) * x.ndim
+    return x[tuple(map(slice, params["start_indices"], params["limit_indices"], steps))]
+
+
+def _pad(params: dict, x: np.ndarray, filler: np.ndarray) -> np.ndarray:
+    shape, into, of = [], [], []
+    for n, (low, high, between) in zip(x.shape, params["padding_config"], strict=True):
+        shape.append(low + high + n + max(n - 1, 0) * between)
+        kept = [i for i in range(n) if 0 <= low + i * (between + 1) < shape[-1]]
+        into.append([low + i * (between + 1) for i in kept])
+        of.append(kept)
+    out = np.full(shape, filler)
+    out[np.ix_(*into)] = x[np.ix_(*of)]
+    return out
+
+
+def _window(x: np.ndarray, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
+    """Where a window lies, moved inside the array."""
+    begins = [min(max(int(start), 0), n - size) for start, n, size in zip(starts, x.shape, sizes, strict=True)]
+    return tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
+
+
+def _updated(params: dict, x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+    out = np.array(x)
+    out[_window(x, starts, update.shape)] = update
+    return out
+
+
+def _dot(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    (left, right), (of_left, of_right) = params["dimension_numbers"]
+    x, y = (a.astype(params["preferred_element_type"] or a.dtype, copy=False) for a in (x, y))
+    rest = [
+        [axis for axis in range(a.ndim) if axis not in used]
+        for a, used in ((x, (*left, *of_left)), (y, (*right, *of_right)))
+    ]
+    batch = [x.shape[axis] for axis in of_left]
+    free = [[a.shape[axis] for axis in axes] for a, axes in zip((x, y), rest, strict=True)]
+    sums, *rows = (math.prod(sizes) for sizes in ([x.shape[axis] for axis in left], *free))
+    a = x.transpose([*of_left, *rest[0], *left]).reshape(*batch, rows[0], sums)
+    b = y.transpose([*of_right, *right, *rest[1]]).reshape(*batch, sums, rows[1])
+    return (a @ b).reshape((*batch, *free[0], *free[1]))
+
+
+def _over_axes(function: Callable) -> Callable:
+    return lambda params, x: np.asarray(function(x, axis=tuple(params["axes"])), x.dtype)
+
+
+def _extreme(function: Callable, least: float) -> Callable:
+    def rule(params: dict, x: np.ndarray) -> np.ndarray:
+        axes = tuple(params["axes"])
+        if x.size or 0 not in [x.shape[axis] for axis in axes]:
+            return function(x, axis=axes)
+        if x.dtype.kind == "b":
+            return function(x, axis=axes, initial=least > 0)
+        ends = None if x.dtype.kind == "f" else np.iinfo(x.dtype)
+        return function(x, axis=axes, initial=least if ends is None else ends.min if least < 0 else ends.max)
+
+    return rule
+
+
+def _place(function: Callable) -> Callable:
+    def rule(params: dict, x: np.ndarray) -> np.ndarray:
+        return function(x, axis=params["axes"][0]).astype(params["index_dtype"])
+
+    return rule
+
+
+def _running(function: Callable) -> Callable:
+    def rule(params: dict, x: np.ndarray) -> np.ndarray:
+        axis, back = params["axis"], params["reverse"]
+        found = function(np.flip(x, axis) if back else x, axis=axis, dtype=x.dtype)
+        return np.flip(found, axis) if back else found
+
+    return rule
+
+
+# --- indices -------------------------------------------------------------------------------------------------
+def _places(
+    params: dict, x: np.ndarray, indices: np.ndarray, sizes: Sequence[int], batch_axes: tuple, axes: Sequence[int]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Of each window (the batch along one axis) the first index of each axis, clamped, and whether it lies inside."""
+    batch = indices.shape[:-1]
+    starts = [np.zeros(math.prod(batch), np.int64)] * x.ndim
+    for k, axis in enumerate(axes):
+        starts[axis] = indices[..., k].astype(np.int64).ravel()
+    for axis, batch_axis in zip(*batch_axes, strict=True):
+        starts[axis] = np.indices(batch)[batch_axis].ravel()
+    inside = np.ones(math.prod(batch), bool)
+    if params["mode"] == lax.GatherScatterMode.FILL_OR_DROP:
+        for start, n, size in zip(starts, x.shape, sizes, strict=True):
+            inside &= (start >= 0) & (start <= n - size)
+    return [np.clip(start, 0, n - size) for start, n, size in zip(starts, x.shape, sizes, strict=True)], inside
+
+
+def _entries(starts: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Indices of the entries of all windows, shape=[batch, *sizes]."""
+    grids = np.indices(sizes)
+    return tuple(s.reshape(-1, *[1] * len(sizes)) + grid for s, grid in zip(starts, grids, strict=True))
+
+
+def _gather(params: dict, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    d, sizes = params["dimension_numbers"], params["slice_sizes"]
+    batch_axes = (d.operand_batching_dims, d.start_indices_batching_dims)
+    starts, inside = _places(params, x, indices, sizes, batch_axes, d.start_index_map)
+    found = x[_entries(starts, sizes)]
+    if not inside.all():
+        filler = params["fill_value"]
+        if filler is None:
+            filler = {"f": np.nan, "b": True}.get(x.dtype.kind)
+        if filler is None:
+            filler = np.iinfo(x.dtype).min if x.dtype.kind == "i" else np.iinfo(x.dtype).max
+        found[~inside] = filler
+    kept = [n for axis, n in enumerate(sizes) if axis not in (*d.collapsed_slice_dims, *d.operand_batching_dims)]
+    batch = indices.shape[:-1]
+    return np.moveaxis(found.reshape((*batch, *kept)), range(len(batch), len(batch) + len(kept)), d.offset_dims)
+
+
+def _scatter(combine: Any) -> Callable:
+    def rule(params: dict, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+        d = params["dimension_numbers"]
+        fixed, window = (*d.inserted_window_dims, *d.operand_batching_dims), iter(d.update_window_dims)
+        sizes = [1 if axis in fixed else updates.shape[next(window)] for axis in range(x.ndim)]
+        batch_axes = (d.operand_batching_dims, d.scatter_indices_batching_dims)
+        starts, inside = _places(params, x, indices, sizes, batch_axes, d.scatter_dims_to_operand_dims)
+        batch = [axis for axis in range(updates.ndim) if axis not in d.update_window_dims]
+        parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
+        places, out = _entries([start[inside] for start in starts], sizes), np.array(x)
+        own = params.get("update_jaxpr")
+        if combine is None and own is not None and getattr(own, "jaxpr", own).eqns:  # of .at[i].apply(f), on numbers
+            for at in zip(*(np.broadcast_to(axis, parts[inside].shape).ravel() for axis in places), strict=True):
+                out[at] = _run(getattr(own, "jaxpr", own), params["update_consts"], [out[at], np.zeros((), x.dtype)])[0]
+        elif combine is None:
+            out[places] = parts[inside]
+        else:
+            combine.at(out, places, parts[inside])
+        return out
+
+    return rule
+
+
+# --- small dense algebra -------------------------------------------------------------------------------------
+def _eliminated(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """As ``eliminated``, by rows."""
+    n = A.shape[-1]
+    if params["symmetric"]:
+        A = np.where(np.tri(n, dtype=bool).T, A, np.swapaxes(A, -1, -2))
+    rows, x, inverses = A.copy(), b.copy(), []
+    for k in range(n):
+        inverses.append(1 / rows[..., k, k])
+        factors = (rows[..., k + 1 :, k] * inverses[k][..., None])[..., None]
+        rows[..., k + 1 :, k:] -= factors * rows[..., k, None, k:]
+        x[..., k + 1 :, :] -= factors * x[..., k, None, :]
+    for i in reversed(range(n)):
+        x[..., i, :] -= (rows[..., i, i + 1 :, None] * x[..., i + 1 :, :]).sum(axis=-2)
+        x[..., i, :] *= inverses[i][..., None]
+    return x
+
+
+_ONE: dict[str, Callable] = {
+    **{name: _plain(function) for name, function in _PLAIN.items()},
+    "div": _quotient,
+    "rem": _remainder,
+    "integer_pow": lambda params, x: _power(x, params["y"]),
+    "round": _rounded,
+    **{name: _special(word) for name, word in (("erf", "erf"), ("erfc", "erfc"), ("lgamma", "gammaln"))},
+    "logistic": _special("expit"),
+    "convert_element_type": _converted,
+    "select_n": _selected,
+    "broadcast_in_dim": _broadcast,
+    "reshape": lambda params, x: x.reshape(params["new_sizes"]),
+    "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
+    "expand_dims": lambda params, x: np.expand_dims(x, tuple(params["dimensions"])),
+    "transpose": lambda params, x: x.transpose(params["permutation"]),
+    "rev": lambda params, x: np.flip(x, params["dimensions"]),
+    "concatenate": lambda params, *xs: np.concatenate(xs, axis=params["dimension"]),
+    "stack": lambda params, *xs: np.stack(xs, axis=params["axis"]),
+    "pad": _pad,
+    "slice": _slice,
+    "dynamic_slice": lambda params, x, *starts: x[_window(x, starts, params["slice_sizes"])],
+    "dynamic_update_slice": _updated,
+    "iota": lambda params: np.indices(params["shape"])[params["dimension"]].astype(params["dtype"]),
+    "dot_general": _dot,
+    "reduce_sum": _over_axes(np.sum),
+    "reduce_prod": _over_axes(np.prod),
+    "reduce_and": _over_axes(np.bitwise_and.reduce),
+    "reduce_or": _over_axes(np.bitwise_or.reduce),
+    "reduce_xor": _over_axes(np.bitwise_xor.reduce),
+    "reduce_max": _extreme(np.max, -np.inf),
+    "reduce_min": _extreme(np.min, np.inf),
+    "argmax": _place(np.argmax),
+    "argmin": _place(np.argmin),
+    "cumsum": _running(np.cumsum),
+    "cumprod": _running(np.cumprod),
+    "cummax": _running(np.maximum.accumulate),
+    "cummin": _running(np.minimum.accumulate),
+    "gather": _gather,
+    "scatter": _scatter(None),
+    "scatter-add": _scatter(np.add),
+    "scatter-mul": _scatter(np.multiply),
+    "scatter-min": _scatter(np.minimum),
+    "scatter-max": _scatter(np.maximum),
+    eliminated.primitive.name: _eliminated,
+}
+
+
+# --- loops and branches --------------------------------------------------------------------------------------
+def _call(params: dict, *xs: np.ndarray) -> Arrays:
+    return _closed(jaxpr_of(params), xs)
+
+
+def _while(params: dict, *xs: np.ndarray) -> Arrays:
+    n, m = params["cond_nconsts"], params["body_nconsts"]
+    of_condition, of_body, carried = xs[:n], xs[n : n + m], list(xs[n + m :])
+    while True:
+        going = _closed(params["cond_jaxpr"], [*of_condition, *carried])[0]
+        if not going.any():
+            return carried
+        new = _closed(params["body_jaxpr"], [*of_body, *carried])
+        if not going.all():  # under vmap: members that have finished keep what they have
+            members = [going.reshape(going.shape + (1,) * (x.ndim - going.ndim)) for x in new]
+            new = [np.where(on, x, before) for on, x, before in zip(members, new, carried, strict=True)]
+        carried = new
+
+
+def _cond(params: dict, which: np.ndarray, *xs: np.ndarray) -> Arrays:
+    branches = params["branches"]
+    return _closed(branches[min(max(int(which), 0), len(branches) - 1)], xs)
+
+
+def _scan(params: dict, *xs: np.ndarray) -> Arrays:
+    n, m, closed = params["num_consts"], params["num_carry"], params["jaxpr"]
+    carried, rows = list(xs[n : n + m]), []
+    order = range(params["length"])
+    for i in reversed(order) if params["reverse"] else order:
+        out = _closed(closed, [*xs[:n], *carried, *(x[i] for x in xs[n + m :])])
+        carried = out[:m]
+        rows.append(out[m:])
+    if params["reverse"]:
+        rows.reverse()
+    if rows:
+        return [*carried, *map(np.stack, zip(*rows, strict=True))]
+    return [*carried, *(np.zeros((0, *aval.shape), aval.dtype) for aval in closed.out_avals[m:])]
+
+
+def _linear_solve(params: dict, *xs: np.ndarray) -> Arrays:
+    lengths = params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    return _closed(params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
+
+
+def _split(params: dict, x: np.ndarray) -> Arrays:
+    return np.split(x, np.cumsum(params["sizes"])[:-1], axis=params["axis"])
+
+
+def _only(rule: Callable) -> Callable:
+    return lambda params, *xs: [rule(params, *xs)]
+
+
+RULES: dict[str, Callable[..., Sequence[np.ndarray]]] = {
+    **{name: _only(rule) for name, rule in _ONE.items()},
+    **{name: _call for name in CALLS},
+    "while": _while,
+    "cond": _cond,
+    "scan": _scan,
+    "custom_linear_solve": _linear_solve,
+    "split": _split,
+    "unstack": lambda params, x: list(np.moveaxis(x, params["axis"], 0)),
+    "optimization_barrier": lambda params, *xs: xs,
+}
+"""By the names of operations."""

@@ -1,0 +1,254 @@
+"""Text of LLVM functions, instruction by instruction.
+
+The text of an instruction is its key: what stands already is not written again, within one function and where the
+first one is computed on every way (``scope``). With W lanes a value is a vector of W numbers wherever the lanes may
+differ, and one number where they cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+from geonh.engine.native.values import (
+    DTYPES,
+    TYPES,
+    Entry,
+    is_wide,
+    literal,
+)
+
+PREFIX = "geonh_"
+"""Before the names of C's functions, so that LLVM makes no assumptions of its own about them."""
+LONGEST = 1000
+"""Lines of a block, about: the time that LLVM takes grows with the square of them."""
+
+
+class Function:
+    """A function that is being written."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.allocas: list[str] = []
+        self.known: dict[Hashable, Any] = {}  # names of results by instructions, results of calls by their arguments
+        self.scoped: list[Hashable] = []
+        self.products: dict[str, tuple[Entry, Entry]] = {}
+        self.block = "entry"
+        self.begun = 0  # number of the line after which the block stands
+        self.mask: str | None = None
+        self.n_names = 0
+
+    def name(self, wide: bool = False) -> str:
+        self.n_names += 1
+        return f"%{'v' if wide else 'u'}{self.n_names}"
+
+    def label(self) -> str:
+        self.n_names += 1
+        return f"b{self.n_names}"
+
+    @property
+    def body(self) -> str:
+        return "entry:\n" + "\n".join([*self.allocas, *self.lines])
+
+
+class Builder:
+    """Writes instructions into the current ``function``.
+
+    Parameters
+    ----------
+    lanes : int
+        How many members are computed side by side.
+    fma : bool
+        Whether the CPU has fused multiply-add; then sums of products use it.
+    """
+
+    def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
+        self.fused, self.stored, self.widest = fma, 0, 1
+        self._write_for(lanes)
+        self.function = Function()
+        self.declarations: dict[str, None] = {}
+        self.definitions: list[str] = []
+        self.functions: dict[str, str] = {}
+        self.externals: dict[str, None] = {}
+
+    def _write_for(self, lanes: int) -> None:
+        self.lanes, self.widest = lanes, max(self.widest, lanes)
+        self._types = {False: TYPES, True: {kind: f"<{lanes} x {t}>" for kind, t in TYPES.items()}}
+        self._literals: dict[tuple, str] = {}
+        self._intrinsics: dict[tuple[str, str, bool], str] = {}
+
+    @contextlib.contextmanager
+    def side_by_side(self, lanes: int) -> Iterator[None]:
+        """Write for so many lanes in a program of one; what is written within is not known afterwards."""
+        before = self.lanes
+        self._write_for(lanes)
+        with self.scope():
+            yield
+        self._write_for(before)
+
+    # instructions
+
+    def type(self, kind: str, wide: bool = False) -> str:
+        return self._types[wide][kind]
+
+    def emit(self, text: str, wide: bool = False) -> str:
+        """Name of the result of an instruction without side effects, perhaps from before."""
+        function = self.function
+        name = function.known.get(text)
+        if name is None:
+            name = function.known[text] = function.name(wide)
+            function.scoped.append(text)
+            function.lines.append(f"{name} = {text}")
+        return name
+
+    def remember(self, key: Hashable, value: Any) -> None:
+        """Let ``value`` be known under a key, which is no text, as long as what is computed here is."""
+        self.function.known[key] = value
+        self.function.scoped.append(key)
+
+    def line(self, text: str) -> None:
+        self.function.lines.append(text)
+
+    def reserve(self) -> int:
+        """Number of a line that is filled later."""
+        self.function.lines.append("")
+        return len(self.function.lines) - 1
+
+    def operand(self, entry: Entry, kind: str, wide: bool = False) -> str:
+        """Text of an operand, the same number for all lanes if need be."""
+        if isinstance(entry, str):
+            if not wide or entry[1] == "v":
+                return entry
+            vector = self.type(kind, True)
+            one = self.emit(f"insertelement {vector} poison, {self.type(kind)} {entry}, i64 0", True)
+            return self.emit(
+                f"shufflevector {vector} {one}, {vector} poison, <{self.lanes} x i32> zeroinitializer", True
+            )
+        key = (entry, type(entry), str(entry), kind, wide)  # the text tells −0 from 0
+        text = self._literals.get(key)
+        if text is None:
+            text = literal(entry, kind)
+            text = self._literals[key] = f"splat ({self.type(kind)} {text})" if wide else text
+        return text
+
+    def apply(self, opcode: str, kind: str, *args: Entry) -> str:
+        """Result of an instruction on operands of one type."""
+        wide = self.lanes > 1 and any(map(is_wide, args))
+        operands = ", ".join([x if not wide and isinstance(x, str) else self.operand(x, kind, wide) for x in args])
+        return self.emit(f"{opcode} {self._types[wide][kind]} {operands}", wide)
+
+    def cast(self, opcode: str, entry: str, before: str, after: str) -> str:
+        wide = is_wide(entry)
+        return self.emit(f"{opcode} {self.type(before, wide)} {entry} to {self.type(after, wide)}", wide)
+
+    def intrinsic(self, name: str, kind: str, *args: Entry, flags: str = "", more: str = "") -> str:
+        """Call of LLVM's function ``name`` for operands of one type, and perhaps constants ``more``."""
+        wide = self.lanes > 1 and any(map(is_wide, args))
+        t = self._types[wide][kind]
+        full = self._intrinsics.get((name, kind, wide))
+        if full is None:
+            suffix = "f64" if kind == "d" else f"i{DTYPES[kind].itemsize * 8}"
+            full = self._intrinsics[name, kind, wide] = f"@llvm.{name}.{f'v{self.lanes}' if wide else ''}{suffix}"
+            self.declare(f"declare {t} {full}({', '.join([t] * len(args) + ['i1'] * bool(more))})")
+        operands = f", {t} ".join([x if not wide and isinstance(x, str) else self.operand(x, kind, wide) for x in args])
+        return self.emit(f"call {flags}{t} {full}({t} {operands}{more})", wide)
+
+    def external(self, name: str, *args: Entry) -> str:
+        """Call of a pure C function of doubles, for lanes one after another."""
+        self.externals[name] = None
+        self.declare(f"declare double @{PREFIX}{name}({', '.join(['double'] * len(args))}) #1")
+
+        def call(entries: Sequence[Entry]) -> str:
+            operands = ", ".join("double " + self.operand(x, "d") for x in entries)
+            return self.emit(f"call double @{PREFIX}{name}({operands}) #1")
+
+        if not any(map(is_wide, args)):
+            return call(args)
+        return self.from_lanes([call([self.lane(x, "d", i) for x in args]) for i in range(self.lanes)], "d")
+
+    def lane(self, entry: Entry, kind: str, i: int) -> Entry:
+        """The value in lane i."""
+        if not is_wide(entry):
+            return entry
+        return self.emit(f"extractelement {self.type(kind, True)} {entry}, i64 {i}")
+
+    def from_lanes(self, entries: Sequence[Entry], kind: str) -> str:
+        """The vector of values for the lanes."""
+        vector, name = self.type(kind, True), "poison"
+        for i, x in enumerate(entries):
+            name = self.emit(f"insertelement {vector} {name}, {self.type(kind)} {self.operand(x, kind)}, i64 {i}", True)
+        return name
+
+    def any_lane(self, condition: Entry) -> Entry:
+        """Whether a condition holds in some lane."""
+        if not is_wide(condition):
+            return condition
+        vector, name = self.type("b", True), f"@llvm.vector.reduce.or.v{self.lanes}i1"
+        self.declare(f"declare i1 {name}({vector})")
+        return self.emit(f"call i1 {name}({vector} {condition})")
+
+    def declare(self, text: str) -> None:
+        self.declarations[text] = None
+
+    # blocks
+
+    def begin(self, block: str) -> None:
+        self.line(f"{block}:")
+        self.function.block, self.function.begun = block, len(self.function.lines)
+
+    def pause(self) -> None:
+        """Go on in another block where this one is long."""
+        if len(self.function.lines) - self.function.begun > LONGEST:
+            following = self.function.label()
+            self.jump(following)
+            self.begin(following)
+
+    def jump(self, block: str) -> None:
+        self.line(f"br label %{block}")
+
+    def branch(self, condition: Entry, yes: str, no: str, *, seldom: bool = False) -> None:
+        """To one of two blocks; where the first is the one ``seldom`` taken, LLVM makes no selections of it."""
+        weights = ", !prof !0" if seldom else ""
+        self.line(f"br i1 {self.operand(condition, 'b')}, label %{yes}, label %{no}{weights}")
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed within is not known afterwards."""
+        function = self.function
+        n = len(function.scoped)
+        yield
+        for key in function.scoped[n:]:
+            function.known.pop(key, None)
+        del function.scoped[n:]
+
+    def for_each(self, n: int | str, body: Callable[[str], None]) -> None:
+        """Loop over i = 0 … n − 1 with nothing carried."""
+        if n == 0:
+            return
+        function = self.function
+        before, head, end = function.block, function.label(), function.label()
+        self.jump(head)
+        self.begin(head)
+        with self.scope():
+            i, following, phi = function.name(), function.name(), self.reserve()
+            body(i)
+            self.line(f"{following} = add nuw nsw i64 {i}, 1")
+            function.lines[phi] = f"{i} = phi i64 [0, %{before}], [{following}, %{function.block}]"
+            self.branch(self.emit(f"icmp slt i64 {following}, {n}"), head, end)
+        self.begin(end)
+
+    @property
+    def stack(self) -> int:
+        """Bytes of the stack that the program takes, to a factor of 2: of buffers, and of values in no register."""
+        one, wide = (sum(f.count(f"\n%{kind}") for f in self.functions.values()) for kind in "uv")
+        return self.stored + 8 * (one + self.widest * wide)
+
+    @property
+    def text(self) -> str:
+        """The program so far."""
+        attributes = 'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" }'
+        pure = "attributes #1 = { nounwind willreturn memory(none) }"
+        notes = '!0 = !{!"branch_weights", i32 1, i32 1000}\n!1 = !{i32 1}'
+        functions = self.functions.values()
+        return "\n".join([*self.declarations, *self.definitions, *functions, attributes, pure, notes, ""])

@@ -1,0 +1,288 @@
+"""What the rest of the library calls: compiled stepping loops and maps, on arrays.
+
+Both take pytrees of arrays and of numbers; structures, shapes and types are those of the examples, numbers are free.
+A call into machine code lasts some 20 ms at most, so that an interrupt is heard, and other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.interpreters.partial_eval import dce_jaxpr
+
+from geonh.arguments.precision import float64
+from geonh.engine.interrupts import interruptible, stack_of_a_thread
+from geonh.engine.native import machine
+from geonh.engine.native.emitter import Emitter
+from geonh.engine.native.programs import ADVANCE, MAP, mapping, stepping_loop
+from geonh.engine.native.values import NotLowered
+from geonh.engine.tracing import forward_only
+
+CALL = 0.02
+"""Seconds that a call may last."""
+MOST = 2**40
+"""Steps of a call at most."""
+FIRST = 16
+"""Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
+SHALLOW, DEEP = 2**14, 2**18
+"""Bytes of the stack that a program may take of any thread's, and of one that has eight times as much."""
+DEEPEST = 2**30
+"""Bytes of the stack that a program may take at all."""
+_POINTER = ctypes.c_void_p
+_INTEGER = ctypes.c_int64
+
+
+class Arguments:
+    """A pytree of arrays as a table of pointers."""
+
+    def __init__(self, example: Any) -> None:
+        leaves, structure = jax.tree.flatten(example)
+        self.structure: Any = structure
+        self.types = [jax.ShapeDtypeStruct(np.shape(x), getattr(x, "dtype", np.asarray(x).dtype)) for x in leaves]
+
+    def arrays(
+        self, tree: Any, *, leads: Sequence[tuple[int, ...]] | None = None, copy: bool = False
+    ) -> list[np.ndarray]:
+        """The leaves as contiguous arrays of the types known; ``leads`` are the axes in front of theirs.
+
+        Raises
+        ------
+        ValueError
+            If structure or shapes are others.
+        """
+        leaves, structure = jax.tree.flatten(tree)
+        if structure != self.structure:
+            raise ValueError(f"expected the structure {self.structure}, got {structure}")
+        found = []
+        for leaf, known, lead in zip(leaves, self.types, leads or [()] * len(leaves), strict=True):
+            array = np.array(leaf, known.dtype, order="C", copy=copy or None)
+            if array.shape != (*lead, *known.shape):
+                raise ValueError(f"expected an array of shape {(*lead, *known.shape)}, got {array.shape}")
+            found.append(array)
+        return found
+
+    def tree(self, arrays: list[np.ndarray]) -> Any:
+        return jax.tree.unflatten(self.structure, arrays)
+
+
+def table(arrays: list[np.ndarray]) -> Any:
+    """Addresses of arrays, which the caller keeps."""
+    return (_POINTER * max(len(arrays), 1))(*(x.ctypes.data for x in arrays))
+
+
+def trace(function: Callable, *arguments: Arguments) -> tuple[Any, Any]:
+    """Jaxpr of a function of pytrees on flat arrays, without what is not used, and the types of its result."""
+
+    def flat(*leaves: Any) -> Any:
+        left = iter(leaves)
+        return function(*(a.tree([next(left) for _ in a.types]) for a in arguments))
+
+    with float64(), forward_only():
+        closed, shape = jax.make_jaxpr(flat, return_shape=True)(*(t for a in arguments for t in a.types))
+    jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return closed.replace(jaxpr=jaxpr), shape
+
+
+class Program:
+    """A program with its code, which lives as long as this; calls let other threads of Python run."""
+
+    def __init__(self, em: Emitter, name: str, n_pointers: int, n_integers: int) -> None:
+        self._stack = em.stack
+        if self._stack > DEEPEST:
+            raise NotLowered(f"{self._stack / 2**20:.0f} MB of arrays")
+        self.code = machine.compiled(em.text, name, tuple(em.externals))
+        self._type = ctypes.CFUNCTYPE(_INTEGER, *[_POINTER] * n_pointers, *[_INTEGER] * n_integers)
+        self._function, self._version = self._type(self.code.address), self.code.version
+
+    def call(self, *args: Any, kept: Any) -> int:
+        """What the program returns, a number; ``kept`` are the arrays that it reads and writes."""
+        begun = time.perf_counter()
+        if self._stack < SHALLOW or self._stack < min(DEEP, stack_of_a_thread() // 8):
+            found = self._function(*args)
+        else:
+            found = interruptible(lambda: (self._function(*args), kept), stack=2 * self._stack)[0]
+        self.code.used(time.perf_counter() - begun)
+        if self._version != self.code.version:
+            self._function, self._version = self._type(self.code.address), self.code.version
+        return found
+
+
+class Pace:
+    """How much to do in a call, so that it lasts as long as it may; ``known`` is what was found before."""
+
+    def __init__(self, known: int = FIRST) -> None:
+        self.amount = known
+        self.begun = 0.0
+
+    def begin(self) -> None:
+        self.begun = time.perf_counter()
+
+    def end(self, done: int) -> None:
+        elapsed = time.perf_counter() - self.begun
+        if elapsed < CALL / 2:
+            self.amount = max(self.amount, min(done * (16 if elapsed < CALL / 32 else 2), MOST))
+        elif elapsed > CALL:
+            self.amount = max(int(self.amount * CALL / elapsed), 1)
+
+
+def check_step(state: Arguments, shape: Any, row: Any) -> None:
+    """Raise TypeError unless a step returns (state, status) and a row is a vector."""
+    after, status = shape
+    leaves, structure = jax.tree.flatten(after)
+    found = [(x.shape, x.dtype) for x in leaves]
+    if structure != state.structure or found != [(x.shape, x.dtype) for x in state.types]:
+        raise TypeError(f"a step must return a state like the one it takes, not {after} for {state.types}")
+    if status.shape != () or status.dtype != np.int32:
+        raise TypeError(f"status must be a number of type int32, got {status}")
+    if len(row.shape) != 1 or row.dtype != np.float64:
+        raise TypeError(f"a row must be a vector in double precision, got {row}")
+
+
+class Loop:
+    """A stepping loop in machine code.
+
+    Parameters
+    ----------
+    step : callable
+        (params, state) -> (state, status), with status of type int32, 0 while all is well.
+    row : callable
+        (params, state) -> vector in double precision: what is saved of a node.
+    params, state : pytrees of arrays and numbers
+        Examples.
+
+    Raises
+    ------
+    NotLowered
+        If a step does what the engine has no code for.
+    """
+
+    def __init__(self, step: Callable, row: Callable, params: Any, state: Any) -> None:
+        self._params, self._state = Arguments(params), Arguments(state)
+        stepped, shape = trace(step, self._params, self._state)
+        saved, width = trace(row, self._params, self._state)
+        check_step(self._state, shape, width)
+        self.width = int(width.shape[0])
+        em = stepping_loop(stepped, saved, len(self._params.types), fma=machine.fma())
+        self._program = Program(em, ADVANCE, 5, 3)
+        self._known = FIRST
+
+    def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> tuple[Any, int, int]:
+        """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stops at a failure.
+
+        Parameters
+        ----------
+        params, state : pytrees
+            Like the examples.
+        n_nodes, stride : int
+        buffer : array, shape=[≥ n_nodes, width]
+            Where the rows are written.
+
+        Returns
+        -------
+        state : pytree
+            The last good one.
+        status : int
+            0, or why the step after it failed.
+        n_saved : int
+            Number of rows.
+        """
+        pieces = [(state, 0, 0)]
+        for piece in self.pieces(params, state, n_nodes, stride, buffer):
+            pieces = [piece]
+        return pieces[0]
+
+    def pieces(
+        self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
+    ) -> Iterator[tuple[Any, int, int]]:
+        """``run``, giving what it returns after each call, between saved nodes too."""
+        if buffer.dtype != np.float64 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
+            raise ValueError("the buffer must be a writeable, contiguous array in double precision")
+        if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
+            raise ValueError(f"{n_nodes} rows of width {self.width} do not fit into a buffer of shape {buffer.shape}")
+        constants, home = self._params.arrays(params), self._state.arrays(state, copy=True)
+        status, good = np.zeros((), np.int32), np.zeros((), np.int64)
+        parameters, states = table(constants), table(home)
+        done, total, pace = 0, n_nodes * stride, Pace(self._known)
+        while done < total and status == 0:
+            left = stride - done % stride
+            n = pace.amount // stride * stride if pace.amount >= stride and left == stride else min(pace.amount, left)
+            n = min(n, total - done)
+            pace.begin()
+            steps = self._program.call(
+                parameters,
+                states,
+                status.ctypes.data,
+                good.ctypes.data,
+                buffer[done // stride :].ctypes.data,
+                n,
+                stride,
+                left,
+                kept=(constants, home, status, good, buffer),
+            )
+            pace.end(steps)
+            self._known = pace.amount
+            done += steps
+            yield self._state.tree([x.copy() for x in home]), int(status), done // stride
+
+
+class Map:
+    """A function of parameters and a node, in machine code, for any number of nodes.
+
+    Parameters
+    ----------
+    function : callable
+        (params, node) -> pytree of arrays.
+    params, node : pytrees of arrays and numbers
+        Examples.
+
+    Raises
+    ------
+    NotLowered
+        If the function does what the engine has no code for.
+    """
+
+    def __init__(self, function: Callable, params: Any, node: Any) -> None:
+        self._params, self._node = Arguments(params), Arguments(node)
+        closed, shape = trace(function, self._params, self._node)
+        self._found = Arguments(shape)
+        em = mapping(closed, len(self._params.types), fma=machine.fma())
+        self._program = Program(em, MAP, 3, 1)
+
+    def run(self, params: Any, nodes: Any) -> Any:
+        """The results for all nodes.
+
+        Parameters
+        ----------
+        params : pytree
+            Like the example.
+        nodes : pytree
+            Like the example, with the nodes along a first axis of every array.
+
+        Returns
+        -------
+        pytree of arrays
+            With the nodes along the first axis.
+        """
+        total = len(jax.tree.leaves(nodes)[0])
+        constants, arrays = (
+            self._params.arrays(params),
+            self._node.arrays(nodes, leads=[(total,)] * len(self._node.types)),
+        )
+        found = [np.empty((total, *t.shape), t.dtype) for t in self._found.types]
+        parameters, done, pace = table(constants), 0, Pace()
+        while done < total:
+            n = min(pace.amount, total - done)
+            pace.begin()
+            here, there = (table([x[done:] for x in xs]) for xs in (arrays, found))
+            self._program.call(parameters, here, there, n, kept=(constants, arrays, found))
+            pace.end(n)
+            done += n
+        return self._found.tree(found)
+
+
+__all__ = ["Loop", "Map", "NotLowered"]

@@ -1,0 +1,191 @@
+"""Writes a jaxpr of arrays as LLVM instructions, one equation after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.algebra import jacobian
+from geonh.engine.dependence import CALLS, called_jaxpr
+from geonh.engine.native import branches, derivatives, indexing, linalg, loops, moves
+from geonh.engine.native.arithmetic import Arithmetic
+from geonh.engine.native.elementwise import ELEMENTWISE, UNCHANGED
+from geonh.engine.native.named import NAMED
+from geonh.engine.native.values import (
+    DTYPES,
+    STRAIGHT,
+    Entry,
+    Memory,
+    NotLowered,
+    Value,
+    constants,
+    kind_of,
+    pack,
+    spread,
+)
+
+_OWN: dict[Any, Callable] = {**NAMED, **derivatives.RULES}
+_RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **loops.RULES, **branches.RULES, **linalg.RULES}
+
+
+class Emitter(Arithmetic):
+    """A builder that writes jaxprs."""
+
+    def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
+        super().__init__(lanes, fma=fma)
+        self._sizes: dict[int, int] = {}
+        self._used: dict[int, list[Any]] = {}
+        self._seen: list[Any] = []  # kept alive, so that an id names one jaxpr
+
+    def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
+        """Outputs of a jaxpr, closed or without constants."""
+        if not hasattr(jaxpr, "consts"):
+            return self.run(jaxpr, [], args)
+        return self.run(jaxpr.jaxpr, [self.constant(c) for c in jaxpr.consts], args)
+
+    def constant(self, array: Any) -> Value:
+        if isinstance(array, jax.core.Tracer):
+            raise TypeError(
+                "a function of the system, or controls, closes over a value that is being traced: give the value as "
+                "parameters=, and such controls as jax.tree_util.Partial(function of (value, t), value)"
+            )
+        array = np.asarray(array)
+        if array.size <= STRAIGHT:
+            return constants(array)
+        return self.table(array, kind_of(array))
+
+    def run(self, jaxpr: Any, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
+        """Values of the outputs of a jaxpr."""
+        if jaxpr.effects:
+            raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
+        env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+        def read(var: Any) -> Value:
+            return self.constant(np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else env[var]
+
+        for eqn in self.used(jaxpr):
+            inputs = [read(var) for var in eqn.invars]
+            env.update(zip(eqn.outvars, self.equation(eqn, inputs), strict=True))
+        return [read(var) for var in jaxpr.outvars]
+
+    def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        self.pause()
+        name = eqn.primitive.name
+        if name in UNCHANGED:
+            return inputs
+        if name in ELEMENTWISE:
+            return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
+        if name in CALLS or eqn.primitive is jacobian.primitive:
+            return self._once(eqn, inputs)
+        if eqn.primitive in _OWN:
+            return _OWN[eqn.primitive](self, eqn, inputs)
+        if name in _RULES:
+            return _RULES[name](self, eqn, inputs)
+        raise NotLowered(f"the operation {name}")
+
+    def elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
+        shape = eqn.outvars[0].aval.shape
+        if math.prod(shape) > STRAIGHT:
+            return self._in_a_loop(function, inputs, eqn)
+        columns = [spread(x, shape) for x in map(self.entries, inputs)]
+        found = []
+        for row in zip(*columns, strict=True):
+            self.pause()
+            found.append(function(*row))
+        return pack(found, shape)
+
+    def _in_a_loop(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Memory:
+        aval, kinds = eqn.outvars[0].aval, [kind_of(var.aval) for var in eqn.invars]
+        out, reads = self.place(aval), []
+        for x, kind in zip(inputs, kinds, strict=True):
+            if math.prod(x.shape) == 1:
+                reads.append(partial(lambda entry, i: entry, self.entries(x).item()))
+                continue
+            if x.shape != aval.shape:
+                x, small = self.place(jax.ShapeDtypeStruct(aval.shape, DTYPES[kind])), x
+                places = np.broadcast_to(np.arange(math.prod(small.shape)).reshape(small.shape), aval.shape)
+                moves.moved(self, small, places.ravel(), x)
+            reads.append(partial(self.load, self.memory(x, kind)))
+        self.for_each(aval.size, lambda i: self.store(function(*(read(i) for read in reads)), out, i))
+        return out
+
+    # calls
+
+    def _once(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        """What evaluates a jaxpr is not written again for the same arguments."""
+        write = _OWN.get(eqn.primitive, Emitter._call)
+        jaxpr = called_jaxpr(eqn)
+        key: list[Any] = [id(jaxpr), eqn.primitive]
+        for value in inputs:
+            if isinstance(value, Memory):
+                return write(self, eqn, inputs)
+            key += [x if isinstance(x, str) else (type(x), repr(x)) for x in value.ravel().tolist()]
+        found = self.function.known.get(tuple(key))
+        if found is None:
+            self._seen.append(jaxpr)
+            found = write(self, eqn, inputs)
+            self.remember(tuple(key), found)
+        return found
+
+    def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
+        return self.closed(called_jaxpr(eqn), inputs)
+
+    def used(self, jaxpr: Any) -> list[Any]:
+        """The equations of which the outputs of a jaxpr are made."""
+        if id(jaxpr) not in self._used:
+            self._seen.append(jaxpr)
+            needed, found = {var for var in jaxpr.outvars if not hasattr(var, "val")}, []
+            for eqn in reversed(jaxpr.eqns):
+                if not needed.isdisjoint(eqn.outvars):
+                    needed.update(var for var in eqn.invars if not hasattr(var, "val"))
+                    found.append(eqn)
+            self._used[id(jaxpr)] = found[::-1]
+        return self._used[id(jaxpr)]
+
+    # sizes
+
+    def size(self, jaxpr: Any) -> int:
+        """Number of scalar operations in a jaxpr, those of loops counted once."""
+        if id(jaxpr) not in self._sizes:
+            self._seen.append(jaxpr)
+            total = 0
+            for eqn in jaxpr.eqns:
+                total += max((getattr(v.aval, "size", 1) for v in eqn.outvars), default=1) * (
+                    eqn.primitive.name in ELEMENTWISE
+                )
+                if eqn.primitive.name == "dot_general":
+                    total += eqn.outvars[0].aval.size * math.isqrt(
+                        math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
+                    )
+                if eqn.params:
+                    total += sum(map(self.size, _inner(eqn)))
+            self._sizes[id(jaxpr)] = total
+        return self._sizes[id(jaxpr)]
+
+
+def _inner(eqn: Any) -> list[Any]:
+    """The jaxprs within an equation that are run."""
+    if eqn.primitive.name == "custom_linear_solve":
+        return [eqn.params["jaxprs"].solve.jaxpr]
+    found = []
+    for value in eqn.params.values():
+        for inner in value if isinstance(value, tuple) else (value,):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                found.append(inner)
+    return found
+
+
+def _linear_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    lengths = eqn.params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    return em.closed(eqn.params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
+
+
+_RULES["custom_linear_solve"] = _linear_solve
+_RULES["optimization_barrier"] = lambda em, eqn, xs: xs

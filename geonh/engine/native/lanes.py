@@ -1,0 +1,198 @@
+"""One stepping loop for many members: the same program, some members side by side, blocks of them over threads.
+
+Each member gets the bits of its own single run. One that fails is frozen, and the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from geonh.engine.native import machine
+from geonh.engine.native.drivers import FIRST, Arguments, Pace, Program, check_step, trace
+from geonh.engine.native.programs import BLOCKS, stepping_blocks
+from geonh.engine.native.storage import LINE
+
+ROWS, STEPS = 4, 5
+"""Of what a program is told of a block: where rows are written, and how many steps it did."""
+
+
+class Members(NamedTuple):
+    """What ``Lanes.run`` returns: an entry for each member along the first axis of every array.
+
+    ``state`` is the last good one; ``status`` is 0, or why the step after it failed; ``n_steps`` counts the good steps.
+    """
+
+    state: Any
+    status: np.ndarray
+    n_steps: np.ndarray
+
+
+class Lanes:
+    """A stepping loop in machine code for any number of members.
+
+    Parameters
+    ----------
+    step, row : callable
+        As for ``Loop``.
+    params, state : pytrees
+        Examples of one member.
+    varies : pytree of bool, or bool
+        Which arrays of the parameters differ between members.
+    width : int, optional
+        Members side by side; by the CPU when left out.
+
+    Raises
+    ------
+    NotLowered
+        If a step does what the engine has no code for.
+    """
+
+    def __init__(
+        self, step: Callable, row: Callable, params: Any, state: Any, varies: Any = True, width: int | None = None
+    ) -> None:
+        self._params, self._state = Arguments(params), Arguments(state)
+        n = len(self._params.types)
+        self._varies = [varies] * n if isinstance(varies, bool) else [bool(v) for v in jax.tree.leaves(varies)]
+        stepped, shape = trace(step, self._params, self._state)
+        saved, vector = trace(row, self._params, self._state)
+        check_step(self._state, shape, vector)
+        self.row_size = int(vector.shape[0])
+        self.width = machine.lanes() if width is None else width
+        em = stepping_blocks(stepped, saved, n, fma=machine.fma(), lanes=self.width, varying=self._varies)
+        self._program = Program(em, BLOCKS, 1, 4)
+        self._known = FIRST
+
+    def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
+        """Where rows are written, block by block: shape=[blocks, n_nodes, row size, width]."""
+        shape = self._shape(n_members, n_nodes)
+        whole = np.empty(math.prod(shape) + LINE // 8)
+        first = -whole.ctypes.data % LINE // 8  # vectors that lie across two lines take twice as long to write
+        return whole[first : first + math.prod(shape)].reshape(shape)
+
+    def rows(self, buffer: np.ndarray, member: int) -> np.ndarray:
+        """Rows of one member, shape=[n_nodes, row size]."""
+        return buffer[member // self.width, :, :, member % self.width]
+
+    def _shape(self, n_members: int, n_nodes: int) -> tuple[int, ...]:
+        return -(-n_members // self.width), n_nodes, self.row_size, self.width
+
+    def run(
+        self,
+        params: Any,
+        states: Any,
+        n_nodes: int,
+        stride: int,
+        buffer: np.ndarray,
+        *,
+        threads: int | None = None,
+    ) -> Members:
+        """Steps of all members up to ``n_nodes`` saved nodes, one every ``stride`` steps.
+
+        Parameters
+        ----------
+        params : pytree
+            Where ``varies``, with the members along a first axis.
+        states : pytree
+            With the members along the first axis of every array.
+        n_nodes, stride : int
+        buffer : array
+            By ``buffer``. Of a member that fails only the first ``n_steps // stride`` rows mean something.
+        threads : int, optional
+            As many as there are CPUs when left out.
+        """
+        n = len(jax.tree.leaves(states)[0])
+        expected = self._shape(n, n_nodes)
+        if buffer.shape != expected or buffer.dtype != np.float64 or not buffer.flags.c_contiguous:
+            raise ValueError(f"expected a buffer of shape {expected} in double precision, got {buffer.shape}")
+        if buffer.size and buffer.ctypes.data % LINE:
+            raise ValueError(f"expected a buffer that begins at a multiple of {LINE} bytes: make it by buffer()")
+        leads = [(n,) if v else () for v in self._varies]
+        constants = [
+            self._in_blocks(x) if v else x
+            for x, v in zip(self._params.arrays(params, leads=leads), self._varies, strict=True)
+        ]
+        homes = [self._in_blocks(x) for x in self._state.arrays(states, leads=[(n,)] * len(self._state.types))]
+        n_blocks, beyond = expected[0], -n % self.width
+        status = np.zeros((n_blocks, self.width), np.int32)
+        status[-1:, self.width - beyond :] = 1  # those beyond the last never run
+        done = np.zeros((n_blocks, self.width), np.int64)
+        shared = [not v for v in self._varies]
+        tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
+        places = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
+        each = np.stack([first + size * np.arange(n_blocks) for first, size in (*places, (0, 0))], axis=1)
+        kept = constants, homes, tables, status, done, buffer
+        self._advance(each, n_nodes * stride, stride, threads or os.cpu_count() or 1, kept)
+        after = [self._from_blocks(x, n) for x in homes]
+        return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
+
+    def _advance(self, each: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
+        """All steps of blocks, over threads; of each its five addresses, and how many were done: shape=[blocks, 6].
+
+        ``kept`` are the arrays at these addresses.
+        """
+        workers, lock, stop = min(threads, len(each)), threading.Lock(), threading.Event()
+        size, begun = 8 * self.row_size * self.width, 0
+
+        def work() -> None:
+            nonlocal begun
+            pace = Pace(self._known)
+
+            def call(blocks: np.ndarray, done: int) -> None:
+                n = min(pace.amount, total - done)
+                pace.begin()
+                self._program.call(
+                    blocks.ctypes.data, len(blocks), n, stride, stride - done % stride, kept=(blocks, kept)
+                )
+                pace.end(int(blocks[:, STEPS].sum()))
+
+            while begun < len(each) and not stop.is_set():
+                with lock:  # a part of what is left, so that no thread waits long for another
+                    n = min(pace.amount // total, (len(each) - begun) // (2 * workers))
+                    blocks = each[begun : begun + max(n, 1)]
+                    begun += len(blocks)
+                if len(blocks):
+                    call(blocks, 0)
+                for b in np.flatnonzero(blocks[:, STEPS] < total):
+                    block, done = blocks[b : b + 1], int(blocks[b, STEPS])
+                    rows = int(block[0, ROWS])
+                    while done < total and block[0, STEPS] and not stop.is_set():  # none were done where all failed
+                        block[0, ROWS] = rows + done // stride * size
+                        call(block, done)
+                        done += int(block[0, STEPS])
+            self._known = pace.amount
+
+        if total:
+            with ThreadPoolExecutor(max(workers - 1, 1)) as pool:
+                try:
+                    others = [pool.submit(work) for _ in range(workers - 1)]
+                    work()
+                    for other in others:
+                        other.result()
+                finally:
+                    stop.set()
+
+    def _in_blocks(self, values: np.ndarray) -> np.ndarray:
+        """Values of all members as shape=[blocks, ..., width], the last member repeated up to the width."""
+        full = np.concatenate([values, np.repeat(values[-1:], -len(values) % self.width, axis=0)])
+        blocks = full.reshape(len(full) // self.width, self.width, *values.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+    def _from_blocks(self, blocks: np.ndarray, n: int) -> np.ndarray:
+        return np.moveaxis(blocks, -1, 1).reshape(len(blocks) * self.width, *blocks.shape[1:-1])[:n]
+
+
+def _tables(arrays: list[np.ndarray], shared: list[bool], n_blocks: int) -> np.ndarray:
+    """Addresses of the arrays of each block, shape=[blocks, arrays]."""
+    table = np.zeros((n_blocks, max(len(arrays), 1)), np.uintp)
+    for i, (array, same) in enumerate(zip(arrays, shared, strict=True)):
+        steps = 0 if same or not n_blocks else array.strides[0]
+        table[:, i] = array.ctypes.data + steps * np.arange(n_blocks)
+    return table

@@ -1,0 +1,194 @@
+"""Dense algebra on small matrices, and sorting: ``rule(emitter, equation, inputs) -> outputs``.
+
+By elimination with pivoting. Rows are exchanged by selection, so that nothing is indexed and lanes may exchange
+different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.engine.native.values import Entry, NotLowered, Value, kind_of, pack
+
+if TYPE_CHECKING:
+    from geonh.engine.native.emitter import Emitter
+
+LARGEST = 12
+"""Dimension up to which matrices are eliminated entry by entry,"""
+SORTED = 32
+"""and up to which arrays are sorted so."""
+
+
+def _matrices(em: Emitter, x: Value, name: str) -> Iterator[list[list[Entry]]]:
+    """The matrices of an array with any axes in front."""
+    if max(x.shape[-2:]) > LARGEST:
+        raise NotLowered(f"{name} of a matrix larger than {LARGEST}")
+    flat = em.entries(x)
+    for at in np.ndindex(*flat.shape[:-2]):
+        yield flat[at].tolist()
+
+
+def _gathered(parts: list[list], eqn: Any) -> list[Value]:
+    """Outputs of an equation from their nested lists, matrix by matrix."""
+    found: list[Value] = []
+    for k, var in enumerate(eqn.outvars):
+        found.append(pack([x for part in parts for x in _flat(part[k])], var.aval.shape))
+    return found
+
+
+def _flat(rows: list) -> Iterator[Entry]:
+    for row in rows:
+        if isinstance(row, list):
+            yield from row
+        else:
+            yield row
+
+
+def _lu(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    parts = []
+    for rows in _matrices(em, xs[0], "LU decomposition"):
+        m, n = len(rows), len(rows[0])
+        order: list[Entry] = list(range(m))
+        pivots: list[Entry] = []
+        for j in range(min(m, n)):
+            pivot = _largest(em, [row[j] for row in rows], j)
+            pivots.append(pivot)
+            for i in range(j + 1, m):
+                here = em.compare("eq", "i32", pivot, i)
+                rows[j], rows[i] = _exchanged(em, here, rows[j], rows[i], "d")
+                (order[j],), (order[i],) = _exchanged(em, here, [order[j]], [order[i]], "i32")
+            zero = em.compare("eq", "d", rows[j][j], 0.0)
+            inverse = em.div(1.0, em.select(zero, 1.0, rows[j][j], "d"))
+            for i in range(j + 1, m):
+                factor = em.mul(rows[i][j], inverse)
+                rows[i][j] = factor
+                for k in range(j + 1, n):
+                    rows[i][k] = em.sub(rows[i][k], em.mul(factor, rows[j][k]))
+        parts.append([rows, pivots, order])
+    return _gathered(parts, eqn)
+
+
+def _largest(em: Emitter, column: list[Entry], first: int) -> Entry:
+    """Index of the entry of largest size, from ``first`` on."""
+    sizes = [em.intrinsic("fabs", "d", x) if isinstance(x, str) else abs(x) for x in column]
+    best: Entry = sizes[first]
+    place: Entry = first
+    for i in range(first + 1, len(column)):
+        larger = em.compare("gt", "d", sizes[i], best)
+        best, place = em.select(larger, sizes[i], best, "d"), em.select(larger, i, place, "i32")
+    return place
+
+
+def _exchanged(em: Emitter, condition: Entry, a: list[Entry], b: list[Entry], kind: str) -> tuple[list, list]:
+    """Two rows, exchanged if the condition holds."""
+    return (
+        [em.select(condition, y, x, kind) for x, y in zip(a, b, strict=True)],
+        [em.select(condition, x, y, kind) for x, y in zip(a, b, strict=True)],
+    )
+
+
+def _permutation(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    """The order of rows that a sequence of exchanges makes."""
+    pivots, n = em.entries(xs[0]), eqn.params["permutation_size"]
+    kind, out = kind_of(eqn.invars[0].aval), []
+    for row in pivots.reshape(-1, pivots.shape[-1]).tolist():
+        order: list[Entry] = list(range(n))
+        for j, pivot in enumerate(row):
+            for i in range(j + 1, n):
+                here = em.compare("eq", kind, pivot, i)
+                (order[j],), (order[i],) = _exchanged(em, here, [order[j]], [order[i]], "i32")
+        out += order
+    return [pack(out, eqn.outvars[0].aval.shape)]
+
+
+def _cholesky(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    """The lower factor, or nan where the matrix is not positive definite."""
+    parts = []
+    for A in _matrices(em, xs[0], "Cholesky decomposition"):
+        n = len(A)
+        L: list[list[Entry]] = [[0.0] * n for _ in range(n)]
+        good: Entry = True
+        for j in range(n):
+            rest = A[j][j]
+            for k in range(j):
+                rest = em.sub(rest, em.mul(L[j][k], L[j][k]))
+            good = em.both(good, em.compare("gt", "d", rest, 0.0))
+            L[j][j] = em.intrinsic("sqrt", "d", rest)
+            inverse = em.div(1.0, L[j][j])
+            for i in range(j + 1, n):
+                rest = A[i][j]
+                for k in range(j):
+                    rest = em.sub(rest, em.mul(L[i][k], L[j][k]))
+                L[i][j] = em.mul(rest, inverse)
+        parts.append(
+            [[[em.select(good, x, float("nan"), "d") for x in row[: i + 1]] + row[i + 1 :] for i, row in enumerate(L)]]
+        )
+    return _gathered(parts, eqn)
+
+
+def _triangular_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    p, parts = eqn.params, []
+    rights = em.entries(xs[1])
+    for at, A in zip(np.ndindex(*rights.shape[:-2]), _matrices(em, xs[0], "triangular solve"), strict=True):
+        B = rights[at] if p["left_side"] else rights[at].T
+        transposed = p["transpose_a"] == p["left_side"]  # X A = B is Aᵀ Xᵀ = Bᵀ
+        A = [list(row) for row in zip(*A, strict=True)] if transposed else A
+        X = _substituted(em, A, B.tolist(), lower=p["lower"] != transposed, unit=p["unit_diagonal"])
+        parts.append([X if p["left_side"] else [list(row) for row in zip(*X, strict=True)]])
+    return _gathered(parts, eqn)
+
+
+def _substituted(em: Emitter, A: list, B: list, *, lower: bool, unit: bool) -> list:
+    n = len(A)
+    for i in range(n) if lower else reversed(range(n)):
+        inverse = 1.0 if unit else em.div(1.0, A[i][i])
+        for c in range(len(B[0])):
+            total = B[i][c]
+            for j in range(i) if lower else range(i + 1, n):
+                total = em.sub(total, em.mul(A[i][j], B[j][c]))
+            B[i][c] = em.mul(total, inverse)
+    return B
+
+
+def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    """Stable, by exchanges of neighbours; nan comes last."""
+    axis, n_keys = eqn.params["dimension"], eqn.params["num_keys"]
+    arrays = [np.moveaxis(em.entries(x), axis, -1).copy() for x in xs]
+    kinds = [kind_of(var.aval) for var in eqn.invars]
+    length = arrays[0].shape[-1]
+    if length > SORTED:
+        raise NotLowered(f"sort of more than {SORTED} numbers")
+    for at in np.ndindex(*arrays[0].shape[:-1]):
+        rows = [x[at] for x in arrays]
+        for sweep in range(length):
+            for i in range(sweep % 2, length - 1, 2):
+                wrong = _after(
+                    em, [(row[i], row[i + 1], kind) for row, kind in zip(rows[:n_keys], kinds, strict=False)]
+                )
+                for row, kind in zip(rows, kinds, strict=True):
+                    first, second = row[i], row[i + 1]
+                    row[i], row[i + 1] = em.select(wrong, second, first, kind), em.select(wrong, first, second, kind)
+    return [np.moveaxis(x, -1, axis) for x in arrays]
+
+
+def _after(em: Emitter, keys: list[tuple[Entry, Entry, str]]) -> Entry:
+    """Whether the first of two stands after the second, by the first key that differs."""
+    (x, y, kind), *rest = keys
+    above, below = em.compare("gt", kind, x, y), em.compare("lt", kind, x, y)
+    if kind == "d":
+        x_missing, y_missing = em.compare("ne", "d", x, x), em.compare("ne", "d", y, y)
+        above = em.either(above, em.both(x_missing, em.negated(y_missing)))
+        below = em.either(below, em.both(y_missing, em.negated(x_missing)))
+    return above if not rest else em.either(above, em.both(em.negated(below), _after(em, rest)))
+
+
+RULES: dict[str, Callable] = {
+    "lu": _lu,
+    "lu_pivots_to_permutation": _permutation,
+    "cholesky": _cholesky,
+    "triangular_solve": _triangular_solve,
+    "sort": _sort,
+}

@@ -1,0 +1,332 @@
+"""Loops as control flow: ``rule(emitter, equation, inputs) -> outputs``.
+
+What a loop carries is in phi nodes, entry by entry, or in a buffer of the loop's own if it is large. With lanes a loop
+goes on while some lane does, and a lane that has finished keeps what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+from jax import lax
+
+from geonh.arguments.precision import float64
+from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, kind_of, pack
+
+if TYPE_CHECKING:
+    from geonh.engine.native.emitter import Emitter
+
+CARRIED = 50
+"""A larger array is carried round a loop in memory; with lanes, whose entries are vectors anyway, one of twice that."""
+SIDE_BY_SIDE = 8
+"""Up to so many passes that know nothing of each other are lanes of vectors, in a program of one member."""
+UNROLLED = 100
+"""A loop of known length is unrolled up to so many operations."""
+
+
+def in_memory(em: Emitter, size: int) -> bool:
+    """Whether an array of this size is carried round a loop in memory."""
+    return size > (CARRIED if em.lanes == 1 else 2 * CARRIED)
+
+
+class Carried:
+    """What goes round a loop.
+
+    Made before the loop; ``enter`` begins a pass and gives the values, ``leave`` ends it and takes the new ones.
+
+    Parameters
+    ----------
+    em : Emitter
+    avals : sequence
+        Types of the values.
+    first : sequence of values
+        Of which those in ``fixed`` never change.
+    """
+
+    def __init__(self, em: Emitter, avals: Sequence[Any], first: Sequence[Value], fixed: Sequence[bool]) -> None:
+        self.em, self.avals, self.fixed = em, list(avals), list(fixed)
+        self.wide = em.lanes > 1
+        self.first: list[Any] = []  # texts of the first entries, or a buffer
+        self.values: list[Value] = []
+        self.phis: list[list[tuple[int, str]]] = []
+        for aval, value, same in zip(avals, first, fixed, strict=True):
+            kind = kind_of(aval)
+            if same:
+                self.first.append(value)
+            elif in_memory(em, aval.size):
+                buffer = em.buffer(aval.shape, kind)
+                em.copy(buffer, value)
+                self.first.append(buffer)
+            else:
+                self.first.append([em.operand(x, kind, self.wide) for x in em.entries(value).ravel().tolist()])
+        self.before = self.last = em.function.block
+
+    def enter(self) -> list[Value]:
+        """Values in this pass; called first in the block that begins it."""
+        function = self.em.function
+        for aval, value in zip(self.avals, self.first, strict=True):
+            if not isinstance(value, list):
+                self.phis.append([])
+                self.values.append(value)
+                continue
+            names = [function.name(self.wide) for _ in value]
+            self.phis.append([(self.em.reserve(), name) for name in names])
+            self.values.append(pack(names, aval.shape))
+        return self.values
+
+    def leave(self, new: Sequence[Value], *masks: str | None) -> None:
+        """Values for the next pass, in the lanes of one mask or of one for each; called last in a pass."""
+        masks = masks if len(masks) == len(new) else (*masks, None)[:1] * len(new)
+        em, function = self.em, self.em.function
+        buffers = {
+            x.pointer for x, same in zip(self.values, self.fixed, strict=True) if isinstance(x, Memory) and not same
+        }
+        updates = []
+        for old, value, same in zip(self.values, new, self.fixed, strict=True):
+            if isinstance(value, Memory) and not same and value.root in buffers and value is not old:
+                value = self._saved(value)  # its memory may be overwritten before it is read
+            updates.append(value)
+        texts: list[tuple[int, str]] = []
+        for aval, old, value, same, phis, first, mask in zip(
+            self.avals, self.values, updates, self.fixed, self.phis, self.first, masks, strict=True
+        ):
+            if same:
+                continue
+            if isinstance(old, Memory):
+                em.copy(old, value, mask)
+                continue
+            kind = kind_of(aval)
+            t = em.type(kind, self.wide)
+            entries = em.entries(value).ravel().tolist()
+            for (line, name), before, x in zip(phis, first, entries, strict=True):
+                text = em.operand(x, kind, self.wide)
+                if mask is not None and text != name:
+                    text = em.emit(f"select {em.type('b', True)} {mask}, {t} {text}, {t} {name}", True)
+                texts.append((line, f"{name} = phi {t} [{before}, %{self.before}], [{text}, %"))
+        for line, text in texts:
+            function.lines[line] = f"{text}{function.block}]"
+        self.last = function.block
+
+    def _saved(self, value: Memory) -> Memory:
+        copy = self.em.buffer(value.shape, value.kind)
+        self.em.copy(copy, value)
+        return copy
+
+
+def repeat(
+    em: Emitter,
+    carried: Carried,
+    going: Callable[[list[Value]], Entry],
+    advance: Callable[[list[Value]], Sequence[Value]],
+    *,
+    together: bool,
+) -> list[Value]:
+    """``while going(values): values = advance(values)``; ``together`` where all lanes end in the same pass."""
+    function = em.function
+    head, body, end = function.label(), function.label(), function.label()
+    masked, outer = em.lanes > 1 and not together, function.mask
+    active = em.operand(True if outer is None else outer, "b", True) if masked else ""
+    em.jump(head)
+    em.begin(head)
+    with em.scope():
+        values = carried.enter()
+        remaining, phi = (function.name(True), em.reserve()) if masked else ("", -1)
+        condition = going(values)
+        mask = None
+        if masked:
+            mask = str(em.both(condition, remaining))
+            condition = em.any_lane(mask)
+        em.branch(condition, body, end)
+        em.begin(body)
+        function.mask = mask if masked else outer
+        carried.leave(advance(values), mask)
+        function.mask = outer
+        if masked:
+            t = em.type("b", True)
+            function.lines[phi] = f"{remaining} = phi {t} [{active}, %{carried.before}], [{mask}, %{function.block}]"
+        em.jump(head)
+    em.begin(end)
+    return values
+
+
+def _changing(jaxpr: Any, n_consts: int, n: int) -> list[bool]:
+    """Which of the carried values a loop's body leaves as they are."""
+    return [jaxpr.outvars[i] is jaxpr.invars[n_consts + i] for i in range(n)]
+
+
+def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    first = xs[n + m :]
+    avals = [var.aval for var in body.jaxpr.outvars]
+    carried = Carried(em, avals, first, _changing(body.jaxpr, m, len(first)))
+    apart = cond.out_avals[0].shape != ()  # of many loops, each of which ends by its own condition
+    on, kept = _of_many(cond.out_avals[0], avals) if apart else (None, None)
+
+    def going(values: list[Value]) -> Any:
+        found = em.closed(cond, [*xs[:n], *values])
+        return em.entries((em.closed(on, found) if apart else found)[0]).item()
+
+    def advance(values: list[Value]) -> Sequence[Value]:
+        new = em.closed(body, [*xs[n : n + m], *values])
+        return em.closed(kept, [*em.closed(cond, [*xs[:n], *values]), *new, *values]) if apart else new
+
+    return repeat(em, carried, going, advance, together=False)
+
+
+def _of_many(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
+    """Whether one of many loops goes on, and what they carry where those that ended stay: as jaxprs."""
+
+    def kept(going: Any, *values: Any) -> list[Any]:
+        pairs = zip(values[: len(avals)], values[len(avals) :], strict=True)
+        return [lax.select(lax.broadcast_in_dim(going, new.shape, range(going.ndim)), new, old) for new, old in pairs]
+
+    with float64():
+        on = jax.make_jaxpr(lambda going: lax.reduce_or(going, range(going.ndim)))(condition)
+        return on, jax.make_jaxpr(kept)(condition, *avals, *avals)
+
+
+class Stacked(NamedTuple):
+    """Arrays with one row for each pass of a loop, and their types."""
+
+    values: Sequence[Value]
+    avals: Sequence[Any]
+
+
+Body: TypeAlias = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
+"""What a pass makes of the carried values and of its rows: the new carried values, and its rows of the results."""
+
+
+def _scan(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    closed, n, m = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
+
+    def body(values: Sequence[Value], here: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        out = em.closed(closed, [*xs[:n], *values, *here])
+        return out[:m], out[m:]
+
+    rows = Stacked(xs[n + m :], [var.aval for var in eqn.invars[n + m :]])
+    carried, found = passes(em, eqn, body, xs[n : n + m], rows, [var.aval for var in eqn.outvars[m:]])
+    return [*carried, *found]
+
+
+def passes(
+    em: Emitter,
+    eqn: Any,
+    body: Body,
+    first: Sequence[Value],
+    rows: Stacked,
+    results: Sequence[Any],
+    more: Sequence[Any] = (),
+) -> tuple[list[Value], list[Value]]:
+    """The carried values after a loop of known length, and its results, of the types given.
+
+    The equation says what is carried and how often; a body may carry other values after those, of the types ``more``.
+    """
+    jaxpr, length = eqn.params["jaxpr"].jaxpr, eqn.params["length"]
+    large = any(aval.size > STRAIGHT for aval in (*rows.avals, *results))
+    if length <= 1 or (em.size(jaxpr) * length <= UNROLLED and not large):
+        return _unrolled(em, eqn, body, first, rows, results)
+    if em.lanes == 1 and length <= SIDE_BY_SIDE and not (first or large):
+        return [], _side_by_side(em, length, body, rows, results)
+    n, m = eqn.params["num_consts"], eqn.params["num_carry"]
+    counters = _counters(jaxpr, n, first[:m])
+    tables = [em.memory(x, kind_of(aval)) for x, aval in zip(*rows, strict=True)]
+    found = [em.place(aval) for aval in results]
+    fixed = [same or i in counters for i, same in enumerate(_changing(jaxpr, n, m))] + [False] * len(more)
+    carried = Carried(em, [*(var.aval for var in jaxpr.outvars[:m]), *more], first, fixed)
+    function = em.function
+    i, following = function.name(), function.name()
+    phi = -1
+
+    def going(values: list[Value]) -> Entry:
+        nonlocal phi
+        phi = em.reserve()
+        return em.emit(f"icmp slt i64 {i}, {length}")
+
+    def advance(values: list[Value]) -> Sequence[Value]:
+        k = em.integer("sub", "i64", length - 1, i) if eqn.params["reverse"] else i
+        here = [part(em, table, k, aval.shape[1:]) for table, aval in zip(tables, rows.avals, strict=True)]
+        now = list(values)
+        for c, step in counters.items():
+            now[c] = _counted(em, first[c], i, step, kind_of(jaxpr.outvars[c].aval))
+        new, out = body(now, here)
+        for place, aval, value in zip(found, results, out, strict=True):
+            em.copy(part(em, place, k, aval.shape[1:]), value)
+        em.line(f"{following} = add nuw nsw i64 {i}, 1")
+        return new
+
+    values = repeat(em, carried, going, advance, together=True)
+    function.lines[phi] = f"{i} = phi i64 [0, %{carried.before}], [{following}, %{carried.last}]"
+    for c, step in counters.items():
+        values[c] = _counted(em, first[c], length, step, kind_of(jaxpr.outvars[c].aval))
+    return values, list(found)
+
+
+def _unrolled(
+    em: Emitter, eqn: Any, body: Body, carry: Sequence[Value], rows: Stacked, results: Sequence[Any]
+) -> tuple[list[Value], list[Value]]:
+    arrays = [em.entries(x) for x in rows.values]
+    found: list[list[np.ndarray]] = []
+    order = range(eqn.params["length"])
+    for i in reversed(order) if eqn.params["reverse"] else order:
+        carry, out = body(carry, [x[i] if x.ndim > 1 else pack([x[i]], ()) for x in arrays])
+        found.append([em.entries(x) for x in out])
+    if eqn.params["reverse"]:
+        found.reverse()
+    stacked: list[Value] = [
+        pack([x for row in found for x in row[k].ravel().tolist()], aval.shape) for k, aval in enumerate(results)
+    ]
+    return list(carry), stacked
+
+
+def _side_by_side(em: Emitter, length: int, body: Body, rows: Stacked, results: Sequence[Any]) -> list[Value]:
+    """Passes that know nothing of each other, in the lanes of vectors; those beyond the last do what it does.
+
+    As little is known of what goes in and comes out as in a loop, so that a member of lanes gets the same bits.
+    """
+    lanes = 1 << (length - 1).bit_length()
+    columns = [em.entries(x).reshape(length, -1).T.tolist() for x in rows.values]
+    with em.side_by_side(lanes):
+        here = []
+        for column, aval in zip(columns, rows.avals, strict=True):
+            entries = [em.from_lanes(x + x[-1:] * (lanes - length), kind_of(aval)) for x in column]
+            here.append(pack(entries, aval.shape[1:]))
+        found: list[Value] = []
+        for value, aval in zip(body([], here)[1], results, strict=True):
+            vector = em.type(kind_of(aval), True)
+            wide = [em.operand(x, kind_of(aval), True) for x in em.entries(value).ravel().tolist()]
+            entries = [em.emit(f"extractelement {vector} {x}, i64 {i}") for i in range(length) for x in wide]
+            found.append(pack(entries, aval.shape))
+    return found
+
+
+def part(em: Emitter, memory: Memory, k: Entry, shape: tuple[int, ...] | None = None) -> Memory:
+    """The k-th of many arrays one after another, each of a shape, or as large as ``memory`` says."""
+    shape = memory.shape if shape is None else shape
+    pointer = em.address(memory, em.integer("mul", "i64", k, int(np.prod(shape, dtype=int))))
+    return Memory(pointer, shape, memory.kind, memory.wide, memory.root)
+
+
+def _counters(jaxpr: Any, n_consts: int, first: Sequence[Value]) -> dict[int, int]:
+    """Carried integers that grow by a known number in every pass: they follow the loop's own counter."""
+    made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if eqn.primitive.name == "add"}
+    found = {}
+    for c, value in enumerate(first):
+        eqn = made.get(jaxpr.outvars[c]) if not hasattr(jaxpr.outvars[c], "val") else None
+        if eqn is None or isinstance(value, Memory) or value.ndim or kind_of(eqn.outvars[0].aval) not in ("i32", "i64"):
+            continue
+        literals = [v.val for v in eqn.invars if hasattr(v, "val")]
+        if len(literals) == 1 and jaxpr.invars[n_consts + c] in [v for v in eqn.invars if not hasattr(v, "val")]:
+            found[c] = int(literals[0])
+    return found
+
+
+def _counted(em: Emitter, first: Value, i: Entry, step: int, kind: str) -> np.ndarray:
+    passes = em.integer("mul", kind, em.convert(i, "i64", kind), step)
+    return pack([em.integer("add", kind, em.entries(first).item(), passes)], ())
+
+
+RULES: dict[str, Callable] = {"while": _while, "scan": _scan}

@@ -1,0 +1,357 @@
+"""Rearrangements, sums and products of small arrays: ``rule(emitter, equation, inputs) -> outputs``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.engine.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, known, pack
+
+if TYPE_CHECKING:
+    from geonh.engine.native.emitter import Emitter
+
+IN_TURN = 8
+"""Entries that are summed one after another."""
+LONG = 64
+"""Entries of a sum, or another reduction of one in memory, in straight code."""
+PRODUCTS = 500
+"""Products that are summed in straight code, those with a known zero not counted."""
+
+
+def _moves(move: Callable) -> Callable:
+    """A rule that only moves entries: from the inputs, the parameters and the output's shape."""
+
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        shape = eqn.outvars[0].aval.shape
+        size = math.prod(shape)
+        repeated = size > max(STRAIGHT, sum(math.prod(x.shape) for x in xs))
+        if not any(isinstance(x, Memory) or (repeated and not known(*x.ravel().tolist())) for x in xs):
+            return [move(xs, eqn.params, shape)]
+        first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
+        numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
+        places = move(numbers, eqn.params, shape)
+        if size <= STRAIGHT:
+            sources = np.searchsorted(first, places.ravel(), side="right") - 1
+            return [
+                pack(
+                    [_entry(em, xs[k], int(i - first[k])) for k, i in zip(sources, places.ravel(), strict=True)], shape
+                )
+            ]
+        out = em.place(eqn.outvars[0].aval)
+        for k, x in enumerate(xs):
+            moved(em, x, places.ravel() - first[k], out)
+        return [out]
+
+    return rule
+
+
+def _entry(em: Emitter, x: Value, i: int) -> Entry:
+    return em.load(x, i) if isinstance(x, Memory) else x.ravel()[i]
+
+
+def moved(em: Emitter, x: Value, places: np.ndarray, out: Memory) -> None:
+    """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
+    inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
+
+    def listed(places: np.ndarray) -> Callable[[Entry], Entry]:
+        if np.array_equal(places, np.arange(len(places))):
+            return lambda i: i
+        table = em.table(places, "i64")
+        return lambda i: em.load(table, i)
+
+    to = listed(inside)
+    if math.prod(x.shape) == 1:
+        one = em.entries(x).item()
+        em.for_each(len(inside), lambda i: em.store(one, out, to(i)))
+        return
+    where, source = listed(places[inside]), em.memory(x, out.kind)
+    em.for_each(len(inside), lambda i: em.store(em.load(source, where(i)), out, to(i)))
+
+
+def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    return [xs[0].reshape(eqn.outvars[0].aval.shape)]
+
+
+def _broadcast(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    if xs[0].size == 1:
+        return np.full(shape, xs[0].item(), xs[0].dtype)
+    axes = list(params["broadcast_dimensions"])
+    kept = [xs[0].shape[axes.index(d)] if d in axes else 1 for d in range(len(shape))]
+    return np.broadcast_to(xs[0].reshape(kept), shape)
+
+
+def _slice(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    strides = params["strides"] or (1,) * xs[0].ndim
+    window = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
+    return xs[0][window] if window else xs[0]
+
+
+def _pad(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
+    x, filler = xs
+    out = np.full(shape, filler.item(), dtype=x.dtype)
+    targets = [lo + np.arange(n) * (1 + gap) for n, (lo, _, gap) in zip(x.shape, params["padding_config"], strict=True)]
+    inside = [np.flatnonzero((t >= 0) & (t < m)) for t, m in zip(targets, shape, strict=True)]
+    if shape:
+        out[np.ix_(*[t[i] for t, i in zip(targets, inside, strict=True)])] = x[np.ix_(*inside)]
+    return out
+
+
+def _iota(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
+    line = np.arange(aval.shape[axis], dtype=aval.dtype)
+    line = np.expand_dims(line, [d for d in range(aval.ndim) if d != axis])
+    return [em.constant(np.broadcast_to(line, aval.shape))]
+
+
+def _empty(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    aval = eqn.outvars[0].aval
+    return [em.constant(np.zeros(aval.shape, aval.dtype))]
+
+
+def _split(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    return list(np.split(em.entries(xs[0]), np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"]))
+
+
+def _unstack(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    x = np.moveaxis(em.entries(xs[0]), eqn.params["axis"], 0)
+    return [pack(x[i].ravel().tolist() if x.ndim > 1 else [x[i]], x.shape[1:]) for i in range(x.shape[0])]
+
+
+def combining(em: Emitter, name: str, eqn: Any) -> Callable[[Entry, Entry], Entry]:
+    """The operation ``name`` on entries of the kind of an equation's first input."""
+    kind = kind_of(eqn.invars[0].aval)
+    if kind == "d" and name in ("add", "sub", "mul"):
+        return getattr(em, name)
+    if name in ("max", "min"):
+        extreme = em.maximum if name == "max" else em.minimum
+        return lambda x, y: extreme(kind, x, y)
+    return lambda x, y: em.integer(name, kind, x, y)
+
+
+_NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
+    "add": lambda dtype: 0,
+    "mul": lambda dtype: 1,
+    "or": lambda dtype: 0,
+    "xor": lambda dtype: 0,
+    "and": lambda dtype: np.invert(np.zeros((), dtype)).item(),
+    "max": lambda dtype: -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min,
+    "min": lambda dtype: np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max,
+}
+
+
+def _reduce(name: str) -> Callable:
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        (x,), axes, aval, combine = xs, eqn.params["axes"], eqn.outvars[0].aval, combining(em, name, eqn)
+        kept = [d for d in range(len(x.shape)) if d not in axes]
+        if isinstance(x, Memory) and x.size > STRAIGHT:
+            first, further, out = _places(x.shape, kept), _places(x.shape, axes), em.place(aval)
+
+            def row(i: str) -> None:
+                start = _looked_up(em, first, i)
+
+                def entry(j: Entry) -> Entry:
+                    return em.load(x, em.integer("add", "i64", start, _looked_up(em, further, j)))
+
+                em.store(_in_turn(em, combine, len(further), x.kind, entry), out, i)
+
+            em.for_each(aval.size, row)
+            return [out]
+        found = []
+        for entries in em.entries(_arranged(em, x, kind_of(eqn.invars[0].aval), (kept, axes))).tolist():
+            if not entries:
+                entries = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
+            found.append(combined(combine, entries))
+        return [pack(found, aval.shape)]
+
+    return rule
+
+
+def _in_turn(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[[Entry], Entry]) -> Entry:
+    """One of n ≥ 1 entries; of many in a loop over some at a time."""
+    if n <= LONG:
+        return combined(combine, [entry(j) for j in range(n)])
+    total, first = em.buffer((), kind), n % IN_TURN or IN_TURN
+    em.store(combined(combine, [entry(j) for j in range(first)]), total)
+
+    def some(i: str) -> None:
+        start = em.integer("add", "i64", em.integer("mul", "i64", i, IN_TURN), first)
+        found = combined(combine, [entry(em.integer("add", "i64", start, k)) for k in range(IN_TURN)])
+        em.store(combine(em.load(total, 0), found), total)
+
+    em.for_each((n - first) // IN_TURN, some)
+    return em.load(total, 0)
+
+
+def _places(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
+    """Flat indices of the entries along some axes, the others at 0."""
+    every = np.arange(math.prod(shape)).reshape(shape)
+    return every[tuple(slice(None) if d in axes else 0 for d in range(len(shape)))].ravel()
+
+
+def _looked_up(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
+    """places[i]."""
+    if not isinstance(i, str):
+        return int(places[int(i)])
+    step = int(places[1] - places[0]) if len(places) > 1 else 0
+    if np.array_equal(places, step * np.arange(len(places))):
+        return em.integer("mul", "i64", i, step)
+    return em.load(em.table(places, "i64"), i)
+
+
+def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -> Value:
+    """A value with its axes in this order, each group of them made one."""
+    order = [d for group in axes for d in group]
+    sizes = [math.prod([x.shape[d] for d in group]) for group in axes]
+    if isinstance(x, Memory) and order == sorted(order):
+        return x.reshape(sizes)
+    if isinstance(x, Memory) and x.size > STRAIGHT:
+        out = em.buffer(sizes, kind)
+        moved(em, x, np.arange(x.size).reshape(x.shape).transpose(order).ravel(), out)
+        return out
+    return em.entries(x).transpose(order).reshape(sizes)
+
+
+def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
+    """One of all entries: few one after another, so that products are fused, of more the halves, so that few wait."""
+    if len(row) > IN_TURN:
+        half = len(row) // 2
+        return combine(combined(combine, row[:half]), combined(combine, row[half:]))
+    return reduce(combine, row)
+
+
+def _cumulate(name: str) -> Callable:
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        out, combine = em.entries(xs[0]).copy(), combining(em, name, eqn)
+        lines = np.moveaxis(out, eqn.params["axis"], 0)[:: -1 if eqn.params["reverse"] else 1]
+        for i in range(1, len(lines)):
+            for rest in np.ndindex(*lines.shape[1:]):
+                lines[(i, *rest)] = combine(lines[(i - 1, *rest)], lines[(i, *rest)])
+        return [out]
+
+    return rule
+
+
+def _argument(name: str) -> Callable:
+    """Index of the first largest or smallest entry, or of the first nan."""
+
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+        x, (axis,), kind = em.entries(xs[0]), eqn.params["axes"], kind_of(eqn.invars[0].aval)
+        index, out = kind_of(eqn.outvars[0].aval), []
+        rows = np.moveaxis(x, axis, -1)
+        for row in rows.reshape(-1, rows.shape[-1]).tolist():
+            best: Entry = row[0]
+            place: Entry = 0
+            for i, y in enumerate(row[1:], 1):
+                better = em.compare(name, kind, y, best)
+                if kind == "d":
+                    missing = em.both(em.compare("ne", "d", y, y), em.compare("eq", "d", best, best))
+                    better = em.either(better, missing)
+                best, place = em.select(better, y, best, kind), em.select(better, i, place, index)
+            out.append(place)
+        return [pack(out, eqn.outvars[0].aval.shape)]
+
+    return rule
+
+
+def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
+    aval = eqn.outvars[0].aval
+    kind = kind_of(aval)
+    if kind == "b":
+        raise NotLowered("dot_general of truth values")
+    add, mul = (em.add, em.mul) if kind == "d" else (_integer(em, "add", kind), _integer(em, "mul", kind))
+    sides = []
+    for x, var, contract, batch in zip(xs, eqn.invars, (lc, rc), (lb, rb), strict=True):
+        before = kind_of(var.aval)
+        if before != kind:
+            x = pack([em.convert(y, before, kind) for y in em.entries(x).ravel().tolist()], x.shape)
+        free = [d for d in range(len(x.shape)) if d not in contract and d not in batch]
+        sides.append(_arranged(em, x, kind, (batch, free, contract)))
+
+    def product(u: list[Entry], v: list[Entry]) -> Entry:
+        total: Entry = 0.0 if kind == "d" else 0
+        for x, y in zip(u, v, strict=True):
+            total = add(total, mul(x, y))
+        return total
+
+    most = math.prod(sides[0].shape) * sides[1].shape[1]
+    if most > PRODUCTS and np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS:
+        return [_products(em, add, mul, *(em.memory(x, kind) for x in sides), em.place(aval))]
+    out = []
+    for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
+        for u in u_rows:
+            em.pause()
+            out += [product(u, v) for v in v_rows]
+    return [pack(out, aval.shape)]
+
+
+def _nonzero(x: Value) -> np.ndarray:
+    """1 for each entry of which it is not known that it is 0, else 0."""
+    if isinstance(x, Memory):
+        return np.ones(x.shape, int)
+    return np.array([isinstance(y, str) or y != 0 for y in x.ravel().tolist()], int).reshape(x.shape)
+
+
+def _products(em: Emitter, add: Callable, mul: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
+    """``out`` with the products of rows of ``left`` and ``right``, shapes [b, f, c] and [b, g, c], in loops."""
+    (n_blocks, n_left, length), n_right = left.shape, right.shape[1]
+
+    def place(row: Entry, size: int, i: Entry) -> Entry:
+        return em.integer("add", "i64", em.integer("mul", "i64", row, size), i)
+
+    def product(i: Entry, j: Entry) -> Entry:
+        def term(k: Entry) -> Entry:
+            return mul(em.load(left, place(i, length, k)), em.load(right, place(j, length, k)))
+
+        if length > STRAIGHT:
+            return _in_turn(em, add, length, out.kind, term)
+        return reduce(add, [term(k) for k in range(length)])
+
+    def block(b: str) -> None:
+        def row(f: str) -> None:
+            i = place(b, n_left, f)
+
+            def entry(g: Entry) -> None:
+                em.store(product(i, place(b, n_right, g)), out, place(i, n_right, g))
+
+            if n_right * length > PRODUCTS:
+                em.for_each(n_right, entry)
+                return
+            for g in range(n_right):
+                entry(g)
+
+        em.for_each(n_left, row)
+
+    em.for_each(n_blocks, block)
+    return out
+
+
+def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entry]:
+    return lambda x, y: em.integer(name, kind, x, y)
+
+
+RULES: dict[str, Callable[[Any, Any, Any], Sequence[Value]]] = {
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
+    "broadcast_in_dim": _moves(_broadcast),
+    "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
+    "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),
+    "concatenate": _moves(lambda xs, params, shape: np.concatenate(xs, axis=params["dimension"])),
+    "stack": _moves(lambda xs, params, shape: np.stack(xs, axis=params["axis"])),
+    "tile": _moves(lambda xs, params, shape: np.tile(xs[0], params["reps"])),
+    "pad": _moves(_pad),
+    "slice": _moves(_slice),
+    "split": _split,
+    "unstack": _unstack,
+    "iota": _iota,
+    **dict.fromkeys(("empty", "empty2"), _empty),
+    "dot_general": _dot_general,
+    **{f"reduce_{n}": _reduce(op) for n, op in (("sum", "add"), ("prod", "mul"))},
+    **{f"reduce_{n}": _reduce(n) for n in ("max", "min", "and", "or", "xor")},
+    **{n: _cumulate(op) for n, op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("cummin", "min"))},
+    "argmax": _argument("gt"),
+    "argmin": _argument("lt"),
+}

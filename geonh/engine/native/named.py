@@ -1,0 +1,306 @@
+"""The library's own dense algebra: ``rule(emitter, equation, inputs) -> outputs``, found by the operation itself.
+
+Elimination without pivoting entry by entry, where zeros that are known cost nothing; an inverse that is kept, entry by
+entry or in memory, where rows are vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geonh.algebra import corrections
+from geonh.algebra.elimination import eliminated
+from geonh.engine.native.builder import Function
+from geonh.engine.native.loops import in_memory
+from geonh.engine.native.moves import combined
+from geonh.engine.native.values import Entry, Memory, NotLowered, Value, pack
+
+if TYPE_CHECKING:
+    from geonh.engine.native.emitter import Emitter
+
+LARGEST = 24
+"""Dimension up to which systems are solved entry by entry, twice that of symmetric ones: velocities and multipliers;"""
+WITHOUT_DIVISION = 3
+"""and up to which rows are multiplied by pivots, symmetric ones up to two: the entries grow to the power of 2ⁿ⁻¹, and
+masses may be large. In larger ones the last two rows are."""
+
+
+def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    out: list[Entry] = []
+    largest = LARGEST * (2 if eqn.params["symmetric"] else 1)
+    if xs[0].shape[-1] > largest:
+        raise NotLowered(f"solve with a matrix larger than {largest}")
+    As, Bs = (em.entries(x) for x in xs)
+    for at in np.ndindex(*As.shape[:-2]):
+        out += [x for row in _solved(em, As[at].tolist(), Bs[at].tolist(), eqn.params["symmetric"]) for x in row]
+    return [pack(out, eqn.outvars[0].aval.shape)]
+
+
+def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
+    """Each pivot is inverted while rows are still eliminated by the one before; the last two rows need no division."""
+    n, inverses = len(A), []
+    last = n - 2 if n > WITHOUT_DIVISION - symmetric else 0
+    for k in range(last):
+        inverses.append(em.div(1.0, A[k][k]))
+        for i in range(k + 1, n):
+            factor = em.mul(A[k][i] if symmetric else A[i][k], inverses[k])
+            for j in range(i if symmetric else k + 1, n):
+                A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
+            if i == k + 1 < last:
+                em.div(1.0, A[i][i])  # the next inverse, known when it is asked for
+            B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
+    B[last:] = _solved_without_division(em, [row[last:] for row in A[last:]], B[last:], symmetric)
+    for i in reversed(range(last)):
+        for j in reversed(range(i + 1, n)):
+            B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
+        B[i] = [em.mul(x, inverses[i]) for x in B[i]]
+    return B
+
+
+def _solved_without_division(
+    em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool
+) -> list[list[Entry]]:
+    """The same elimination with rows times pivots, so that all divisions come last, and none waits for another."""
+    n = len(A)
+    if symmetric:
+        A = [[A[min(i, j)][max(i, j)] for j in range(n)] for i in range(n)]
+    for k in range(n):
+        for i in range(k + 1, n):
+            pivot, factor = A[k][k], A[i][k]
+            if isinstance(factor, str) or factor != 0:
+                A[i] = [em.sub(em.mul(pivot, x), em.mul(factor, y)) for x, y in zip(A[i], A[k], strict=True)]
+                B[i] = [em.sub(em.mul(pivot, x), em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
+    inverses = [em.div(1.0, A[k][k]) for k in range(n)]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            B[i] = [em.sub(x, em.mul(A[i][j], y)) for x, y in zip(B[i], B[j], strict=True)]
+        B[i] = [em.mul(x, inverses[i]) for x in B[i]]
+    return B
+
+
+def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    """Block after block of unknowns that depend on each other, by the zeros that are known; small ones by cofactors."""
+    A, b = em.entries(xs[0]), em.entries(xs[1]).tolist()
+    n = len(b)
+    if n > LARGEST:
+        raise NotLowered(f"solve with a matrix larger than {LARGEST}")
+    needs = np.array([[isinstance(x, str) or x != 0 for x in row] for row in A.tolist()])
+    if not needs.diagonal().all():
+        needs[:] = True
+    for k in range(n):  # now of every length: which unknowns an equation needs by way of others
+        needs |= np.outer(needs[:, k], needs[k])
+    out: list[Entry] = [0.0] * n
+    left = sorted(range(n), key=lambda i: needs[i].sum())
+    while left:
+        block = [i for i in left if needs[left[0], i] and needs[i, left[0]]]
+        left = [i for i in left if i not in block]
+        found = [j for j in range(n) if j not in block and j not in left]
+        right = [em.sub(b[i], _sum(em, [em.mul(A[i, j], out[j]) for j in found])) for i in block]
+        for i, x in zip(block, _block(em, A[np.ix_(block, block)].tolist(), right), strict=True):
+            out[i] = x
+    return [pack(out, (n,))]
+
+
+def _block(em: Emitter, A: list[list[Entry]], b: list[Entry]) -> list[Entry]:
+    n = len(b)
+    if n == 2:
+        cofactors = [[A[1][1], em.neg(A[0][1])], [em.neg(A[1][0]), A[0][0]]]
+    elif n == 3:
+        cofactors = [
+            [
+                em.sub(em.mul(A[j - 2][k - 2], A[j - 1][k - 1]), em.mul(A[j - 2][k - 1], A[j - 1][k - 2]))
+                for j in range(3)
+            ]
+            for k in range(3)
+        ]
+    else:
+        return [x for (x,) in _solved(em, A, [[x] for x in b], False)]
+    scale = em.div(1.0, _sum(em, [em.mul(x, row[0]) for x, row in zip(cofactors[0], A, strict=True)]))
+    return [em.mul(_sum(em, [em.mul(x, y) for x, y in zip(row, b, strict=True)]), scale) for row in cofactors]
+
+
+def _sum(em: Emitter, terms: list[Entry]) -> Entry:
+    return combined(em.add, terms or [0.0])
+
+
+def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    n = xs[0].shape[0]
+    if in_memory(em, n * n):
+        return [_called(em, "inverse", n, [em.memory(xs[0], "d")], (n, n), _inverse_in_memory)]
+    A = em.entries(xs[0]).tolist()
+    for k in range(n):
+        pivot, column = em.div(1.0, A[k][k]), [row[k] for row in A]
+        row = [em.mul(x, pivot) for x in A[k]]
+        for i in range(n):
+            A[i] = [em.sub(x, em.mul(column[i], y)) for x, y in zip(A[i], row, strict=True)]
+            A[i][k] = em.neg(em.mul(column[i], pivot))
+        A[k] = row
+        A[k][k] = pivot
+    return [pack([x for row in A for x in row], (n, n))]
+
+
+def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    out: list[Entry] = []
+    inverse, b = xs[0], em.entries(xs[1]).tolist()
+    n = len(b)
+
+    def total(rows: list[Entry]) -> Entry:
+        return _sum(em, [em.mul(x, y) for x, y in zip(rows, b, strict=True)])
+
+    if not isinstance(inverse, Memory) or em.lanes > 1:
+        out = [total(column) for column in em.entries(inverse).T.tolist()]
+        return [pack(out, (n,))]
+    for at, width in _pieces(n):
+        with em.side_by_side(width):
+            places = [em.address(inverse, i * n + at) for i in range(n)]
+            sums = total([em.emit(f"load {em.type('d', width > 1)}, ptr {p}, align 8", width > 1) for p in places])
+            out += [em.lane(sums, "d", k) for k in range(width)]
+    return [pack(out, (n,))]
+
+
+def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    inverse, change, step = (em.entries(x) for x in xs)
+    square = _sum(em, [em.mul(x, x) for x in change.tolist()])
+    scale = em.div(1.0, em.maximum("d", square, corrections.TINY))
+    return [
+        pack(
+            [
+                em.sub(x, em.mul(factor, y))
+                for row, factor in zip(inverse.tolist(), [em.mul(c, scale) for c in change.tolist()], strict=True)
+                for x, y in zip(row, step.tolist(), strict=True)
+            ],
+            inverse.shape,
+        )
+    ]
+
+
+def _pieces(n: int) -> list[tuple[int, int]]:
+    """Where the vectors begin of which a row of n numbers is made, and how long they are."""
+    found, at = [], 0
+    for width in (8, 4, 2, 1):
+        while n - at >= width:
+            found.append((at, width))
+            at += width
+    return found
+
+
+# in memory: one function for each dimension, written once
+
+
+def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int, ...], write: Callable) -> Memory:
+    full, out = f"@{name}.{n}.{em.lanes}", em.buffer(shape, "d")
+    wide = em.lanes > 1
+    if any(memory.wide != wide for memory in args):
+        for i, memory in enumerate(args):
+            if memory.wide != wide:
+                args[i] = em.buffer(memory.shape, "d")
+                em.copy(args[i], memory)
+    if full not in em.functions:
+        outer, em.function = em.function, Function()
+        write(_Rows(em, n))
+        em.line("ret void")
+        parameters = ", ".join(f"ptr noalias %a{i}" for i in range(len(args)))
+        em.functions[full] = (
+            f"define internal void {full}(ptr noalias %r, {parameters}) noinline #0 {{\n{em.function.body}\n}}"
+        )
+        em.function = outer
+    em.line(f"call void {full}(ptr {out.pointer}, {', '.join(f'ptr {memory.pointer}' for memory in args)})")
+    return out
+
+
+class _Rows:
+    """Rows of n numbers in memory, worked on in vectors; with lanes a number is a vector already."""
+
+    def __init__(self, em: Emitter, n: int) -> None:
+        self.em, self.n = em, n
+        self.one = em.type("d", em.lanes > 1)
+        self.pieces = _pieces(n) if em.lanes == 1 else [(i, 1) for i in range(n)]
+
+    def new(self, text: str) -> str:
+        name = self.em.function.name()
+        self.em.line(f"{name} = {text}")
+        return name
+
+    def type(self, width: int) -> str:
+        return self.one if width == 1 else f"<{width} x double>"
+
+    def address(self, pointer: str, i: Entry, j: Entry = 0) -> str:
+        row = self.new(f"getelementptr [{self.n} x {self.one}], ptr {pointer}, i64 {i}")
+        return self.new(f"getelementptr {self.one}, ptr {row}, i64 {j}")
+
+    def load(self, place: str, width: int = 1) -> str:
+        return self.new(f"load {self.type(width)}, ptr {place}, align 8")
+
+    def store(self, x: str, place: str, width: int = 1) -> None:
+        self.em.line(f"store {self.type(width)} {x}, ptr {place}, align 8")
+
+    def apply(self, opcode: str, width: int, *args: str) -> str:
+        return self.new(f"{opcode} {self.type(width)} {', '.join(args)}")
+
+    def all(self, x: str, width: int) -> str:
+        """One number throughout a vector."""
+        if width == 1:
+            return x
+        t = self.type(width)
+        first = self.new(f"insertelement {t} poison, double {x}, i64 0")
+        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
+
+    def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
+        """x y + z."""
+        t = self.type(width)
+        if not self.em.fused:
+            return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
+        numbers = self.em.lanes if self.em.lanes > 1 else width
+        name = f"@llvm.fma.{f'v{numbers}' if numbers > 1 else ''}f64"
+        self.em.declare(f"declare {t} {name}({t}, {t}, {t})")
+        return self.new(f"call {t} {name}({t} {x}, {t} {y}, {t} {z})")
+
+
+def _inverse_in_memory(rows: _Rows) -> None:
+    """Gauss and Jordan's elimination in place."""
+    em, n = rows.em, rows.n
+
+    def copied(i: str) -> None:
+        for at, width in rows.pieces:
+            rows.store(rows.load(rows.address("%a0", i, at), width), rows.address("%r", i, at), width)
+
+    def eliminated_by(k: str) -> None:
+        corner = rows.address("%r", k, k)
+        pivot = rows.apply("fdiv", 1, em.operand(1.0, "d", em.lanes > 1), rows.load(corner))
+        for at, width in rows.pieces:
+            place = rows.address("%r", k, at)
+            rows.store(rows.apply("fmul", width, rows.load(place, width), rows.all(pivot, width)), place, width)
+
+        def other(i: str) -> None:
+            here, following = em.function.label(), em.function.label()
+            em.branch(rows.new(f"icmp eq i64 {i}, {k}"), following, here)
+            em.begin(here)
+            foot = rows.address("%r", i, k)
+            factor = rows.apply("fneg", 1, rows.load(foot))
+            for at, width in rows.pieces:
+                place = rows.address("%r", i, at)
+                row = rows.load(rows.address("%r", k, at), width)
+                rows.store(
+                    rows.multiply_add(width, rows.all(factor, width), row, rows.load(place, width)), place, width
+                )
+            rows.store(rows.apply("fmul", 1, factor, pivot), foot)
+            em.jump(following)
+            em.begin(following)
+
+        em.for_each(n, other)
+        rows.store(pivot, corner)
+
+    em.for_each(n, copied)
+    em.for_each(n, eliminated_by)
+
+
+NAMED: dict[Any, Callable] = {
+    eliminated.primitive: _eliminated,
+    corrections.correction.primitive: _correction,
+    corrections.inverted.primitive: _inverted,
+    corrections.applied.primitive: _applied,
+    corrections.with_secant.primitive: _with_secant,
+}

@@ -1,0 +1,183 @@
+"""Whole programs: the stepping loop, and a map over nodes, around the jaxpr of what is done.
+
+Arrays come in and go out through tables of pointers, each array row-major in its own type; with lanes the lane is its
+last axis. Nothing of their numbers is in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from geonh.engine.native.builder import Function
+from geonh.engine.native.emitter import Emitter
+from geonh.engine.native.loops import Carried, part
+from geonh.engine.native.values import STRAIGHT, Memory, Value, kind_of
+
+ADVANCE = "advance"
+BLOCKS = "blocks"
+MAP = "apply"
+
+
+def stepping_loop(
+    step: Any, row: Any, n_params: int, *, fma: bool, lanes: int = 1, varying: Sequence[bool] | None = None
+) -> Emitter:
+    """Program of ``i64 advance(params, state, status, done, rows, n, stride, first)``.
+
+    Up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first ``first``
+    steps, then after every ``stride``. To ``done`` the number of good steps of each lane is added; the number of steps
+    is returned. Nothing is remembered of a step before: where one fails, what led there is done again from ``state``,
+    and the program ends before it. If it is the first, its lane gets the status, and does not run on; the others do.
+    No step is done where no lane's status is 0.
+
+    Parameters
+    ----------
+    step : ClosedJaxpr
+        (params, state) -> (state, status).
+    row : ClosedJaxpr
+        (params, state) -> vector.
+    n_params : int
+        Number of arrays in params.
+    fma : bool
+        Whether the CPU has fused multiply-add.
+    lanes : int
+        Members side by side.
+    varying : sequence of bool, optional
+        Which parameters differ between members.
+    """
+    em = Emitter(lanes, fma=fma)
+    function, wide = em.function, lanes > 1
+    avals = [var.aval for var in step.jaxpr.invars]
+    differ = [wide and v for v in varying or [False] * n_params]
+    params = _values(em, _arrays(em, "%params", avals[:n_params], differ))
+    homes = _arrays(em, "%state", avals[n_params:], [wide] * (len(avals) - n_params))
+    status, done = Memory("%status", (), "i32", wide, "%status"), Memory("%done", (), "i64", wide, "%done")
+    with em.scope():  # it changes
+        before = em.compare("eq", "i32", em.load(status, 0), 0)
+    em.jump("again")
+    em.begin("again")
+    running = function.name(wide)
+    limit, mask = em.reserve(), em.reserve()
+    function.mask = running if wide else None
+    with em.scope():
+        carried = Carried(em, avals[n_params:], homes, [False] * len(homes))
+        em.jump("head")
+        em.begin("head")
+        state = carried.enter()
+        counter, left, place = (em.reserve() for _ in range(3))
+        em.branch(em.both(em.emit("icmp slt i64 %i, %limit"), em.any_lane(running)), "body", "end")
+        em.begin("body")
+        *new, code = em.closed(step, [*params, *state])
+        reason = em.entries(code).item()
+        well = em.compare("eq", "i32", reason, 0)
+        em.branch(em.any_lane(em.both(running, em.negated(well))), "bad", "good")
+        em.begin("good")
+        em.line("%less = sub i64 %left, 1")
+        em.line("%due = icmp eq i64 %less, 0")
+        em.branch("%due", "save", "next")
+        unsaved = function.block
+        em.begin("save")
+        with em.scope():
+            entries = em.entries(em.closed(row, [*params, *new])[0]).ravel().tolist()
+            written = Memory("%place", (len(entries),), "d", wide)
+            for i, entry in enumerate(entries):
+                em.store(entry, written, i, past=wide)
+            em.line(f"%after = getelementptr inbounds double, ptr %place, i64 {len(entries) * lanes}")
+            saved = function.block
+            em.jump("next")
+        em.begin("next")
+        em.line(f"%more = phi i64 [%less, %{unsaved}], [%stride, %{saved}]")
+        em.line(f"%following = phi ptr [%place, %{unsaved}], [%after, %{saved}]")
+        em.line("%j = add i64 %i, 1")
+        carried.leave(new)
+        for line, name, kind, first, following in (
+            (counter, "%i", "i64", "0", "%j"),
+            (left, "%left", "i64", "%first", "%more"),
+            (place, "%place", "ptr", "%rows", "%following"),
+        ):
+            function.lines[line] = f"{name} = phi {kind} [{first}, %{carried.before}], [{following}, %{carried.last}]"
+        em.jump("head")
+        em.begin("bad")
+        em.branch(em.emit("icmp eq i64 %i, 0"), "fail", "again")
+        em.begin("fail")
+        with em.scope():
+            em.copy(status, code, em.operand(em.both(running, em.negated(well)), "b", True) if wide else None)
+        others = em.operand(em.both(running, well), "b", wide)
+        em.jump("again")
+        em.begin("end")
+        for home, value in zip(homes, state, strict=True):
+            em.copy(home, value, running if wide else None)
+        em.store(em.integer("add", "i64", em.load(done, 0), em.select(running, "%i", 0, "i64")), done)
+    t = em.type("b", wide)
+    function.lines[limit] = "%limit = phi i64 [%n, %entry], [%i, %bad], [%n, %fail]"
+    function.lines[mask] = f"{running} = phi {t} [{before}, %entry], [{running}, %bad], [{others}, %fail]"
+    em.line("ret i64 %i")
+    _define(em, ADVANCE, f"{_POINTERS}, {_MORE}, i64 %n, i64 %stride, i64 %first")
+    return em
+
+
+def stepping_blocks(step: Any, row: Any, n_params: int, *, fma: bool, lanes: int, varying: Sequence[bool]) -> Emitter:
+    """Program of ``i64 blocks(each, n_blocks, n, stride, first)``: that of ``stepping_loop`` for blocks of members.
+
+    ``each`` has of every block the five addresses that ``advance`` takes; after them the number of steps is written
+    that were done. Rows begin at lines of the cache, and are written past it: nothing reads them until all are there.
+    """
+    em = stepping_loop(step, row, n_params, fma=fma, lanes=lanes, varying=varying)
+    em.function = Function()
+
+    def advance(b: str) -> None:
+        block = em.emit(f"getelementptr inbounds [6 x i64], ptr %each, i64 {b}")
+        *places, steps = (em.emit(f"getelementptr inbounds i64, ptr {block}, i64 {i}") for i in range(6))
+        addresses = ", ".join("ptr " + em.emit(f"load ptr, ptr {place}, align 8") for place in places)
+        em.line(f"%steps = call i64 @{ADVANCE}({addresses}, i64 %n, i64 %stride, i64 %first)")
+        em.line(f"store i64 %steps, ptr {steps}, align 8")
+
+    em.for_each("%n_blocks", advance)
+    em.line("fence seq_cst")  # what was written past the caches is there for other threads
+    em.line("ret i64 %n_blocks")
+    _define(em, BLOCKS, "ptr noalias %each, i64 %n_blocks, i64 %n, i64 %stride, i64 %first")
+    return em
+
+
+def mapping(function: Any, n_params: int, *, fma: bool) -> Emitter:
+    """Program of ``i64 apply(params, nodes, found, n)``: a jaxpr of (params, node) for n ≥ 1 nodes."""
+    em = Emitter(fma=fma)
+    avals = [var.aval for var in function.jaxpr.invars]
+    params = _values(em, _arrays(em, "%params", avals[:n_params]))
+    nodes = _arrays(em, "%state", avals[n_params:])
+    found = _arrays(em, "%found", function.out_avals)
+
+    def body(i: str) -> None:
+        here = _values(em, [part(em, x, i) for x in nodes])
+        _store(em, [part(em, x, i) for x in found], em.closed(function, [*params, *here]))
+
+    em.for_each("%n", body)
+    em.line("ret i64 %n")
+    _define(em, MAP, f"{_POINTERS}, ptr noalias %found, i64 %n")
+    return em
+
+
+_POINTERS = "ptr noalias %params, ptr noalias %state"
+_MORE = "ptr noalias %status, ptr noalias %done, ptr noalias %rows"
+
+
+def _arrays(em: Emitter, table: str, avals: Sequence[Any], wide: Sequence[bool] | None = None) -> list[Memory]:
+    found = []
+    for i, (aval, differs) in enumerate(zip(avals, wide or [False] * len(avals), strict=True)):
+        place = em.emit(f"getelementptr inbounds ptr, ptr {table}, i64 {i}")
+        pointer = em.emit(f"load ptr, ptr {place}, align 8")
+        found.append(Memory(pointer, tuple(aval.shape), kind_of(aval), differs, pointer))
+    return found
+
+
+def _values(em: Emitter, arrays: Sequence[Memory]) -> list[Value]:
+    return [em.entries(x) if x.size <= STRAIGHT else x for x in arrays]
+
+
+def _store(em: Emitter, places: Sequence[Memory], values: Sequence[Value]) -> None:
+    for place, value in zip(places, values, strict=True):
+        em.copy(place, value)
+
+
+def _define(em: Emitter, name: str, parameters: str) -> None:
+    em.functions[f"@{name}"] = f"define i64 @{name}({parameters}) #0 {{\n{em.function.body}\n}}"

@@ -1,0 +1,162 @@
+"""Arrays in memory: buffers of a function, tables of known numbers, loads and stores by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from geonh.engine.native.builder import Builder
+from geonh.engine.native.values import (
+    DTYPES,
+    Entry,
+    Memory,
+    NotLowered,
+    Value,
+    is_wide,
+    kind_of,
+    known,
+    literal,
+    pack,
+)
+
+APART = 4096
+"""Largest array in memory that is read entry by entry."""
+
+INLINE = 2**15
+"""Bytes that are copied without a call."""
+
+LINE = 64
+"""Bytes of a line of the CPU's cache, or a part of one."""
+
+
+class Storage(Builder):
+    """A builder with memory."""
+
+    def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
+        super().__init__(lanes, fma=fma)
+        self._tables: dict[tuple, str] = {}
+
+    def buffer(self, shape: Sequence[int], kind: str) -> Memory:
+        """Memory of the function's own, to be written once in each pass."""
+        pointer, wide = self.function.name(), self.lanes > 1
+        n = max(int(np.prod(shape, dtype=int)), 1)
+        self.stored += n * DTYPES[kind].itemsize * self.lanes + LINE
+        self.function.allocas.append(f"{pointer} = alloca [{n} x {self._stored(kind, wide)}], align 64")
+        return Memory(pointer, tuple(shape), kind, wide, pointer)
+
+    def table(self, array: np.ndarray, kind: str) -> Memory:
+        """A known array."""
+        key = (array.tobytes(), kind)
+        if key not in self._tables:
+            self._tables[key] = name = f"@t{len(self._tables)}"
+            t = self._stored(kind, False)
+            entries = ", ".join(f"{t} {int(x) if kind == 'b' else literal(x, kind)}" for x in array.ravel().tolist())
+            self.definitions.append(
+                f"{name} = private unnamed_addr constant [{array.size} x {t}] [{entries}], align 64"
+            )
+        return Memory(self._tables[key], array.shape, kind, False, self._tables[key])
+
+    def _stored(self, kind: str, wide: bool) -> str:
+        return self.type("i8" if kind == "b" else kind, wide)
+
+    def address(self, memory: Memory, index: Entry) -> str:
+        if index == 0:
+            return memory.pointer
+        t = self._stored(memory.kind, memory.wide)
+        return self.emit(f"getelementptr inbounds {t}, ptr {memory.pointer}, i64 {index}")
+
+    def load(self, memory: Memory, index: Entry) -> str:
+        """Entry at a flat index within bounds."""
+        if is_wide(index):
+            return self.from_lanes([self._load_lane(memory, index, i) for i in range(self.lanes)], memory.kind)
+        t = self._stored(memory.kind, memory.wide)
+        name = self.emit(f"load {t}, ptr {self.address(memory, index)}, align {self._align(memory.kind)}", memory.wide)
+        return self.cast("trunc", name, "i8", "b") if memory.kind == "b" else name
+
+    def _load_lane(self, memory: Memory, index: Entry, lane: int) -> str:
+        flat = Memory(memory.pointer, (), memory.kind, False)
+        return self.load(flat, self._lane_index(memory, index, lane))
+
+    def _lane_index(self, memory: Memory, index: Entry, lane: int) -> Entry:
+        i = self.lane(index, "i64", lane)
+        if not memory.wide:
+            return i
+        return self.emit(f"add i64 {self.emit(f'mul i64 {i}, {self.lanes}')}, {lane}")
+
+    def store(self, entry: Entry, memory: Memory, index: Entry = 0, *, past: bool = False) -> None:
+        """Write an entry at a flat index; ``past`` the caches, a vector into memory that begins at a line of them."""
+        if is_wide(index):
+            flat = Memory(memory.pointer, (), memory.kind, False)
+            for lane in range(self.lanes):
+                self.store(self.lane(entry, memory.kind, lane), flat, self._lane_index(memory, index, lane))
+            return
+        kind, wide = memory.kind, memory.wide
+        text = self.operand(entry, kind, wide)
+        if kind == "b":
+            text = self.emit(f"zext {self.type('b', wide)} {text} to {self.type('i8', wide)}", wide)
+        t = self._stored(kind, wide)
+        size = self._align(kind) * (self.lanes if past else 1)
+        how = f"{min(size & -size, LINE)}, !nontemporal !1" if past else f"{size}"
+        self.line(f"store {t} {text}, ptr {self.address(memory, index)}, align {how}")
+
+    def _align(self, kind: str) -> int:
+        return DTYPES[kind].itemsize
+
+    def entries(self, value: Value) -> np.ndarray:
+        """A value entry by entry."""
+        if not isinstance(value, Memory):
+            return value
+        if value.size > APART:
+            raise NotLowered(f"an array of {value.size} entries taken apart")
+        return pack([self.load(value, i) for i in range(value.size)], value.shape)
+
+    def memory(self, value: Value, kind: str) -> Memory:
+        """A value in memory."""
+        if isinstance(value, Memory):
+            return value
+        flat = value.ravel().tolist()
+        if known(*flat):
+            return self.table(np.array(flat, DTYPES[kind]).reshape(value.shape), kind)
+        key = f"memory {kind} {self.lanes} {flat!r}"
+        pointer = self.function.known.get(key)
+        if pointer is None:
+            new = self.buffer(value.shape, kind)
+            for i, x in enumerate(flat):
+                self.pause()
+                self.store(x, new, i)
+            pointer = self.function.known[key] = new.pointer
+            self.function.scoped.append(key)
+        return Memory(pointer, value.shape, kind, self.lanes > 1, pointer)
+
+    def copy(self, target: Memory, value: Value, mask: str | None = None) -> None:
+        """Write a value into a buffer, in the lanes of ``mask`` only."""
+        if isinstance(value, Memory) and value.pointer == target.pointer:
+            return
+        if isinstance(value, Memory) and mask is None and value.wide == target.wide:
+            n_bytes = value.size * DTYPES[value.kind].itemsize * (self.lanes if value.wide else 1)
+            name = f"@llvm.memcpy{'.inline' if n_bytes <= INLINE else ''}.p0.p0.i64"
+            self.declare(f"declare void {name}(ptr, ptr, i64, i1)")
+            self.line(f"call void {name}(ptr {target.pointer}, ptr {value.pointer}, i64 {n_bytes}, i1 false)")
+            return
+
+        def write(entry: Entry, i: Entry) -> None:
+            if mask is not None:
+                t = self.type(target.kind, True)
+                new = self.operand(entry, target.kind, True)
+                with self.scope():  # what is there now must not be taken for what is there afterwards
+                    old = self.load(target, i)
+                entry = self.emit(f"select {self.type('b', True)} {mask}, {t} {new}, {t} {old}", True)
+            self.store(entry, target, i)
+
+        if isinstance(value, Memory):
+            self.for_each(value.size, lambda i: write(self.load(value, i), i))
+        else:
+            for i, x in enumerate(value.ravel().tolist()):
+                self.pause()
+                write(x, i)
+
+    def place(self, aval: Any) -> Memory:
+        """A buffer for an abstract array."""
+        return self.buffer(aval.shape, kind_of(aval))

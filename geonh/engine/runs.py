@@ -1,0 +1,271 @@
+"""Runs of many steps as operations of JAX.
+
+The derivative of a run is that of its steps one after another: forwards beside the steps, or backwards from nodes that
+were kept, with the steps between two of them done again. Solutions of equations are differentiated by the implicit
+function, never through iterations. Where a step fails no derivative flows through it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.engine import native
+from geonh.engine.attempt import attempted
+from geonh.engine.compiled import Crowd, Reached, lanes_of, loop_of, types
+from geonh.engine.evaluation import Parts, mapped_part
+from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, members
+from geonh.engine.steps import Advance, AdvanceTangent, Begun, Retreat, Step, near_row, node_row, tangent_row
+
+BLOCK, OF_MANY = 1024, 512
+"""Steps whose cotangents are computed in one call, of one member and of each of many."""
+CPUS = os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Steps(Operation):
+    """Nodes of a run, shape=[n_nodes + 1, size], node 0 and one every ``stride`` steps, from x.
+
+    The last entry of a node is its status. From a failure on the last good node is repeated, with the status of the
+    step after it; a start whose status is not 0 goes nowhere.
+
+    Parameters
+    ----------
+    first : callable
+        (tree, x, near) to node 0.
+    step : callable
+        (tree, node, quick, near) to (node, quick, status), nodes without their status. Both are hashable, and named by
+        their programs.
+    parts : Parts
+        Of the tree.
+    quick : int
+        Length of the vector that goes from step to step and only saves iterations: zeros where nothing is known. It
+        is not in the nodes.
+    driven : bool
+        Whether the last array has a row for each node, of which a step is given its own and the next: ``near``.
+    """
+
+    first: Callable[..., Array]
+    step: Callable[..., tuple[Array, Array, Array]]
+    parts: Parts
+    n_nodes: int
+    stride: int
+    size: int
+    quick: int
+    driven: bool
+
+    def shape(self, x: Any) -> tuple[int, ...]:
+        return self.n_nodes + 1, self.size
+
+    @property
+    def once(self) -> Step:
+        """A step."""
+        return Step(self.step, self.parts, self.driven)
+
+    @property
+    def begun(self) -> Begun:
+        """Node 0."""
+        return Begun(self.first, self.once, self.size)
+
+    def plain(self, arrays: list[Any], x: Array) -> Array:
+        x = self.begun.plain(arrays, x)
+
+        def stepped(carry: tuple) -> tuple:
+            node, *rest = carry
+            (node, *rest), status = self.once(arrays, (node[:-1], *rest))
+            return jnp.append(node, status.astype(node.dtype)), *rest
+
+        begin = x, jnp.zeros(self.quick), jnp.asarray(0)
+        attempt = attempted(stepped, begin, lambda carry: carry[0][-1] == 0)
+
+        def once(carry: tuple, _: None) -> tuple[tuple, None]:
+            (new, quick, i), node = attempt(carry), carry[0]
+            going = node[-1] == 0
+            state = jnp.where(going & (new[-1] == 0), new[:-1], node[:-1])
+            return (jnp.append(state, jnp.where(going, new[-1], node[-1])), quick, i), None
+
+        def several(carry: tuple, _: None) -> tuple[tuple, Array]:
+            carry = lax.scan(once, carry, None, length=self.stride)[0]
+            return carry, carry[0]
+
+        return jnp.concatenate([x[None], lax.scan(several, begin, None, length=self.n_nodes)[1]])
+
+    def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
+        run = _Run(self, part, operands, batched)
+        return run if run.is_native else None
+
+
+class _Program:
+    """A loop in machine code for members, which stand along the first axis of states and of what varies."""
+
+    def __init__(self, step: Callable, row: Callable, given: Any, varies: list[bool], state: Any, many: bool) -> None:
+        kinds, self.varies = (types(given), types(state)), tuple(varies)
+        self.loop: Any = (lanes_of(step, row, *kinds, self.varies) if many else None) or loop_of(step, row, *kinds)
+        self.is_native = isinstance(self.loop, native.Loop | native.Lanes)
+
+    def run(self, given: Any, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
+        every = np.arange(len(jax.tree.leaves(states)[0]))
+        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, CPUS)
+
+
+class _Run:
+    """A part of a run in machine code; within, one member too stands along a first axis."""
+
+    def __init__(self, of: Steps, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
+        self.of, self.part, self.n = of, part, len(of.parts.types[1]) + of.driven
+        self.flags, self.many = batched or (False,) * len(operands), any(batched)
+        self.block, self.axes = OF_MANY if self.many else BLOCK, operands[self.n - 1].ndim
+        arrays, varies, node = operands[: self.n], list(self.flags[: self.n]), _numbers(of.size - 1)
+        tangents, moved = operands[self.n + 2 : -1], list(self.flags[self.n + 2 : -1])
+        rest = _numbers(of.quick), jax.ShapeDtypeStruct((), np.int64)
+        self.steps = _Program(Advance(of.once), node_row, (arrays, []), varies, (node, *rest), self.many)
+        self.derived = self.steps
+        if part.kind == TANGENT:
+            advance, given = AdvanceTangent(of.once, part.active), (arrays, tangents)
+            self.derived = _Program(advance, tangent_row, given, varies + moved, ((node, node), *rest), self.many)
+        elif part.kind == COTANGENT:
+            path, moving = _numbers(self.block + 1, of.size), chosen(arrays, part.active)
+            self.seen = [_numbers(2, *x.shape[1:]) for x in moving[-1:]] if of.driven and part.active[-1] else []
+            self.summed = moving[: len(moving) - len(self.seen)]
+            state = rest[1], node, self.summed, rest[0], self.seen
+            retreat, block = Retreat(of.once, part.active), (arrays, (path, path, rest[1]))
+            varies += [True, True, False]
+            self.derived = _Program(retreat, near_row, block, varies, state, self.many)
+        y = [] if part.kind == VALUE else [_numbers(of.size)]
+        last = [] if part.kind == VALUE else [_numbers(of.size)] if part.kind == COTANGENT else operands[-1:]
+        shapes = [*self._at_first(arrays), operands[self.n], *y, *self._at_first(tangents), *last]
+        flags = (*self.flags[: self.n], *(True for _ in (0, *y)), *moved, *(True for _ in last))
+        self.first: Any = mapped_part(Part(part.kind, of.begun, part.active), shapes, flags)
+
+    @property
+    def is_native(self) -> bool:
+        return self.first is not None and self.steps.is_native and self.derived.is_native
+
+    def __call__(self, *values: np.ndarray) -> list[np.ndarray]:
+        n = members(values, self.flags) or 1
+        arrays, tangents = list(values[: self.n]), list(values[self.n + 2 : -1])
+        others = zip(values[self.n :], self.flags[self.n :], strict=True)
+        x, *rest = [value if many else np.broadcast_to(value, (n, *value.shape)) for value, many in others]
+        if self.part.kind == VALUE:
+            found = [self._nodes(arrays, self.first(*self._at_first(arrays), x)[0], 0, self.of.n_nodes, self.of.stride)]
+        elif self.part.kind == TANGENT:
+            found = [self._tangents(arrays, x, rest[0], tangents, rest[-1])]
+        else:
+            found = self._cotangents(arrays, x, *rest)
+        return found if self.many else [value[0] for value in found]
+
+    def _at_first(self, arrays: list) -> list:
+        """Of the controls, or of their tangents, the rows that the first node and the next one have."""
+        if not self.of.driven or not arrays or (len(arrays) < self.n and not self.part.active[-1]):
+            return arrays
+        *others, rows = arrays
+        if isinstance(rows, np.ndarray):
+            return [*others, rows[:, :2] if self._ahead(rows) else rows[:2]]
+        return [*others, _numbers(2, *rows.shape[1:])]
+
+    def _begin(self, n: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """What goes with the nodes before the step of a number."""
+        return np.zeros((n, self.of.quick)), np.full(n, number)
+
+    def _nodes(self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int) -> np.ndarray:
+        """shape=[members, n_nodes + 1, size] from x, shape=[members, size], the node before the step of a number."""
+        rows, reached = self.steps.run((arrays, []), (x[:, :-1], *self._begin(len(x), number)), n_nodes, stride)
+        nodes = np.concatenate([x[:, None], rows], axis=1)
+        for i in np.flatnonzero(reached.status):
+            nodes[i, 1 + reached.n_rows[i] :] = np.append(reached.state[0][i], reached.status[i])
+        for i in np.flatnonzero(x[:, -1]):
+            nodes[i] = x[i]
+        return nodes
+
+    def _tangents(self, arrays: list, x: np.ndarray, y: np.ndarray, tangents: list, x_dot: np.ndarray) -> np.ndarray:
+        (first,) = self.first(*self._at_first(arrays), x, y[:, 0], *self._at_first(tangents), x_dot)
+        states = (y[:, 0, :-1], first[:, :-1]), *self._begin(len(x), 0)
+        rows, reached = self.derived.run((arrays, tangents), states, self.of.n_nodes, self.of.stride)
+        for i in np.flatnonzero(reached.status):
+            rows[i, reached.n_rows[i] :, :-1] = reached.state[0][1][i]
+        for i in np.flatnonzero(y[:, 0, -1]):
+            rows[i, :, :-1] = first[i, :-1]
+        return np.concatenate([first[:, None], rows], axis=1)
+
+    def _cotangents(self, arrays: list, x: np.ndarray, y: np.ndarray, y_bar: np.ndarray) -> list[np.ndarray]:
+        n = len(x)
+        x_bar, sums = np.zeros((n, self.of.size - 1)), [np.zeros((n, *a.shape)) for a in self.summed]
+        quick, seen = np.zeros((n, self.of.quick)), [np.zeros((n, *a.shape)) for a in self.seen]
+        driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.seen]
+        for number, nodes, steps, entering in self._backwards(arrays, y, y_bar):
+            good = np.count_nonzero(nodes[:, 1 : steps + 1, -1] == 0, axis=1)  # after a failure there are none
+            for i in np.flatnonzero(good < steps):
+                x_bar[i] += entering[i, good[i] + 1 : steps + 1, :-1].sum(axis=0)
+            most = int(good.max())
+            if not most:
+                continue
+            given = arrays, (self._padded(nodes), self._padded(entering), number)
+            stride = 1 if seen else most
+            rows, reached = self.derived.run(given, (good - 1, x_bar, sums, quick, seen), most // stride, stride)
+            _, x_bar, sums, quick, _ = reached.state
+            for total, (i, count) in ((total, pair) for total in driven for pair in enumerate(good)):
+                pairs = rows[i, :count].reshape(count, *self.seen[0].shape)[::-1]
+                for side in (0, 1):
+                    total[i, number + side : number + side + count] += pairs[:, side]
+        first = y_bar[:, 0] + np.append(x_bar, np.zeros((n, 1)), axis=1)
+        *more, x_bar = self.first(*self._at_first(arrays), x, y[:, 0], first)
+        for total, extra in zip([*sums, *(rows[:, :2] for rows in driven)], more, strict=True):
+            total += extra
+        return [*sums, *driven, x_bar]
+
+    def _ahead(self, rows: np.ndarray) -> bool:
+        """Whether the rows of nodes have an axis of members in front."""
+        return rows.ndim > self.axes
+
+    def _length(self, arrays: list) -> int:
+        """Rows of the last array."""
+        return arrays[-1].shape[self._ahead(arrays[-1])]
+
+    def _backwards(self, arrays: list, y: np.ndarray, y_bar: np.ndarray) -> Iterator[tuple]:
+        """Blocks of at most ``self.block`` steps, from the last on, with the members along the first axis.
+
+        The number of the first step; nodes from the one before it on; how many steps; the cotangents that enter at the
+        nodes.
+        """
+        of, stride = self.of, self.of.stride
+        for end in range(of.n_nodes, 0, -self.block) if stride == 1 else ():
+            begin = max(end - self.block, 0)
+            last = begin + self.block + 1  # views of what there is
+            yield begin, y[:, begin:last], end - begin, y_bar[:, begin:last]
+        for i in reversed(range(of.n_nodes)) if stride > 1 else ():
+            yield from self._within(arrays, y[:, i], i * stride, stride, y_bar[:, i + 1])
+
+    def _within(self, arrays: list, x: np.ndarray, number: int, n_steps: int, last: np.ndarray) -> Iterator[tuple]:
+        """The same of steps from x on that are done again, a cotangent entering after the last."""
+        if n_steps <= self.block:
+            y = self._nodes(arrays, x, number, n_steps, 1)
+            y_bar = np.zeros_like(y)
+            y_bar[:, -1] = last
+            yield number, y, n_steps, y_bar
+            return
+        stride = self.block * -(-n_steps // self.block**2)
+        n_nodes = (n_steps - 1) // stride
+        path = self._nodes(arrays, x, number, n_nodes, stride)
+        done = n_nodes * stride
+        yield from self._within(arrays, path[:, -1], number + done, n_steps - done, last)
+        for i in reversed(range(n_nodes)):
+            yield from self._within(arrays, path[:, i], number + i * stride, stride, np.zeros_like(last))
+
+    def _padded(self, values: np.ndarray) -> np.ndarray:
+        """With as many rows as a block has nodes."""
+        if values.shape[1] == self.block + 1:
+            return values
+        padded = np.zeros((len(values), self.block + 1, values.shape[2]))
+        padded[:, : values.shape[1]] = values
+        return padded
+
+
+def _numbers(*shape: int) -> Any:
+    return jax.ShapeDtypeStruct(shape, np.float64)

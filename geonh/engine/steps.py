@@ -1,0 +1,122 @@
+"""Steps of a run for the engine: forwards, with their tangents, and backwards with cotangents; and node 0.
+
+Each is a function of parameters and a state, named by its program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.engine.evaluation import Parts
+from geonh.engine.operations import Operation, chosen, joined
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of (node, quick, its number)."""
+
+    step: Callable
+    parts: Parts
+    driven: bool
+
+    def __call__(self, arrays: list[Any], state: tuple) -> tuple[tuple, Array]:
+        (arrays, near), (node, quick, i) = self.sees(arrays, state[2]), state
+        node, quick, status = self.step(self.parts.tree(arrays), node, quick, near)
+        return (node, quick, i + 1), status.astype(np.int32)
+
+    def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
+        """What the i-th step is given: arrays for the tree, and the rows of its two nodes."""
+        return (arrays[:-1], lax.dynamic_slice_in_dim(arrays[-1], i, 2)) if self.driven else (arrays, None)
+
+
+@dataclass(frozen=True)
+class Begun(Operation):
+    """Node 0 of a run, shape=[size], from x."""
+
+    first: Callable
+    step: Step
+    size: int
+
+    def shape(self, x: Any) -> tuple[int, ...]:
+        return (self.size,)
+
+    def plain(self, arrays: list[Any], x: Array) -> Array:
+        arrays, near = self.step.sees(arrays, 0)
+        return self.first(self.step.parts.tree(arrays), x, near)
+
+
+@dataclass(frozen=True)
+class Advance:
+    """A step for the engine; its parameters are (arrays, [])."""
+
+    step: Step
+
+    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
+        return self.step(given[0], state)
+
+
+@dataclass(frozen=True)
+class AdvanceTangent:
+    """A step with its tangent; the parameters are (arrays, tangents of the active ones)."""
+
+    step: Step
+    active: tuple[bool, ...]
+
+    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
+        (arrays, tangents), ((x, x_dot), *rest) = given, state
+
+        def function(moving: list, x: Array) -> tuple:
+            (node, *rest), status = self.step(joined(arrays, moving, self.active), (x, *state[1:]))
+            return node, (rest, status)
+
+        x, x_dot, (rest, status) = jax.jvp(function, (chosen(arrays, self.active), x), (tangents, x_dot), has_aux=True)
+        return ((x, x_dot), *rest), status
+
+
+@dataclass(frozen=True)
+class Retreat:
+    """A step backwards with cotangents, in a block of steps.
+
+    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, and
+    the number of its first step. The state is the index of the step, the cotangents of the node and, so far,
+    of the active arrays, what saves iterations, and the cotangent of the rows that the step saw.
+    """
+
+    step: Step
+    active: tuple[bool, ...]
+
+    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
+        (arrays, (nodes, entering, begin)), (i, x_bar, sums, quick, _) = given, state
+        n = len(arrays) - self.step.driven
+        active, driven = self.active[:n], any(self.active[n:])
+        arrays, near = self.step.sees(arrays, begin + i)
+
+        def function(moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
+            tree = self.step.parts.tree(joined(arrays, moving, active))
+            node, new, _ = self.step.step(tree, x, quick, *seen or (near,))
+            return node, new
+
+        at = chosen(arrays, active), nodes[i, :-1], *([near] if driven else [])
+        _, pull, later = jax.vjp(function, *at, has_aux=True)
+        moved, x_bar, *rows = pull(x_bar + entering[i + 1, :-1])
+        sums = [a + b for a, b in zip(sums, moved, strict=True)]
+        return (i - 1, x_bar, sums, later, rows), (i < 0).astype(np.int32)
+
+
+def node_row(_: Any, state: tuple) -> Array:
+    return jnp.append(state[0], 0.0)
+
+
+def tangent_row(_: Any, state: tuple) -> Array:
+    return jnp.append(state[0][1], 0.0)
+
+
+def near_row(_: Any, state: tuple) -> Array:
+    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state[4])])

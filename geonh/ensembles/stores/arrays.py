@@ -1,0 +1,174 @@
+"""How arrays lie in a store: fields, and the files of Zarr's format 3 that describe them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from geonh.arguments.file_data import COUNT, misfit
+
+CHUNK = 2**20
+"""Bytes that a reader of a part of a shard reads at least, about."""
+
+
+class Field(NamedTuple):
+    """An array of a store: what comes after its first axis, of which a shard has ``per`` entries.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Without the first axis.
+    dtype : str
+    dims : tuple of str
+        Names of all axes.
+    attributes : dict
+    per : int
+        Entries of a shard along the first axis.
+    total : int
+        Entries of all shards.
+    fill : float or int
+        What a shard that is not there reads as.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    dims: tuple[str, ...]
+    attributes: dict[str, Any]
+    per: int
+    total: int
+    fill: Any
+
+
+def lay_out(folder: Path, fields: Mapping[str, Field]) -> None:
+    """A group of empty arrays."""
+    zarr = zarr_module()
+    group = zarr.create_group(folder, zarr_format=3)
+    for name, field in fields.items():
+        chunks, whole = _chunks(field)
+        group.create_array(
+            name,
+            shape=(field.total, *field.shape),
+            dtype=field.dtype,
+            chunks=chunks,
+            shards=None if chunks == whole else whole,
+            compressors=[zarr.codecs.ZstdCodec(level=1), zarr.codecs.Crc32cCodec()],
+            fill_value=field.fill,
+            dimension_names=field.dims,
+            attributes=field.attributes,
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # consolidated metadata is said to be young in format 3
+        zarr.consolidate_metadata(folder)
+
+
+TYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
+"""Of numbers in a store."""
+ARRAY = {
+    "zarr_format": (3,),
+    "node_type": ("array",),
+    "shape": [range(2**53)],
+    "data_type": TYPES,
+    "chunk_grid": {"name": ("regular",), "configuration": {"chunk_shape": [COUNT]}},
+    "chunk_key_encoding": {"name": ("default",), "configuration": {"separator": ("/",)}},
+    "dimension_names": [str],
+    "attributes": dict,
+}
+"""Form of Zarr's metadata of an array."""
+
+
+def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, shard: int) -> int:
+    """See that Zarr's metadata are those of arrays as they are written here.
+
+    Parameters
+    ----------
+    texts : mapping
+        Contents of all files ``zarr.json``, by name.
+    names : sequence of str
+        Of the arrays.
+    shards, shard : int
+        Number of shards, and entries of one.
+
+    Returns
+    -------
+    int
+        Entries of all shards, which the last need not fill.
+
+    Raises
+    ------
+    ValueError
+        If they are not, with the array and what is wrong.
+    """
+    wrong = misfit(texts["zarr.json"], {"consolidated_metadata": {"metadata": {str: dict}}})
+    if wrong:
+        raise ValueError(wrong)
+    together = texts["zarr.json"]["consolidated_metadata"]["metadata"]
+    if together.keys() != {*names}:
+        raise ValueError(f"the group has other arrays: {sorted(together)}")
+    totals = {}
+    for name in names:
+        about = texts[f"{name}/zarr.json"]
+        wrong = misfit(about, ARRAY) or _not_ours(about)
+        if not wrong and together[name] != about:
+            wrong = "the group tells another thing of it"
+        if wrong:
+            raise ValueError(f"{name}: {wrong}")
+        per, total = about["chunk_grid"]["configuration"]["chunk_shape"][0], about["shape"][0]
+        if per != shard and (per, total) != (1, shards):
+            raise ValueError(f"{name}: {total} entries, {per} in a shard, where {shards} shards have {shard} each")
+        if per == shard:
+            totals[name] = total
+    if len({*totals.values()}) != 1 or not (shards - 1) * shard < min(totals.values()) <= shards * shard:
+        raise ValueError(f"{shards} shards of {shard} entries are not those of arrays of length {totals}")
+    return min(totals.values())
+
+
+def _not_ours(about: Mapping[str, Any]) -> str:
+    """What of an array's metadata, of which the form is right, is not as ``lay_out`` writes it."""
+    shape, whole, names = about["shape"], about["chunk_grid"]["configuration"]["chunk_shape"], about["dimension_names"]
+    if not shape or not len(shape) == len(whole) == len(names):
+        return f"shape {shape}, shards {whole} and names {names} have not as many axes, or none"
+    kind = np.dtype(about["data_type"])
+    chunks, shard = _chunks(Field(tuple(shape[1:]), kind.name, (), {}, whole[0], shape[0], None))
+    if shard != tuple(whole):
+        return f"its shards are of shape {whole}, not {list(shard)}"
+    order: dict[str, Any] = {"configuration": {"endian": ("little",)}} if kind.itemsize > 1 else {}
+    plain, sum_ = {"name": ("bytes",), **order}, {"name": ("crc32c",)}
+    codecs: list[Any] = [plain, {"name": ("zstd",)}, sum_]
+    if chunks != shard:
+        little = {"name": ("bytes",), "configuration": {"endian": ("little",)}}
+        inner = {"chunk_shape": [(n,) for n in chunks], "codecs": codecs, "index_codecs": [little, sum_]}
+        codecs = [{"name": ("sharding_indexed",), "configuration": {**inner, "index_location": ("end",)}}]
+    wrong = misfit(about.get("codecs"), codecs, "codecs")
+    return wrong or ("it has storage transformers" if about.get("storage_transformers") else "")
+
+
+def can_be_array(name: Any) -> bool:
+    """Whether a folder in a store can have such a name."""
+    return isinstance(name, str) and "/" not in name and bool(name) and not name.startswith(("zarr.json", "."))
+
+
+def zarr_module() -> Any:
+    """Zarr, or ImportError with what to install."""
+    try:
+        import zarr
+        import zarr.codecs
+    except ImportError as error:
+        raise ImportError("stores need zarr: pip install 'geonh[scale]'") from error
+    return zarr
+
+
+def _chunks(field: Field) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of what is read at once and of a shard: whole numbers of one make the other."""
+    rest = [max(n, 1) for n in field.shape]
+    item = np.dtype(field.dtype).itemsize
+    one = item * int(np.prod(rest[1:], dtype=int))
+    along = min(rest[0], max(CHUNK // one, 1)) if rest else 1
+    most = max(CHUNK // max(one * along, 1), 1)
+    first = max(n for n in range(1, most + 1) if field.per % n == 0) if field.per > most else field.per
+    if not rest:
+        return (first,), (field.per,)
+    return (first, along, *rest[1:]), (field.per, -(-rest[0] // along) * along, *rest[1:])

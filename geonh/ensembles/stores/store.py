@@ -1,0 +1,389 @@
+"""Stores: arrays on disk that are written in shards, each once and by one writer, whatever happens in between.
+
+A store is a folder in Zarr's format 3, which any Zarr reader opens. Its arrays are cut along their first axis; what
+belongs to a shard is written file by file and then vouched for by a record, with the size and digest of each file, that
+appears by one renaming. A shard without a sound record is not there. While a shard is being computed its writer holds a
+lock that the system releases when the writer dies, however. Nothing here knows what the arrays mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from geonh.arguments.file_data import COUNT, misfit
+from geonh.arguments.paths import FileError, checked_path
+from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, lay_out, zarr_module
+from geonh.ensembles.stores.disk import (
+    content_of,
+    digest_of,
+    digest_of_text,
+    locked,
+    put_file,
+    put_folder,
+    remove_leftovers,
+    sealed,
+    synced,
+    unsealed,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+OWN = ".geonh"
+"""Folder of records and locks in a store."""
+FORMAT = 1
+MOST = 10**7
+"""Shards of a store."""
+
+
+class StoreError(FileError):
+    """A store that is damaged, or of another configuration, or cannot be written."""
+
+
+class StoreWarning(UserWarning):
+    """A store that has not all its shards."""
+
+
+class Store:
+    """A store that is there.
+
+    Parameters
+    ----------
+    path : path
+        Its folder.
+
+    Attributes
+    ----------
+    ABOUT, RECORD : dict
+        Forms of what a store says of itself, and of the record of a shard (see ``geonh.forms``).
+    entries : int
+        Of all shards, along the first axis.
+    fills : dict
+        By array, its type, and what a shard that is not there reads as.
+
+    Raises
+    ------
+    StoreError
+        If it is none, or what it says of itself is damaged, or cannot be.
+    """
+
+    ABOUT: ClassVar[dict[str, Any]] = {
+        "shards": range(1, MOST + 1),
+        "shard": COUNT,
+        "arrays": [str],
+        "metadata": {str: str},
+        "files": {str: str},
+    }
+    RECORD: ClassVar[dict[str, Any]] = {"shard": range(MOST), "files": {str: [int, str]}}
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = checked_path(path)
+        self.about: dict[str, Any] = {}
+        self._arrays: dict[str, Any] = {}
+        if not (self._own / "store.json").exists():
+            raise StoreError(f"{path} is not a store of geonh")
+        self._settle()
+        own = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
+        for name, digest in {**self.about["metadata"], **own}.items():
+            if digest_of(self.path / name) != digest:
+                raise StoreError(f"{path} is damaged: {name} is not as it was written")
+        with self.understood():
+            texts = {name: json.loads(content_of(self.path / name)) for name in self.about["metadata"]}
+            self.entries = check_arrays(texts, self.about["arrays"], self.shards, self.about["shard"])
+            described = {name: texts[f"{name}/zarr.json"] for name in self.about["arrays"]}
+            self.fills = {name: (told["data_type"], told.get("fill_value")) for name, told in described.items()}
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike,
+        fields: Mapping[str, Field],
+        shards: int,
+        about: Mapping[str, Any],
+        files: Mapping[str, Callable[[Path], Any]] | None = None,
+    ) -> Store:
+        """A new store without any shard; if another process makes it first, that one.
+
+        Parameters
+        ----------
+        path : path
+            A folder that is not there.
+        fields : mapping of str to Field
+        shards : int
+        about : mapping
+            What can be told of it in JSON.
+        files : mapping of str to callable
+            What else it keeps, by name: what writes it to a path.
+        """
+        path = checked_path(path)
+        awkward = [name for name in fields if not can_be_array(name)]
+        if awkward:
+            raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
+        if shards > MOST:
+            raise StoreError(f"{path} would have {shards:,} shards, and {MOST:,} are most: make them larger")
+        folder = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            lay_out(folder, fields)
+            own = folder / OWN
+            for part in ("records", "locks"):
+                (own / part).mkdir(parents=True)
+            for name, write in (files or {}).items():
+                write(own / name)
+            metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
+            kept = {name: digest_of(own / name) for name in files or {}}
+            made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
+            made |= {"metadata": metadata, "files": kept}
+            put_file(own / "store.json", sealed(made))
+            put_folder(folder, path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        return cls(path)
+
+    def empty_copy(self, path: str | os.PathLike) -> Store:
+        """A new store like this one, without any shard."""
+        path = Path(path)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            for name in self.about["metadata"]:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.path / name, folder / name)
+            for part in ("records", "locks"):
+                (folder / OWN / part).mkdir(parents=True)
+            for file in self._own.iterdir():
+                if file.is_file():
+                    shutil.copyfile(file, folder / OWN / file.name)
+            put_folder(folder, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Store(path)
+
+    def lengthen(self, total: int, shards: int) -> None:
+        """Make room along the first axis of all arrays, of one length; a last shard that is not full is dropped.
+
+        The new metadata is in the journal before it is in place, so that one who dies on the way leaves no damage.
+        """
+        if self.array(self.about["arrays"][0]).shape[0] % self.about["shard"]:
+            self.forget(self.shards - 1)
+        texts = {name: json.loads((self.path / name).read_text()) for name in self.about["metadata"]}
+        for name in self.about["arrays"]:
+            for about in (texts[f"{name}/zarr.json"], texts["zarr.json"]["consolidated_metadata"]["metadata"][name]):
+                about["shape"][0] = total
+        journal = {name: json.dumps(text) for name, text in texts.items()}
+        put_file(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Put metadata in place that the journal has.
+
+        Raises
+        ------
+        StoreError
+            If what the store says of itself is not as it was written, or newer.
+        """
+        try:
+            about = unsealed(content_of(self._own / "store.json"))
+            if about["format"] != FORMAT:
+                raise StoreError(f"{self.path} is of format {about['format']}; this geonh reads {FORMAT}: update geonh")
+            journal = about.pop("journal", {})
+            wrong = misfit(journal, {str: str}, "journal") or misfit(about, self.ABOUT)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+            wrong = "it is not as it was written"
+        except StoreError:
+            raise
+        except ValueError:
+            wrong = "its digest is another"
+        if not wrong:
+            names, files = about["arrays"], {"zarr.json", *(f"{name}/zarr.json" for name in about["arrays"])}
+            if not names or len({*names}) < len(names) or not all(map(can_be_array, (*names, *about["files"]))):
+                wrong = "names that no array or file can have"
+            elif files != {*about["metadata"]} or not files >= {*journal}:
+                wrong = "its files are others than those of its arrays"
+        if wrong:
+            raise StoreError(f"{self.path} is damaged: {OWN}/store.json: {wrong}")
+        for name, text in journal.items():
+            put_file(self._within(name), text.encode())
+            about["metadata"][name] = digest_of(self.path / name)
+        if journal:
+            put_file(self._own / "store.json", sealed(about))
+        self.about, self._arrays = about, {}
+
+    @property
+    def _own(self) -> Path:
+        return self.path / OWN
+
+    @property
+    def shards(self) -> int:
+        return self.about["shards"]
+
+    def file(self, name: str) -> Path:
+        """A file that was given to it."""
+        return self._own / name
+
+    def array(self, name: str) -> Any:
+        """An array, lazily."""
+        if name not in self._arrays:
+            with self.understood():
+                self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
+        return self._arrays[name]
+
+    @contextlib.contextmanager
+    def understood(self) -> Iterator[None]:
+        """While it is made sense of what a store says of itself: where that fails it is damaged."""
+        try:
+            yield
+        except (FileError, OSError, ImportError):
+            raise
+        except Exception as error:  # of any kind: others may have written it
+            raise StoreError(f"{self.path} is damaged: its metadata cannot be read: {error}") from error
+
+    def _within(self, name: str) -> Path:
+        """A file of the store that is to be written: in no folder that is a link to another place."""
+        path = self.path / name
+        if not path.parent.resolve().is_relative_to(self.path.resolve()):
+            raise StoreError(f"{self.path} is damaged: {name} leads out of it")
+        return path
+
+    @property
+    def identity(self) -> str:
+        """Digest of the configuration that its shards are of."""
+        return digest_of_text(json.dumps([self.about.get("configuration"), self.about["shard"]], sort_keys=True))
+
+    # --- shards ---------------------------------------------------------------------------------------------
+    def _record(self, shard: int) -> Path:
+        return self._own / "records" / f"{shard:08d}.json"
+
+    def _piece(self, name: str, shard: int) -> str:
+        """The file of an array that a shard is in."""
+        return "/".join((name, "c", str(shard), *"0" * (self.array(name).ndim - 1)))
+
+    def record(self, shard: int) -> dict[str, Any] | None:
+        """What a finished shard says of itself, or None."""
+        try:
+            found = unsealed(content_of(self._record(shard)))
+        except ValueError:
+            return None
+        if misfit(found, self._form_of_record()):
+            return None
+        return (
+            found if {self._piece(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]} else None
+        )
+
+    def _form_of_record(self) -> dict[str, Any]:
+        return self.RECORD
+
+    def _recorded(self) -> set[str]:
+        """Names of all records: one look at their folder, however many shards there are."""
+        records = self._record(0).parent
+        return {*os.listdir(records)} if records.is_dir() else set()
+
+    def missing(self) -> list[int]:
+        """Shards that are not there."""
+        there = self._recorded()
+        return [shard for shard in range(self.shards) if self._record(shard).name not in there]
+
+    def faults(self, shards: Iterable[int] | None = None, *, deep: bool = False, of: str = "") -> dict[int, str]:
+        """What is wrong with shards that have a record: by the size of their files, or by all their bytes, of arrays
+        whose names begin so.
+        """
+        there = self._recorded()
+        recorded = (i for i in (range(self.shards) if shards is None else shards) if self._record(i).name in there)
+        return {shard: fault for shard in recorded if (fault := self._fault(shard, deep, of))}
+
+    def _fault(self, shard: int, deep: bool, of: str) -> str:
+        record = self.record(shard)
+        if record is None:
+            return "its record is damaged"
+        if record["shard"] != shard:
+            return f"its record is that of shard {record['shard']}"
+        if record.get("of", self.identity) != self.identity:
+            return "it is a shard of another store, of another configuration: geonh merge would have told"
+        for name, (size, digest) in record["files"].items():
+            path = self.path / name
+            there = path.stat().st_size if path.exists() else 0
+            if there != size:
+                return f"{name} has {there} bytes in place of {size}"
+            if deep and name.startswith(of) and digest_of(path) != digest:
+                return f"{name} is not as it was written"
+        return ""
+
+    def forget(self, shard: int) -> None:
+        """Take a shard for missing."""
+        record = self._record(shard)
+        if record.is_dir():
+            shutil.rmtree(record)
+        record.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def claim(self, shard: int) -> Iterator[bool]:
+        """While it is entered nobody else computes a shard; whether it is ours to compute.
+
+        It is not if another process is at it, or it is finished.
+        """
+        lock = self._within(f"{OWN}/locks/{shard:08d}")
+        with open(lock, "ab") as file:
+            ours = locked(file) and not self._record(shard).exists()
+            if ours:
+                remove_leftovers(self._record(shard))
+            try:
+                yield ours
+            finally:
+                if ours:
+                    lock.unlink(missing_ok=True)  # who opened it before finds the record
+
+    def write(self, shard: int, values: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Write a shard, and then its record.
+
+        Raises
+        ------
+        StoreError
+            If the disk is full, or gone; the shard is not there then.
+        """
+        record = f"{OWN}/records/{self._record(shard).name}"
+        try:
+            files = {}
+            for name, array in values.items():
+                whole = self.array(name)
+                per = (whole.shards or whole.chunks)[0]
+                path = self._piece(name, shard)
+                remove_leftovers(self._within(path))
+                whole[shard * per : shard * per + len(array)] = array
+                files[path] = synced(self.path / path)
+            put_file(self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts}))
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: shard {shard} could not be written ({error.strerror or error}); the "
+                f"{self.shards - len(self.missing())} finished ones are sound: make room and run again"
+            ) from error
+
+    def take(self, other: Store, shard: int) -> None:
+        """A finished shard of another store of the same configuration, copied with its record."""
+        record = other.record(shard)
+        assert record is not None
+        for name in record["files"]:
+            target = self._within(name)
+            if record["files"][name][0]:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                put_file(target, (other.path / name).read_bytes())
+        put_file(self._record(shard), other._record(shard).read_bytes())
+
+    def opened(self) -> xr.Dataset:
+        """The arrays, lazily."""
+        import xarray as xr
+
+        with self.understood():
+            # attributes are words: decoded as numbers, such as scale_factor, they would change the arrays
+            return xr.open_zarr(self.path, consolidated=True, chunks=None, decode_cf=False)

@@ -1,0 +1,1 @@
+"""What runs give: trajectories, events, observables, tables and files."""

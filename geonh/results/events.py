@@ -1,0 +1,421 @@
+r"""Events: where a function of (t, g, ξ, λ) changes its sign along a motion, and how that is located.
+
+Between two nodes the motion is a curve on the group, s ∈ [0, 1]. Five values along it make a polynomial, which has no
+more zeros than its Bernstein coefficients have changes of sign, and as many but for an even number (Descartes): without
+a change there is no zero, with one there is one. With more the interval is halved, until its zeros are told apart. Each
+is closed in by the ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few values as the secant
+and never more than bisection and one. ``solve`` takes for the curve the partial steps of its own method
+(``watching.py``), and ``poincare_section`` the interpolation between saved nodes, and its changes of sign from one node
+to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from geonh.arguments.inspection import careful, inspected
+from geonh.arguments.precision import float64
+from geonh.arguments.signatures import argument_type, judged
+from geonh.arguments.validators import entries, one_of, shortly
+from geonh.geometry.field import evaluated, takes_parameters
+from geonh.groups.base import LieGroup, Point
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TOLERANCE = 1e-13
+"""A place on a curve is known to this part of its length."""
+NEAREST = 2.0**-16
+"""Part of a step below which zeros are not told apart."""
+MOST = 128
+"""Intervals of a step that are halved at once, at most."""
+SMALL = 1e-3
+"""A function jumps where it is larger next to a change of sign than this part of what it changes by around it."""
+LEAST = 1e-300
+"""What stands for a zero with the sign that follows it."""
+PLACES = np.linspace(0.0, 1.0, 5)
+"""Where a function is sampled in an interval."""
+BERNSTEIN = np.linalg.inv([[comb(4, i) * s**i * (1 - s) ** (4 - i) for i in range(5)] for s in PLACES])
+"""Bernstein coefficients on [0, 1] of the polynomial with given values at the places."""
+
+
+class Event(eqx.Module):
+    """Something that happens where a function of the motion changes its sign.
+
+    Parameters
+    ----------
+    function : callable
+        s(t, g, ξ, λ) or s(t, g, ξ, λ, parameters) → scalar, in ``jax.numpy``: of the time in seconds, the group
+        element, the velocity of shape=[n] and the multipliers of the constraint force, shape=[m]. A contact is lost
+        where its multiplier changes its sign: ``lambda t, g, xi, lam: lam[0]``.
+    direction : int
+        1 where s increases, −1 where it decreases, 0 both.
+    stop : bool
+        Whether the run ends there.
+    name : str
+        What ``traj.events`` and files call it.
+
+    Notes
+    -----
+    Steps are looked into: every change of sign in a step is found, in the order of time, and the first one stops a run
+    that is to stop. Where s only touches zero nothing happens. Where it jumps over zero, at a pole or where an angle is
+    wrapped, it has none, and an ``EventWarning`` says so. A motion that begins on s = 0 leaves it without an event.
+
+    Raises
+    ------
+    TypeError
+        If ``function`` does not take these arguments, or ``stop`` or ``name`` are of another type.
+    ValueError
+        If ``direction`` is none of −1, 0, 1.
+    """
+
+    function: Callable
+    direction: int = eqx.field(static=True, default=0)
+    stop: bool = eqx.field(static=True, default=False)
+    name: str = eqx.field(static=True, default="event")
+
+    def __check_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"an event's function takes (t, g, xi, lam), got {self.function!r}")
+        one_of(self.direction, "direction", (-1, 0, 1))
+        if not isinstance(self.stop, bool):
+            raise TypeError(f"stop must be True or False, got {self.stop!r}")
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"the name of an event must be text, got {self.name!r}")
+        if not self.name.isprintable():  # half of a surrogate pair, which no file can hold, is not
+            raise ValueError(f"the name of an event must be text that can be printed, got {self.name!r}")
+        takes_parameters(self.function, "t, g, xi, lam", f"event {self.name!r}")
+
+    def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
+        """s at one place of the motion, a scalar: t (s), a point of the group, ``xi`` of shape=[n] and the
+        controls u there.
+        """
+        return self.value_with(system, t, g, xi, multipliers(system, t, g, xi, u))
+
+    def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
+        """s with given multipliers, a scalar; ``xi`` of shape=[n], ``lam`` of shape=[m].
+
+        Raises
+        ------
+        ValueError
+            If ``function`` gives no single number.
+        """
+        what = f"event {self.name!r}"
+        more = (system.parameters,) if takes_parameters(self.function, "t, g, xi, lam", what) else ()
+        value = evaluated(what, self.function, t, g, xi, lam, *more)
+        if value.shape != ():
+            raise ValueError(f"{what} must give one number, got an array of shape {value.shape}")
+        return value
+
+
+def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
+    """Events as a user gives them, each traced once on the system.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is none, or has a name twice, or cannot be evaluated; u is a value of the controls.
+    """
+    found = [events] if isinstance(events, Event) else entries(events)
+    if found is None or isinstance(events, Mapping | np.ndarray):
+        raise TypeError(f"events must be Event(function, ...) or a list of them, got {shortly(events)}")
+    for event in found:
+        if not isinstance(event, Event):
+            raise TypeError(f"events must be Event(function, ...) or a list of them, got {event!r}")
+    names = [event.name for event in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"events must have different names, {twice} are more than one: Event(..., name=...)")
+    with float64():
+        g = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.float64), system.group.identity())
+        xi = jax.ShapeDtypeStruct((system.group.dim,), np.float64)
+        for i, event in enumerate(found):
+            made = jax.make_jaxpr(lambda t, g, xi, event=event: event.value(system, t, g, xi, u))(0.0, g, xi)
+            if inspected(f"event {event.name!r}", made):
+                found[i] = eqx.tree_at(lambda e: e.function, event, careful(event.function))
+    return tuple(found)
+
+
+def crossed(before: Any, after: Any, direction: Any) -> Any:
+    """Whether values change sign from one node to the next, elementwise: from off zero onto it or past it."""
+    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    return (up & (direction >= 0)) | (down & (direction <= 0))
+
+
+def suspected(values: Array, directions: Array) -> Array:
+    """Whether functions may have zeros of the wanted directions in a step.
+
+    Parameters
+    ----------
+    values : array, shape=[5, events]
+        At the ``PLACES`` of the step.
+    directions : array of int, shape=[events]
+
+    Returns
+    -------
+    array of bool, shape=[events]
+        False where a function is zero all over the step, or no number at an end of it.
+    """
+    begin, end = values[0], values[-1]
+    coefficients = jnp.concatenate([begin[None], jnp.asarray(BERNSTEIN[1:-1]) @ values, end[None]])
+    positive, negative = coefficients > 0, coefficients < 0
+    one = jnp.all(positive | negative, axis=0) & (jnp.sum(positive[1:] != positive[:-1], axis=0) == 1)
+    none = jnp.all(positive, axis=0) | jnp.all(negative, axis=0) | jnp.all(values == 0, axis=0)
+    unwanted = one & ~crossed(begin, end, directions)
+    return ~(none | unwanted | jnp.isnan(begin) | jnp.isnan(end))
+
+
+def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Intervals of steps in each of which a function changes its sign once.
+
+    Parameters
+    ----------
+    sample : callable
+        (row, s) → values of the functions of these rows at the parts s of their steps, all of shape=[N].
+    ends : ndarray, shape=[rows, 2]
+        Values where the steps begin and end. A zero there is one that stays zero.
+
+    Returns
+    -------
+    row, a, b, at_a, at_b : ndarray, shape=[K]
+        The function, the interval, and values at its ends, which differ in sign.
+    """
+    row, a, width, new = np.arange(len(ends)), np.zeros(len(ends)), 1.0, [1, 2, 3]
+    values = np.full((len(ends), 5), np.nan)
+    values[:, 0], values[:, 4] = ends[:, 0], np.where(ends[:, 1] == 0, -LEAST * np.sign(ends[:, 0]), ends[:, 1])
+    found = []
+    while len(row):
+        places = a[:, None] + width * PLACES
+        values[:, new] = sample(np.repeat(row, len(new)), places[:, new].ravel()).reshape(-1, len(new))
+        for i in reversed(range(4)) if np.any(values == 0) else ():
+            values[:, i] = np.where(values[:, i] == 0, np.copysign(LEAST, values[:, i + 1]), values[:, i])
+        finite = np.isfinite(values)
+        changes = np.diff(np.where(finite, values, 0.0) @ BERNSTEIN.T > 0, axis=1).sum(axis=1)
+        many = ~finite.all(axis=1) | (changes > 1)
+        apart = many & (width > NEAREST) & (np.bincount(row[many], minlength=len(ends))[row] <= MOST)
+        # of one change the two samples around it, of several that are not told apart the ends
+        begin = np.where(many, 0, np.argmax(np.diff(values > 0, axis=1), axis=1))
+        end, each = np.where(many, 4, begin + 1), np.arange(len(row))
+        at_a, at_b = values[each, begin], values[each, end]
+        there = ~apart & (at_a * np.sign(at_b) < 0)
+        interval = row, places[each, begin], places[each, end], at_a, at_b
+        found.append(tuple(part[there] for part in interval))
+        halves = np.full((int(apart.sum()), 2, 5), np.nan)
+        halves[:, 0, ::2], halves[:, 1, ::2] = values[apart, :3], values[apart, 2:]
+        row, a, width, new = np.repeat(row[apart], 2), places[apart][:, [0, 2]].ravel(), width / 2, [1, 3]
+        values = halves.reshape(-1, 5)
+    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+
+def root(
+    function: Callable[[Array], tuple[Array, Any]],
+    begin: Array,
+    rounding: Array | float = 0.0,
+    interval: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+) -> Any:
+    """What a function tells where it changes its sign in an interval (a, b], found by the ITP method.
+
+    Parameters
+    ----------
+    function : callable
+        s → (value, more), value a continuous scalar and ``more`` a pytree of arrays.
+    begin : array
+        The value at a, which is not zero.
+    rounding : float
+        The error of s by rounding.
+    interval : tuple of float
+        (a, b), within [0, 1]; where they are the same the function is evaluated there.
+
+    Returns
+    -------
+    pytree
+        ``more`` next to the change of sign; at b where there is none. Where the value is not finite nothing is taken,
+        and the change is looked for beyond; nan where it is finite nowhere.
+    """
+    start, stop = (jnp.asarray(end, float) for end in interval)
+    sign, half, whole = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
+    bound = jnp.ceil(jnp.log2(jnp.maximum(whole / (2 * half), 1.0))) + 1.0
+
+    def narrow(carry: Any) -> Any:
+        (a, at_a), (b, at_b), j, known = carry
+        middle, width = (a + b) / 2, b - a
+        reach = jnp.maximum(half * 2.0 ** (bound - j) - width / 2, 0.0)
+        secant = (at_b * a - at_a * b) / (at_b - at_a)
+        gap = jnp.abs(middle - secant)
+        shift = jnp.maximum(0.2 * width**2 / whole, half)
+        inwards = jnp.where(shift <= gap, secant + jnp.sign(middle - secant) * shift, middle)
+        inwards = jnp.clip(inwards, middle - reach, middle + reach)
+        s = jnp.where(j == 0.0, stop, inwards)
+        value, more = function(s)
+        value = sign * value
+        past, known = value >= 0, jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(value), new, old), more, known)
+        left = (jnp.where(past & (value != 0), a, s), jnp.where(value < 0, value, at_a))
+        right = (jnp.where(past, s, b), jnp.where(past, value, at_b))
+        return left, right, j + 1.0, known
+
+    def unfinished(carry: Any) -> Array:
+        (a, _), (b, _), j, _ = carry
+        return (j == 0.0) | ((b - a > 2 * half) & (j < bound + 4.0))
+
+    nothing = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(function, start)[1])
+    first: Any = (start, sign * begin), (stop, jnp.ones(())), jnp.zeros(()), nothing
+    return lax.while_loop(unfinished, narrow, first)[3]
+
+
+def between(group: LieGroup, node: tuple) -> tuple[Point, Array]:
+    """(g, ξ) at the fraction s of the way from (g, ξ) before to (g, ξ) after, that takes the time ``span``."""
+    before, after, span, s = node
+    return curve(group, before, after, span)(s)
+
+
+def curve(group: LieGroup, before: tuple, after: tuple, span: Array) -> Callable[[Array], tuple[Point, Array]]:
+    """s → (g, ξ), from (g, ξ) before to (g, ξ) after in the time ``span``: cubic in the logarithm."""
+    zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
+    leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
+
+    def chart(s: Array) -> Array:
+        return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
+
+    def at(s: Array) -> tuple[Point, Array]:
+        q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
+        return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
+
+    return at
+
+
+class Crossings(NamedTuple):
+    """All events of a run, in the order of time.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the events that were looked for.
+    which : ndarray of int, shape=[K]
+        The name of each, as its place in ``names``.
+    k : ndarray of int, shape=[K]
+        The step after which it came: between nodes k and k + 1.
+    t : ndarray, shape=[K]
+    g_vector, xi, multipliers : ndarray, shape=[K, …]
+    """
+
+    names: tuple[str, ...]
+    which: np.ndarray
+    k: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
+
+    @classmethod
+    def none(cls, names: Iterable[str], n_point: int, n: int, m: int) -> Crossings:
+        """No events, of these names."""
+        counts = np.zeros(0, np.int64)
+        return cls(
+            tuple(names), counts, counts, np.zeros(0), np.zeros((0, n_point)), np.zeros((0, n)), np.zeros((0, m))
+        )
+
+    def taken(self, which: np.ndarray) -> Crossings:
+        """Some of them."""
+        return Crossings(self.names, *(part[which] for part in self[1:]))
+
+    def joined(self, after: Crossings) -> Crossings:
+        """With those that came later, whose names are known."""
+        if not len(self.t):  # of a file, which does not say how many multipliers there are
+            return after._replace(names=self.names)
+        return Crossings(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
+
+    def going_on(self, k: int, names: Iterable[str]) -> Crossings:
+        """To go on from node k with events of these names: those of them that came after it are found again."""
+        names = tuple(names)
+        again = np.isin(self.which, [i for i, name in enumerate(self.names) if name in names]) & (self.k >= k)
+        return self.taken(~again)._replace(names=tuple(dict.fromkeys((*self.names, *names))))
+
+
+@argument_type
+@dataclass(frozen=True)
+class Section:
+    """Crossings of a surface by a trajectory, located between the nodes.
+
+    Attributes
+    ----------
+    t : ndarray, shape=[K]
+        Times of the crossings, seconds.
+    g : point of the group, with a leading axis of length K
+        Group elements.
+    xi : ndarray, shape=[K, n]
+        Velocities.
+    g_vector : ndarray, shape=[K, size]
+        The group elements, flattened.
+    point_names, velocity_names : tuple of str
+        Names of the entries of ``g_vector``, and of ξ.
+    multipliers : ndarray, shape=[K, m], or None
+        λ there, of an event of ``solve``.
+    """
+
+    t: np.ndarray
+    g: Any
+    xi: np.ndarray
+    g_vector: np.ndarray
+    point_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+    multipliers: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @judged
+    def values(self, name: str) -> np.ndarray:
+        """Coordinate or velocity of a name, shape=[K].
+
+        Raises
+        ------
+        TypeError
+            If ``name`` is no text.
+        ValueError
+            For a name that is none.
+        """
+        if name in self.point_names:
+            return self.g_vector[:, self.point_names.index(name)]
+        if name in self.velocity_names:
+            return self.xi[:, self.velocity_names.index(name)]
+        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
+
+    @judged
+    def plot(self, horizontal: str, vertical: str) -> Figure:
+        """The section in two of its coordinates.
+
+        Parameters
+        ----------
+        horizontal, vertical : str
+            Names of coordinates or velocities.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of ``values``.
+        """
+        import matplotlib.pyplot as plt
+
+        from geonh.plotting.labels import symbol
+
+        figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
+        axes.plot(self.values(horizontal), self.values(vertical), ".", ms=3)
+        axes.set(xlabel=symbol(horizontal), ylabel=symbol(vertical), title=f"Poincaré section, {len(self)} crossings")
+        axes.grid(alpha=0.3)
+        return figure

@@ -1,0 +1,338 @@
+"""What of a trajectory is in a file: its dataset, the state to go on from, and what is known of its system.
+
+A file holds data only. The state is written leaf by leaf under labels (``state_memory.zeta``); what its leaves mean is
+said by the method, when the run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+import jax
+import numpy as np
+
+from geonh.arguments.file_data import misfit
+from geonh.arguments.paths import FileError
+from geonh.groups.base import Point
+from geonh.integrators.node import Result, State
+from geonh.results.events import Crossings
+from geonh.results.netcdf import attribute, check_destination, opened, read_array, strange, write
+from geonh.results.same_system import Known, known_of
+
+if TYPE_CHECKING:
+    from geonh.results.trajectory import Trajectory
+
+FORMAT = 2
+"""Number of the layout that is written; files of a greater one are refused in words."""
+_OWN = ("g", "p_plus", "p_minus", "step", "time", "coordinate", "component", "constraint")
+_OBSERVABLES = (
+    "xi",
+    "p",
+    "energy",
+    "energy_minus",
+    "constraint_residual",
+    "holonomic_residual",
+    "multipliers",
+    "impulse_multipliers",
+    "alternating",
+    "kinetic",
+)
+_RENAMED = {"alternation": "alternating"}
+"""Observables of older files."""
+_AWKWARD = re.compile(r"[/%\x00-\x1f\x7f]| $")
+LONGEST = 250
+"""Bytes of a name in a file."""
+CHANGE = {"step": range(2**53), "t": float, "what": {str: str}}
+"""Form of a change of a run that went on."""
+
+
+def save(trajectory: Trajectory, path: str | os.PathLike, *, keep: bool = True) -> Path:
+    """Write a trajectory; replaces the file as a whole. Without ``keep`` it is tried, and nothing remains."""
+    path = check_destination(path)
+    dataset = trajectory.to_xarray()
+    dataset.attrs["format"] = FORMAT
+    if trajectory.state is not None:
+        for name, value in _labelled(trajectory.state).items():
+            dataset[f"state_{name}"] = (tuple(f"state_{name}_{i}" for i in range(value.ndim)), value)
+        leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(trajectory.state.g)]
+        dataset["state_g"] = (("coordinate",), np.concatenate(leaves))
+        dataset["state_k"] = int(trajectory.state.k)
+    known = trajectory.known
+    if known is None and trajectory.system is not None and trajectory.clock is not None:
+        known = known_of(trajectory, trajectory.system, trajectory.clock)
+    if known is not None:
+        dataset["known_nodes"] = (("known",), known.nodes)
+        dataset.attrs["traces"] = json.dumps(known.traces)
+        for name, value in known.values.items():
+            dataset[f"known_{name}"] = (("known", f"known_entry_{value.shape[1]}"), value)
+    for key, variable in dataset.data_vars.items():
+        if variable.dtype.kind == "c":
+            label = str(key).removeprefix("integral:")
+            raise FileError(f"first integral {label!r} is complex, which a file cannot hold: give its two parts")
+        if variable.dtype.kind == "b":
+            dataset[key] = variable.astype(np.float64)
+    dataset = dataset.drop_vars([name for name, variable in dataset.variables.items() if variable.size == 0])
+    names = {str(name): _in_file(str(name)) for name in (*dataset.variables, *dataset.dims)}
+    write(dataset.rename({old: new for old, new in names.items() if old != new}), path, keep=keep)
+    return path
+
+
+def _in_file(name: str) -> str:
+    """A name as NetCDF takes it."""
+    quoted = _AWKWARD.sub(lambda found: quote(found[0], safe=""), name)
+    quoted = quoted if unicodedata.normalize("NFC", quoted) == quoted else quote(name, safe="")
+    if len(quoted.encode(errors="replace")) > LONGEST:
+        raise FileError(f"the name {name[:40]!r}… is too long for a file")
+    return quoted
+
+
+def read(path: str | os.PathLike) -> dict[str, Any]:
+    """The fields of a ``Trajectory`` from a file.
+
+    Raises
+    ------
+    FileError
+        If it is not a trajectory of geonh, is damaged, or was written by a newer one.
+    OSError
+        If it cannot be opened.
+    """
+    with opened(path) as data:
+        if "geonh_version" not in data.ncattrs():
+            whole = {"system", "method", "missing"} <= {*data.ncattrs()}
+            what = "all of a store, by geonh export: open it with xarray" if whole else "another program's NetCDF file"
+            raise FileError(f"{path} is not a trajectory saved by geonh: it is {what}")
+        version = attribute(data, "geonh_version", str)
+        form = attribute(data, "format", int)
+        if form > FORMAT:
+            raise FileError(
+                f"{path} was written by geonh {version} in format {form}; this geonh reads up to format {FORMAT}: "
+                "update geonh"
+            )
+        if form < FORMAT:
+            raise FileError(f"{path} was written by geonh {version} in format {form}, which is read no more")
+        return _fields(data)
+
+
+def _fields(data: Any) -> dict[str, Any]:
+    words = ("system", "method", "group", "geonh_version", "catalogue", "engine", "controls")
+    attributes: dict[str, Any] = {name: attribute(data, name, str) for name in words}
+    attributes["method_reason"] = attribute(data, "method_reason", str) if "method_reason" in data.ncattrs() else ""
+    attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
+    attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
+    wrong = misfit(attributes, {"parameters": dict, "changes": [CHANGE], "units": {str: str}})
+    if wrong:
+        strange(data, wrong)
+    attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
+    for name, where in (("point_names", "coordinate"), ("velocity_names", "component")):
+        attributes[name] = [str(n) for n in read_array(data, where, "U", ndim=1)]
+    shapes, n = attributes["point_shapes"], len(attributes["velocity_names"])
+    if not _are_shapes(shapes) or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
+        strange(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")
+    if not attributes["point_is_tuple"] and len(shapes) != 1:
+        strange(data, f"a point has {len(shapes)} parts")
+    k = read_array(data, "step", "i", ndim=1).astype(np.int64)
+    nodes = {
+        "g_vector": read_array(data, "g", "f", ndim=2),
+        "p_plus": read_array(data, "p_plus", "f", ndim=2),
+        "p_minus": read_array(data, "p_minus", "f", ndim=2),
+    }
+    if [a.shape for a in nodes.values()] != [(len(k), len(attributes["point_names"])), (len(k), n), (len(k), n)]:
+        strange(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
+    if not len(k) or k[0] != 0 or np.any(np.diff(k) <= 0) or not all(np.all(np.isfinite(a)) for a in nodes.values()):
+        strange(data, "its nodes are not one after another, or not finite")
+    numbers: dict[str, Any] = {name: attribute(data, name, float) for name in ("dt", "t0")}
+    numbers["save_every"] = attribute(data, "save_every", int)
+    status = attribute(data, "status", str)
+    if not np.all(np.isfinite([numbers["dt"], numbers["t0"]])) or numbers["dt"] == 0 or numbers["save_every"] < 1:
+        strange(data, f"dt, t0, save_every = {numbers}")
+    if status not in Result.__members__:
+        strange(data, f"its status {status[:40]!r} is unknown")
+    loaded = _observables(data, len(k), n)
+    return {
+        "k": k,
+        **nodes,
+        **numbers,
+        "status": Result[status],
+        "state": _state(data, attributes, n, int(k[-1])),
+        "attributes": attributes,
+        "loaded": loaded,
+        "known": _known(data, len(k)),
+        "crossings": _crossings(data, len(attributes["point_names"]), n, loaded["multipliers"].shape[1]),
+    }
+
+
+def _json(data: Any, name: str) -> Any:
+    try:
+        return json.loads(attribute(data, name, str))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FileError(f"{data.filepath()} is not a whole trajectory of geonh: its {name} are unreadable") from error
+
+
+def _are_shapes(value: Any) -> bool:
+    def is_shape(entry: Any) -> bool:
+        return isinstance(entry, list) and all(type(i) is int and 0 <= i < 10**6 for i in entry)
+
+    return isinstance(value, list) and len(value) > 0 and all(is_shape(entry) for entry in value)
+
+
+def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
+    """What was read from the nodes before they were saved; variables that are not known are left alone."""
+    found = {}
+    for name in data.variables:
+        label = _RENAMED.get(unquote(name), unquote(name))
+        if label in _OBSERVABLES or label.startswith("integral:"):
+            kind = getattr(data.variables[name].dtype, "kind", "?")
+            value = read_array(data, name, "i" if kind == "i" and label.startswith("integral:") else "f")
+            if value.shape[:1] != (n_nodes,):
+                strange(data, f"{name} has {value.shape} entries for {n_nodes} nodes")
+            found[label] = value
+    for name, shape in (
+        ("xi", (n_nodes, n)),
+        ("p", (n_nodes, n)),
+        ("energy", (n_nodes,)),
+        ("energy_minus", (n_nodes,)),
+    ):
+        if name not in found or found[name].shape != shape:
+            strange(data, f"{name} is missing or of another shape than {shape}")
+    found.setdefault("multipliers", np.zeros((n_nodes, 0)))
+    found.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
+    if "impulse_multipliers" not in found and "alternating" in found:
+        found["impulse_multipliers"] = np.zeros((n_nodes, 0))
+    of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
+    if len({found[name].shape for name in of_constraints if name in found}) > 1:
+        strange(data, f"{', '.join(of_constraints)} are of different shapes")
+    if any(found[name].shape != (n_nodes,) for name in ("alternating", "kinetic") if name in found) or (
+        "alternating" in found and "kinetic" not in found
+    ):
+        strange(data, "alternating and kinetic are missing, or of another shape")
+    return found
+
+
+def _state(data: Any, attributes: dict[str, Any], n: int, last: int) -> State | None:
+    if "state_k" not in data.variables:
+        return None
+    kept: dict[str, np.ndarray] = {}
+    for name in data.variables:
+        if name.startswith("state_"):
+            label = unquote(name).removeprefix("state_")
+            counts = getattr(data.variables[name].dtype, "kind", "?") == "i" and label.startswith(("memory", "warm"))
+            kept[label] = read_array(data, name, "i" if counts or label == "k" else "f")
+    kept.setdefault("rows", np.zeros((0, n)))
+    shapes = {"k": (), "g": (len(attributes["point_names"]),), "p_plus": (n,), "p_minus": (n,)}
+    shapes["rows"] = (len(kept["rows"]) if kept["rows"].ndim else 0, n)
+    wrong = [name for name, shape in shapes.items() if name not in kept or kept[name].shape != shape]
+    wrong = wrong or [name for name in shapes if not np.all(np.isfinite(kept[name]))]
+    if wrong or kept["k"] < last:
+        strange(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
+    return State(
+        k=np.int64(kept["k"]),
+        g=unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
+        p_plus=kept["p_plus"],
+        p_minus=kept["p_minus"],
+        memory=Leaves.of(kept, "memory"),
+        warm=Leaves.of(kept, "warm"),
+        rows=kept["rows"],
+        status=np.int32(0),
+    )
+
+
+def _known(data: Any, n_nodes: int) -> Known | None:
+    if "known_nodes" not in data.variables:
+        return None
+    nodes = read_array(data, "known_nodes", "i", ndim=1)
+    traces = _json(data, "traces")
+    if not len(nodes) or nodes.min() < 0 or nodes.max() >= n_nodes or not isinstance(traces, dict):
+        strange(data, "what it knows of its system is at nodes that it has not")
+    values = {name: np.zeros((len(nodes), 0)) for name in traces if name not in ("geonh", "jax")}
+    for name in values:
+        if (label := _in_file(f"known_{name}")) in data.variables:
+            values[name] = read_array(data, label, "f", ndim=2)
+    return Known(nodes, values, traces)
+
+
+def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
+    """The events of a run that looked for some."""
+    if "events" not in data.ncattrs():
+        return None
+    names = _json(data, "events")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        strange(data, "the names of its events are not names")
+    found = Crossings.none(names, n_point, n, m)
+    if not any(f"event_{key}" in data.variables for key in found._fields):  # what is empty is not saved
+        return found
+    kinds = {"which": "i", "k": "i"}
+    parts = {
+        key: read_array(data, f"event_{key}", kinds.get(key, "f"))
+        for key in found._fields[1:]
+        if f"event_{key}" in data.variables
+    }
+    count = np.size(parts.get("t", ()))
+    parts.setdefault("multipliers", np.zeros((count, 0)))
+    shapes = {"which": (count,), "k": (count,), "t": (count,), "g_vector": (count, n_point), "xi": (count, n)}
+    shapes["multipliers"] = (count, m)
+    wrong = [key for key, shape in shapes.items() if key not in parts or parts[key].shape != shape]
+    if wrong or not all(0 <= i < len(names) for i in parts["which"]):
+        strange(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
+    return found._replace(**parts)
+
+
+def _leaves(name: str, tree: Any) -> dict[str, Any]:
+    """Leaves of a pytree by labels that a file can hold, such as ``memory.zeta``."""
+    if isinstance(tree, Leaves):
+        return tree.leaves
+    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {name + jax.tree_util.keystr(path).replace("[", ".").replace("]", ""): leaf for path, leaf in paths}
+
+
+def _labelled(state: State) -> dict[str, np.ndarray]:
+    """The arrays of a state besides k and g: momenta, rows, the method's memory and its warm start."""
+    found = {name: getattr(state, name) for name in ("p_plus", "p_minus", "rows")}
+    found |= _leaves("memory", state.memory) | _leaves("warm", state.warm)
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """A pytree from a file: its leaves by label, until a method says what they are."""
+
+    name: str
+    leaves: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, kept: dict[str, np.ndarray], name: str) -> Leaves:
+        return cls(name, {label: value for label, value in kept.items() if label.split(".")[0] == name})
+
+    def like(self, tree: Any, speed_only: bool = False) -> Any:
+        """The leaves in the structure of ``tree``, or ValueError; with ``speed_only`` zeros for those of other shapes,
+        as another version of geonh keeps.
+        """
+        wanted = _leaves(self.name, tree)
+        kept = {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if 0 in leaf.shape} | self.leaves
+        if speed_only and kept.keys() == wanted.keys():
+            kept = {
+                label: a if a.shape == wanted[label].shape else np.zeros(wanted[label].shape)
+                for label, a in kept.items()
+            }
+        shapes = {label: value.shape for label, value in kept.items()}
+        if shapes != {label: tuple(leaf.shape) for label, leaf in wanted.items()}:
+            raise ValueError(
+                f"the {self.name} in the file is not what this method and system keep: it has {shapes or 'nothing'}, "
+                f"they have { {label: tuple(leaf.shape) for label, leaf in wanted.items()} or 'nothing' }"
+            )
+        leaves = [np.asarray(kept[label], leaf.dtype) for label, leaf in wanted.items()]
+        return jax.tree.unflatten(jax.tree.structure(tree), leaves)
+
+
+def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:
+    """A point, or a path of them, from the vectors of their entries."""
+    sizes = [int(np.prod(s)) for s in shapes]
+    parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
+    leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
+    return tuple(leaves) if is_tuple else leaves[0]

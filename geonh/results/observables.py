@@ -1,0 +1,136 @@
+"""What is read from the nodes of a run: velocities, multipliers, energies, residuals, first integrals.
+
+Computed after the run, mapped over the nodes, so that the stepping loop carries none of it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.algebra.linear import saddle, solve_spd
+from geonh.groups.base import Point
+from geonh.groups.coefficients import safe_sqrt
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+
+
+class Observed:
+    """What has ``observables``, arrays with the nodes along the last of the leading axes, has them by name."""
+
+    @cached_property
+    def observables(self) -> dict[str, np.ndarray]:
+        """By name: what ``observe`` gives."""
+        raise NotImplementedError
+
+    @property
+    def xi(self) -> np.ndarray:
+        return self.observables["xi"]
+
+    @property
+    def p(self) -> np.ndarray:
+        return self.observables["p"]
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        return self.observables["multipliers"]
+
+    @property
+    def impulse_multipliers(self) -> np.ndarray:
+        return self.observables.get("impulse_multipliers", self.multipliers)
+
+    @property
+    def alternation(self) -> np.ndarray:
+        if "alternating" not in self.observables:
+            return np.zeros(self.energy.shape)
+        return np.asarray(alternation(self.observables["alternating"], self.observables["kinetic"]))
+
+    @property
+    def energy(self) -> np.ndarray:
+        return self.observables["energy"]
+
+    @property
+    def energy_minus(self) -> np.ndarray:
+        return self.observables["energy_minus"]
+
+    @property
+    def constraint_residual(self) -> np.ndarray:
+        return self.observables["constraint_residual"]
+
+    @property
+    def holonomic_residual(self) -> np.ndarray:
+        return self.observables.get("holonomic_residual", np.zeros((*self.energy.shape, 0)))
+
+    @property
+    def integrals(self) -> dict[str, np.ndarray]:
+        prefix = "integral:"
+        return {n.removeprefix(prefix): v for n, v in self.observables.items() if n.startswith(prefix)}
+
+
+def alternation(alternating: Any, kinetic: Any) -> Any:
+    """What alternates relative to the largest momentum of a run, from the observables of those names, shape=[…, N]."""
+    of: Any = jnp if isinstance(kinetic, Array) else np
+    largest = of.max(kinetic, axis=-1, keepdims=True, where=~of.isnan(kinetic), initial=0.0)
+    return alternating / of.sqrt(of.where(largest > 0, 2 * largest, 1.0))
+
+
+def observe(
+    system: System, method: Integrator | None, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
+) -> dict[str, Any]:
+    """Observables at one node; ``method`` may be None where it holds no impulse there.
+
+    Returns
+    -------
+    dict
+        ``xi`` the velocity of p̃; ``p`` the average momentum p̃; ``multipliers`` λ of the constraint force, of the
+        continuous equations at (t, g, ξ̃, u); ``energy`` H(x, p̃) and ``energy_minus`` H(x, p⁻);
+        ``constraint_residual`` μξ − b; of a system with holonomic constraints ``holonomic_residual`` φ, whose rows are
+        the first of μ; each first integral. Of methods that hold an impulse at the node also
+        ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternating``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
+        norm, √J, and ``kinetic``, ½ξᵀMξ.
+    """
+    x = system.at(g, clock.time(k))
+    p = (p_plus + p_minus) / 2
+    xi = system.velocity(x, p)
+    found: dict[str, Any] = {
+        "p": p,
+        "xi": xi,
+        "energy": system.energy(x, p),
+        "energy_minus": system.energy(x, p_minus),
+        "constraint_residual": system.constraint_residual(x, xi),
+        "multipliers": multipliers(system, clock.time(k), g, xi, clock.control(k)),
+    }
+    if method is not None and method.guarantees.node == "impulse":
+        found |= _impulse(system, method, clock, k, x, xi, p_minus - p_plus, found["multipliers"])
+    if system.holonomic is not None:
+        found["holonomic_residual"] = system.holonomic_residual(x)
+    for name, integral in system.first_integrals.items():
+        outgoing = integral.momentum == "minus"
+        momentum = p_minus if outgoing else p
+        velocity = system.velocity(x, p_minus) if outgoing else xi
+        found[f"integral:{name}"] = jnp.asarray(integral.function(g, velocity, momentum, system.parameters))
+    return found
+
+
+def _impulse(
+    system: System, method: Integrator, clock: Clock, k: Array, x: Any, xi: Array, jump: Array, lam: Array
+) -> dict[str, Any]:
+    """The multiplier of the jump p⁻ − p⁺ = h(f + μᵀλ), and the size of what it has beside λ(t).
+
+    The jump is across the rows of φ, whose impulses the steps give: their λ is that of the continuous equations.
+    """
+    M, mu, h = system.mass_matrix(x), system.annihilator(x), method.impulse_step(clock)
+    free = jump - h * system.force(clock.time(k), x, xi, clock.control(k))
+    if system.holonomic is not None:
+        free = free + h * (mu.T @ lam - system.nonholonomic_part(x, mu.T @ lam))
+    own = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
+    part = h / 2 * mu.T @ (own - lam)
+    square = part @ solve_spd(M, part)
+    size = safe_sqrt(square) + 0.0 * square  # what is no number stays so
+    return {"impulse_multipliers": own, "alternating": size, "kinetic": xi @ M @ xi / 2}

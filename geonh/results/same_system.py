@@ -1,0 +1,383 @@
+"""Whether a system is the one that a run was made with: what is compared before it is gone on with.
+
+A file holds no functions. What it holds of them is their values at a few nodes of the run, and a digest of what they
+compute (their trace); of the parameters it holds the numbers. The functions are compared with the parameters of the
+run, so that a change of a parameter is told from a change of a function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from geonh.arguments.precision import float64
+from geonh.engine.compiled import mapped
+from geonh.integrators.node import Clock
+from geonh.mechanics.system import System
+from geonh.version import __version__
+
+if TYPE_CHECKING:
+    from geonh.results.events import Event
+    from geonh.results.trajectory import Trajectory
+
+INTEGRAL = "integral:"
+"""Before the name of a first integral."""
+EVENT = "event:"
+"""Before the name of an event."""
+NODES = 5
+"""So many nodes of a run are compared."""
+SAME = 1e-10
+"""Values that differ by less, relative to the largest, are the same: other machines round differently."""
+ROWS = "rows "
+"""Before the digest of controls in an array: of its rows up to the last node."""
+DIRECTION = "direction "
+"""Before the digest of an event, with its direction."""
+CHANGES = (
+    "name",
+    "parameters",
+    "base",
+    "metric",
+    "lagrangian",
+    "potential",
+    "holonomic",
+    "forms",
+    "rhs",
+    "forces",
+    "controls",
+    "first_integrals",
+    "events",
+)
+"""What may be let change in ``resume``."""
+
+
+class Known(NamedTuple):
+    """What is known of a system's functions, and of events.
+
+    Attributes
+    ----------
+    nodes : ndarray of int
+        Places in the trajectory of the nodes that are compared.
+    values : dict of str to ndarray
+        Values there, by the name of the function.
+    traces : dict of str to str
+        Digests of what the functions compute, and the versions that traced them.
+    """
+
+    nodes: np.ndarray
+    values: dict[str, np.ndarray]
+    traces: dict[str, str]
+
+
+def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes: np.ndarray | None = None) -> Known:
+    """What is known of a system's functions at nodes of a trajectory: a few, where none are named.
+
+    Without a clock, nothing of what depends on controls.
+    """
+    if nodes is None:
+        nodes = np.unique(np.linspace(0, len(trajectory) - 1, NODES).astype(np.int64))
+    at = jax.tree.map(lambda a: a[nodes], (trajectory.k, trajectory.t, trajectory.g, trajectory.xi))
+    values = mapped(_values, (system, clock), at)
+    traces = {"geonh": __version__, "jax": jax.__version__}
+    node = jax.tree.map(lambda a: a[0], at)
+    rows = None
+    if clock is not None and clock.controls is not None and not callable(clock.controls):
+        rows = np.asarray(clock.controls)[: int(trajectory.k[-1]) + 1]
+        clock = clock._replace(controls=np.zeros_like(rows[:1]))  # how many more there are says nothing
+    with float64():
+        for name in values:
+            traces[name] = _trace(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
+    events = events_of(trajectory, system, trajectory.watched, nodes)
+    values, traces = {**values, **events.values}, {**traces, **events.traces}
+    if rows is not None:
+        traces["controls"] = ROWS + digest("", [rows])
+    return Known(nodes, values, traces)
+
+
+def events_of(trajectory: Trajectory, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
+    """What is known of the functions of events, with multipliers of one."""
+    if not events:
+        return Known(nodes, {}, {})
+    at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
+    found = mapped(_event_values, (system, events), at)
+    node = jax.tree.map(lambda a: a[0], at)
+    with float64():
+        made = [_trace(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
+    traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, made, strict=True)]
+    names = [EVENT + event.name for event in events]
+    values = {name: np.asarray(found)[:, i : i + 1] for i, name in enumerate(names)}
+    return Known(nodes, values, dict(zip(names, traces, strict=True)))
+
+
+def _event_values(tree: tuple, node: tuple) -> jax.Array:
+    (system, events), (t, g, xi) = tree, node
+    lam = jnp.ones(len(system.annihilator(system.at(g, t))))
+    return jnp.stack([event.value_with(system, t, g, xi, lam) for event in events])
+
+
+def _trace(function: Callable, node: tuple) -> str:
+    """Digest of what a function of a node computes."""
+    made = jax.make_jaxpr(function)(node)
+    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
+
+
+def constants(tree: Any) -> Iterator[np.ndarray]:
+    """The tables that a trace holds, whose values its text leaves out."""
+    if isinstance(tree, ClosedJaxpr):
+        yield from constants([*tree.consts, tree.jaxpr])
+    elif isinstance(tree, Jaxpr):
+        for equation in tree.eqns:
+            yield from constants([v.val for v in equation.invars if isinstance(v, Literal)])
+            yield from constants(list(equation.params.values()))
+    elif isinstance(tree, list | tuple):
+        for part in tree:
+            yield from constants(part)
+    elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
+        yield np.asarray(tree)
+
+
+def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
+    """Digest of a text and of tables, in which what is the same to rounding is the same."""
+    made = hashlib.sha256(text.encode())
+    for array in arrays:
+        made.update(str(array.shape).encode())
+        if array.dtype.kind in "fc":
+            parts = np.stack([array.real, array.imag]).astype(np.float64)
+            largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
+            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
+            made.update(str(exponent).encode())
+            unit = np.ldexp(SAME, exponent)
+            array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # no -0.0
+        made.update(array.tobytes())
+    return made.hexdigest()[:16]
+
+
+def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
+    """All that a user gives, by the names of the arguments of ``System``, to be evaluated at one node."""
+    (system, clock), (k, t, g, xi) = tree, node
+
+    def at(g: Any) -> Any:
+        return system.at(g, t)
+
+    found: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
+    if system.metric is not None:
+        found["metric"] = lambda: system.mass_matrix(at(g))
+    else:
+        found["lagrangian"] = lambda: system.lagrangian(at(g), xi)
+    if system.potential is not None:
+        found["potential"] = lambda: system.potential_energy(at(g))
+    if system.holonomic is not None:
+        found["holonomic"] = lambda: (system.holonomic_residual(at(g)), system.holonomic_rows(at(g)))
+    if system.distribution is not None:
+        found["forms"] = lambda: system.distribution.annihilator(at(g), system.parameters)
+    if system.is_affine:
+        found["rhs"] = lambda: system.right_hand_side(at(g))
+    if clock is not None and clock.controls is not None:
+        found["controls"] = lambda: clock.control(k)
+    if clock is not None and system.forces is not None:
+        found["forces"] = lambda: system.force(clock.time(k), at(g), xi, clock.control(k))
+    for name, integral in system.first_integrals.items():
+        found[INTEGRAL + name] = partial(integral.along, system, g, xi, t)
+    return found
+
+
+def _values(tree: tuple, node: tuple) -> dict[str, Any]:
+    """Their values at one node, as vectors."""
+    return {name: _vector(function()) for name, function in _functions(tree, node).items()}
+
+
+def _vector(tree: Any) -> jax.Array:
+    leaves = [jnp.ravel(jnp.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
+    leaves = [part for a in leaves for part in ((a.real, a.imag) if jnp.iscomplexobj(a) else (a.astype(float),))]
+    return jnp.concatenate([jnp.zeros(0), *leaves])
+
+
+def refuse_another_space(trajectory: Trajectory, system: System) -> None:
+    """Raise ValueError unless a system is on the group of a trajectory."""
+    a, group = trajectory.attributes, system.group
+    lists = [list(x) for x in (group.point_names, group.velocity_names, map(list, group.point_shapes))]
+    ours = (str(group), *lists, isinstance(group.identity(), tuple))
+    names = ("point_names", "velocity_names", "point_shapes")
+    theirs = (a["group"], *(list(map(_listed, a[name])) for name in names), a["point_is_tuple"])
+    if theirs != ours:
+        more = "" if theirs[0] != ours[0] else f", with coordinates {theirs[1:]} there and {ours[1:]} here"
+        raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{more}")
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def differences(trajectory: Trajectory, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
+    """How a system differs from the one of a trajectory: name of an argument → in words; empty if it does not.
+
+    Without a clock, forces and controls are not compared; where nothing is known of the functions, neither are they.
+
+    Raises
+    ------
+    ValueError
+        For another space, or another number of constraints, with which no run goes on.
+    """
+    refuse_another_space(trajectory, system)
+    a, found = trajectory.attributes, {}
+    if system.name != a["system"]:
+        found["name"] = f"{a['system']!r} there, {system.name!r} here"
+    theirs, ours = a["parameters"], as_data(system.parameters)
+    if theirs != ours:
+        found["parameters"] = "; ".join(_unequal("", theirs, ours))
+    if known is None:
+        return found
+    here = known_of(trajectory, _with_parameters(system, theirs), clock, known.nodes)
+    m_there, m_here = (_count(x.values, system.group.dim) for x in (known, here))
+    if m_there != m_here:
+        raise ValueError(
+            f"the run has {m_there} constraint(s), {system.name} has {m_here}: begin a new run from its last node, "
+            "solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), ...)"
+        )
+    same_tools = _same_tools(known)
+    for name in dict.fromkeys((*known.values, *here.values)):
+        if name.startswith(EVENT) or (clock is None and name in ("forces", "controls")):
+            continue
+        words = _differ(known, here, name, same_tools)
+        if words and name.startswith(INTEGRAL):
+            told = [found["first_integrals"]] if "first_integrals" in found else []
+            found["first_integrals"] = "; ".join([*told, f"{name.removeprefix(INTEGRAL)} {words}"])
+        elif words:
+            found["base" if name == "group" else name] = words
+    return found
+
+
+def different_events(trajectory: Trajectory, system: System, events: tuple[Event, ...]) -> dict[str, str]:
+    """How events differ from those of the same names that a trajectory was made with; as ``differences``."""
+    known = trajectory.known
+    if known is None and trajectory.system is not None:
+        known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
+    if known is None or not events:
+        return {}
+    system = _with_parameters(system, trajectory.attributes["parameters"])
+    here, same_tools = events_of(trajectory, system, events, known.nodes), _same_tools(known)
+    both = [name for name in here.values if name in known.values]
+    told = {name: words for name in both if (words := _differ(known, here, name, same_tools))}
+    said = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in told.items())
+    return {"events": said} if said else {}
+
+
+def _same_tools(known: Known) -> bool:
+    """Whether traces were made as they are made here, or just now."""
+    ours = {"geonh": __version__, "jax": jax.__version__}
+    return all(known.traces.get(tool, version) == version for tool, version in ours.items())
+
+
+def _count(values: dict[str, np.ndarray], n: int) -> int:
+    """How many constraints there are, by the sizes of μ, and of φ with its derivative."""
+    sizes = {name: values[name].shape[1] if name in values else 0 for name in ("forms", "holonomic")}
+    return sizes["forms"] // n + sizes["holonomic"] // (n + 1)
+
+
+def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
+    if name not in here.values or name not in there.values:
+        return "given there, not here" if name in there.values else "given here, not there"
+    a, b = there.values[name], here.values[name]
+    if a.shape != b.shape:
+        return f"{a.shape[1]} numbers there, {b.shape[1]} here"
+    apart = np.abs(a - b)
+    if not np.all(apart <= SAME * max(np.abs(a).max(initial=0.0), 1e-300)):
+        i = np.unravel_index(np.argmax(np.where(np.isnan(apart), np.inf, apart)), apart.shape)
+        return f"{a[i]:.6g} there, {b[i]:.6g} here, at node {there.nodes[i[0]]}"
+    traces = there.traces.get(name, ""), here.traces[name]
+    if traces[0] != traces[1] and all(trace.startswith(ROWS) for trace in traces):
+        return "other values in rows that the run went by, though the same at the nodes that were compared"
+    if all(trace.startswith(DIRECTION) for trace in traces):
+        ways = [trace.split()[1] for trace in traces]
+        if ways[0] != ways[1]:
+            return f"{DIRECTION}{ways[0]} there, {ways[1]} here"
+    if same_tools and traces[0] != traces[1]:
+        return "written otherwise, though with the same values at the nodes that were compared"
+    return ""
+
+
+def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
+    """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
+    if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
+        raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
+    names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
+    unknown = [name for name in names if name not in CHANGES]
+    if unknown:
+        raise ValueError(f"allow_changes: {unknown} can not be allowed; True or names of {', '.join(CHANGES)}")
+    refused = [name for name in found if allowed is not True and name not in names]
+    if refused:
+        a = trajectory.attributes
+        told = "\n".join(f"  {name}: {words}" for name, words in found.items() if name in refused)
+        raise ValueError(
+            f"this is not what the run of {a['system']} was made with:\n{told}\n"
+            f"resume(..., allow_changes={sorted({*refused, *names})}) goes on with it, and the file will say so; "
+            "loaded without system=, the file is read as it is"
+        )
+
+
+def _with_parameters(system: System, data: Any) -> System:
+    """The system with the numbers of other parameters, where these are like its own."""
+    try:
+        parameters = _from_data(system.parameters, data)
+    except (KeyError, ValueError, TypeError):
+        return system
+    if not system.parameters:
+        return system
+    return eqx.tree_at(lambda s: s.parameters, system, parameters)
+
+
+def as_data(parameters: Any) -> Any:
+    """Parameters as JSON can hold them: numbers, lists and objects; null for a function."""
+    if isinstance(parameters, dict):
+        return {str(key): as_data(value) for key, value in parameters.items()}
+    if isinstance(parameters, list | tuple):
+        return [as_data(value) for value in parameters]
+    if jax.tree_util.all_leaves([parameters]):
+        return None if callable(parameters) else np.asarray(parameters).tolist()
+    return {jax.tree_util.keystr(path): as_data(leaf) for path, leaf in _with_paths(parameters)}
+
+
+def _with_paths(tree: Any) -> list:
+    return jax.tree_util.tree_flatten_with_path(tree)[0]
+
+
+def _from_data(parameters: Any, data: Any) -> Any:
+    """``parameters`` with the numbers of ``data``, which ``as_data`` made of some like them, or an error."""
+    if isinstance(parameters, dict):
+        return {key: _from_data(value, data[str(key)]) for key, value in parameters.items()}
+    if isinstance(parameters, list | tuple) and type(parameters) in (list, tuple):
+        return type(parameters)(_from_data(p, d) for p, d in zip(parameters, data, strict=True))
+    if callable(parameters):
+        return parameters
+    if jax.tree_util.all_leaves([parameters]):
+        array = np.asarray(data, np.float64)
+        return array if array.shape == np.shape(parameters) else np.reshape(array, np.shape(parameters))
+    leaves = [_from_data(leaf, data[jax.tree_util.keystr(path)]) for path, leaf in _with_paths(parameters)]
+    return jax.tree.unflatten(jax.tree.structure(parameters), leaves)
+
+
+def _unequal(name: str, there: Any, here: Any) -> list[str]:
+    """Which parameters differ, in words."""
+    if not (isinstance(there, dict) and isinstance(here, dict)):
+        return [] if there == here else [f"{name} = {_short(there)} there, {_short(here)} here"]
+    found = []
+    for key in dict.fromkeys((*there, *here)):
+        label = f"{name}.{key}" if name else key
+        if key not in there or key not in here:
+            found.append(f"{label} only {'there' if key in there else 'here'}")
+        else:
+            found += _unequal(label, there[key], here[key])
+    return found
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 60 else f"{text[:57]}…"

@@ -1,0 +1,1 @@
+"""Runs: ``solve``, ``resume`` and ``integrate``, their starts, and the loops over steps."""

@@ -1,0 +1,335 @@
+r"""The stepping loop of a run, which leaves a trail of what alternates, looks for events, and locates them.
+
+In the loop a step is suspected by the interpolation between its nodes. What happens in it is found by partial steps of
+the method itself: from the node (t_k, g_k, ξ̃_k) it begins anew with the step sh, s ∈ [0, 1]: its node at t_k + sh is of
+the method's order, and keeps at the event what the method keeps at its nodes. For methods whose node is a velocity that
+is the step itself, cut short; those that hold an impulse or the next increment begin with their own start, which is of
+their order. Samples and roots in s are found in machine code, by one program.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from geonh.engine.compiled import computed, prepared, stepping
+from geonh.groups.base import Point
+from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.equations import multipliers
+from geonh.mechanics.system import System
+from geonh.results.events import (
+    LEAST,
+    NEAREST,
+    PLACES,
+    SMALL,
+    Crossings,
+    Event,
+    brackets,
+    crossed,
+    curve,
+    root,
+    suspected,
+)
+from geonh.results.parasitic import Trail, followed
+
+
+class EventWarning(UserWarning):
+    """An event is not a number somewhere on the way, or jumps over zero."""
+
+
+class Watched(NamedTuple):
+    """A node, the trail up to it, and what events need of it.
+
+    Attributes
+    ----------
+    xi : array, shape=[n], or [0] without events
+        ξ̃ there.
+    values : array, shape=[events]
+    suspects : array, shape=[events]
+        1 for those that may have happened in the step before.
+    armed : float
+        0 for one step after which no event is told.
+    """
+
+    state: State
+    trail: Trail | None
+    xi: Any
+    values: Any
+    suspects: Any
+    armed: Any
+
+
+class Watching:
+    """A ``Stepping`` that leaves a trail, records events, and stops at those that stop a run."""
+
+    def __init__(
+        self, tree: tuple, events: tuple[Event, ...], state: State, trail: Trail | None, crossings: Crossings | None
+    ) -> None:
+        self._tree, self._events = (*tree, events), events
+        self.begin = Watched(state, trail, *self._at_begin(state), np.zeros(len(events)), np.float64(1.0))
+        unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
+        if unknown:
+            raise ValueError(f"events {unknown} are not a number where the run begins")
+        self._unknown, self._jumped = set[int](), set[int]()
+        self._loop = stepping(next_watched, _row, self._tree, self.begin)
+        self.engine, self.width = self._loop.engine, self._loop.width
+        self.is_new = self._loop.is_new
+        self.crossings = crossings
+
+    def pieces(
+        self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
+    ) -> Iterator[tuple[Watched, int, int]]:
+        """As of ``Stepping``; ends early after a step with events, with status 0 unless one stops the run."""
+        for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
+            if status == Result.EVENT:
+                status = int(Result.EVENT) if self._record(after) else 0
+                after = after._replace(armed=np.float64(0.0))
+            yield after, status, saved
+
+    def step_by(self, clock: Clock) -> Callable[[State], State | None]:
+        """One step by another clock from a node, without events; None where it fails."""
+        loop = stepping(next_watched, _row, (*self._tree[:2], clock, self._events), self.begin)
+        row = np.empty((1, self.width))
+
+        def step(state: State) -> State | None:
+            begin = self.begin._replace(state=state, armed=np.float64(0.0))
+            after, status, _ = next(iter(loop.pieces(begin, 1, 1, row)))
+            return None if status else after.state
+
+        return step
+
+    def _at_begin(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        if not self._events:
+            return np.zeros(0), np.zeros(0)
+        return computed(at_node, self._tree, _node(state))
+
+    @cached_property
+    def _locate(self) -> Callable[[Any], Any]:
+        return prepared(located, self._tree, (_node(self.begin.state), np.int64(0), *np.zeros(3)))
+
+    def _record(self, here: Watched) -> bool:
+        """Locate the events of the step from here; whether one of them stops the run."""
+        row = np.empty((1, self.width))
+        after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
+        clock, events = self._tree[2], self._events
+        for i in np.flatnonzero(np.isnan(after.values)).tolist():
+            if i not in self._unknown:
+                warn_of_none(events[i], f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
+        self._unknown |= set(np.flatnonzero(np.isnan(after.values)).tolist())
+        which = np.flatnonzero(after.suspects)
+        if not len(which):
+            return False
+        assert self.crossings is not None
+        nodes = (_repeated(_node(watched.state), len(which)) for watched in (here, after))
+        directions = np.array([events[i].direction for i in which])
+        passed = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
+        kept = []
+        for j in np.argsort(np.sign(clock.dt) * passed.t, kind="stable").tolist():
+            i = int(passed.which[j])
+            if passed.jumped[j]:
+                if i not in self._jumped:
+                    warn_of_a_jump(events[i], f"at t = {passed.t[j]:.6g}")
+                self._jumped.add(i)
+                continue
+            kept.append(j)
+            if events[i].stop:
+                break
+        names = self.crossings.names
+        places = np.array([names.index(events[i].name) for i in passed.which], np.int64)
+        k = np.full(len(places), int(here.state.k), np.int64)
+        found = Crossings(names, places, k, *passed[3:])
+        self.crossings = self.crossings.joined(found.taken(np.array(kept, int))) if kept else self.crossings
+        return bool(kept) and events[passed.which[kept[-1]]].stop
+
+
+class Passed(NamedTuple):
+    """Changes of sign in steps, in no order.
+
+    Attributes
+    ----------
+    row : ndarray of int, shape=[K]
+        The step.
+    which : ndarray of int, shape=[K]
+        The event.
+    jumped : ndarray of bool, shape=[K]
+        Whether the event jumps over zero there.
+    t : ndarray, shape=[K]
+    g_vector, xi, multipliers : ndarray, shape=[K, …]
+    """
+
+    row: np.ndarray
+    which: np.ndarray
+    jumped: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
+
+
+def passages(
+    locate: Callable[[Any], Any],
+    before: Any,
+    after: Any,
+    which: np.ndarray,
+    ends: np.ndarray,
+    directions: np.ndarray,
+) -> Passed:
+    """All changes of sign of events, in the wanted directions, in steps that are suspected.
+
+    Parameters
+    ----------
+    locate : callable
+        ``located`` for many: (nodes, which, a, b, begin) → (value, s, t, g, ξ, λ).
+    before, after : pytrees of arrays, with a first axis of N steps
+        Nodes where the steps begin and end.
+    which, directions : ndarray, shape=[N]
+        An event of each step.
+    ends : ndarray, shape=[N, 2]
+        Its values at the nodes. A zero has the sign of a moment later, by a step from there.
+    """
+    n, nodes = len(which), jax.tree.map(lambda a, b: np.concatenate([a, b]), before, after)
+
+    def at(row: np.ndarray, a: np.ndarray, b: np.ndarray, begin: np.ndarray) -> Any:
+        return locate((jax.tree.map(lambda x: x[row], nodes), which[row % n], a, b, begin))
+
+    def sample(row: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return at(row, s, s, np.ones(len(s)))[0]
+
+    row, side = np.nonzero(ends == 0)
+    if len(row):
+        ends = ends.copy()
+        ends[row, side] = LEAST * np.sign(np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST))))
+    row, a, b, at_a, at_b = brackets(sample, ends)
+    wanted = crossed(at_a, at_b, directions[row])
+    row, a, b, at_a, at_b = (part[wanted] for part in (row, a, b, at_a, at_b))
+    value, s, *place = at(row, a, b, at_a)
+    # partial steps of a method that begins anew may end before a zero that its nodes have passed
+    short, around = (s == 1.0) & (value * np.sign(at_a) > 0), np.abs(at_b - at_a)
+    jumped = ~(np.abs(value) <= np.where(short, 0.25, SMALL) * around) | ~np.isfinite(around)
+    return Passed(row, which[row], jumped, *place)
+
+
+def warn_of_none(event: Event, where: str) -> None:
+    """Warn of an event that is not a number somewhere."""
+    warnings.warn(
+        f"event {event.name!r} is not a number {where}: where it is none, its changes of sign are not seen",
+        EventWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_a_jump(event: Event, where: str) -> None:
+    """Warn of an event that changes its sign without a zero somewhere."""
+    warnings.warn(
+        f"event {event.name!r} jumps over zero {where}: its poles and jumps are not told as events",
+        EventWarning,
+        stacklevel=3,
+    )
+
+
+def next_watched(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
+    """The node after, and its status: EVENT if a sign changes on the way, or is none any more."""
+    system, method, clock, events = tree
+    new = method.next_node(system, clock, watched.state)
+    trail = watched.trail and followed(system, clock, watched.state, new, watched.trail)
+    if not events:
+        return watched._replace(state=new, trail=trail), new.status
+    xi, values = at_node(tree, _node(new))
+    before, after = (watched.state.g, watched.xi), (new.g, xi)
+    suspects = suspects_of(tree, watched.state.k, before, after, watched.values, values)
+    lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
+    seen = jnp.any(suspects | lost) & (watched.armed > 0)
+    status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
+    return Watched(new, trail, xi, values, jnp.asarray(suspects, float), jnp.ones_like(watched.armed)), status
+
+
+def suspects_of(tree: tuple, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array) -> Array:
+    """Which events may happen in step k, by the interpolation from (g, ξ) before to (g, ξ) after, shape=[events]."""
+    system, _, clock, events = tree
+    place = curve(system.group, before, after, jnp.asarray(clock.dt))
+
+    def at(s: Array) -> Array:
+        part = Clock(clock.time(k), s * clock.dt, _controls(clock, k, s))
+        return _values(system, events, part.time(1), *place(s), part.control(1))
+
+    inner = lax.map(at, jnp.asarray(PLACES[1:-1]))
+    directions = jnp.array([event.direction for event in events])
+    return suspected(jnp.concatenate([at_before[None], inner, at_after[None]]), directions)
+
+
+def _row(tree: tuple, watched: Watched) -> Array:
+    return node_row(tree, watched.state)
+
+
+def node_row(tree: tuple, state: State) -> Array:
+    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
+    position = tree[0].group.to_vector(state.g)
+    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
+
+
+def _node(state: State) -> tuple:
+    """(k, g, p⁺, p⁻) of a node."""
+    return state.k, state.g, state.p_plus, state.p_minus
+
+
+def _repeated(tree: Any, n: int) -> Any:
+    return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n, axis=0), tree)
+
+
+def at_node(tree: tuple, node: tuple) -> tuple[Array, Array]:
+    """ξ̃ at a node (k, g, p⁺, p⁻), and the events' values there, shape=[number of events]."""
+    system, _, clock, events = tree
+    k, g, p_plus, p_minus = node
+    t, u = clock.time(k), clock.control(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
+    return xi, _values(system, events, t, g, xi, u)
+
+
+def _values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: Array, u: Any) -> Array:
+    return jnp.stack([event.value(system, t, g, xi, u) for event in events])
+
+
+def located(tree: tuple, node: tuple) -> tuple[Array, ...]:
+    """An event in the interval (a, b] of the step from a node, by its value at a; at b where there is none.
+
+    Parameters
+    ----------
+    node : tuple
+        (k, g, p⁺, p⁻), which event, a, b, its value at a. Where a = b that is the place.
+
+    Returns
+    -------
+    tuple
+        The event's value, the part s of the step, time, group element as a vector, velocity and multipliers.
+    """
+    system, method, clock, events = tree
+    (k, g, p_plus, p_minus), which, a, b, begin = node
+    t = clock.time(k)
+    xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
+
+    def at(s: Array) -> tuple[Array, tuple]:
+        part = Clock(t, s * clock.dt, _controls(clock, k, s))
+        state = method.next_node(system, part, method.first_node(system, part, g, xi))
+        time, u = part.time(1), part.control(1)
+        velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
+        value = _values(system, events, time, state.g, velocity, u)[which]
+        value = jnp.where(state.status == 0, value, jnp.nan)
+        lam = multipliers(system, time, state.g, velocity, u)
+        return value, (value, s, time, system.group.to_vector(state.g), velocity, lam)
+
+    return root(at, begin, 4e-16 * jnp.abs(t / clock.dt), (a, b))
+
+
+def _controls(clock: Clock, k: Array, s: Array) -> Any:
+    """Controls of a partial step: of values at the nodes, those on the line between two of them."""
+    if clock.controls is None or callable(clock.controls):
+        return clock.controls
+    here, there = clock.control(k), clock.control(k + 1)
+    return jnp.stack([here, (1 - s) * here + s * there])

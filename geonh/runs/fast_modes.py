@@ -1,0 +1,126 @@
+r"""The fastest mode of a system at the start of a run, and what one step makes of it.
+
+About a start, on the constraints, small changes obey η̈ + Cη̇ + Kη = 0 in a frame Z of D that is orthonormal in the
+metric: K = −Zᵀ(∂ṗ/∂η)Z, C = −Zᵀ(∂ṗ/∂ξ)Z. What ṗ is there is seen by the compiled step of the run itself, made a hundred
+times shorter, from starts that are a little apart: only their places need a program, which a group has once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from geonh.engine.compiled import mapped, prepared
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock, State
+from geonh.mechanics.soundness import Facts
+from geonh.mechanics.system import System
+from geonh.runs.start import Start, node_and_facts
+
+FAST = 2.0
+"""A step that turns a mode by more than this, rad, cannot follow it: it sees it three times a turn or less."""
+DOUBTFUL = 0.25
+"""Where changes in a random direction grow by more than this in a step, all modes are computed."""
+PART = 1e-2
+"""Of dt, or of the time in which the fastest mode turns by 1 rad if that is less: the step by which ṗ is seen."""
+APART = 1e-7
+"""How far apart starts are, in the units of g and ξ: what is left of φ and of μξ = b, put right to first order in it,
+is small against what they differ by, and so is rounding."""
+
+Step = Callable[[State], State | None]
+"""One step from a node, None where it fails."""
+
+
+def fast_mode(system: System, method: Integrator, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
+    """What the step is too long for at a start, in words; "" if it is not, or that cannot be told.
+
+    Parameters
+    ----------
+    system, method, start : System, Integrator, Start
+        Of the run.
+    facts : Facts
+        Of the start, which is sound.
+    step_by : callable
+        The step of the run with another clock, by the program of the run.
+    """
+    frame, dt = _frame(facts), float(start.clock.dt)
+    d = frame.shape[1]
+    one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
+
+    def slopes(h: float, directions: np.ndarray) -> np.ndarray:
+        """Zᵀ∂ṗ by η and by ξ in directions given in the frame, shape=[N, d], as shape=[2, N, d]; by steps of h."""
+        clock = start.clock._replace(dt=np.float64(h))
+        step, start_at = step_by(clock), prepared(node_and_facts, (system, method, clock), (start.g, start.xi))
+        moved, still = APART * directions @ frame.T, np.zeros_like(directions @ frame.T)
+        etas, deltas = np.concatenate([still[:1], moved, still]), np.concatenate([still[:1], still, moved])
+        here = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(etas), axis=0), start.g)
+        ways, xi = mapped(_tangent, system.group, (here, etas)), start.xi + deltas
+        g = jax.tree.map(np.add, here, ways)  # off the group by the square of how far they are apart: rounding
+        states, _ = start_at((g, _on_constraints(start_at((g, xi))[1], xi)))
+        rates = np.array([_rate(step, jax.tree.map(lambda a, i=i: a[i], states)) for i in range(len(xi))])
+        return ((rates[1:] - rates[0]) @ frame / (APART * h)).reshape(2, -1, d)
+
+    if not d:
+        return ""
+    h = PART * dt
+    sizes = np.linalg.norm(slopes(h, one), axis=(1, 2)) / np.linalg.norm(one) * np.sqrt(d)
+    if sizes[0] * dt**2 <= DOUBTFUL and sizes[1] * abs(dt) <= DOUBTFUL:
+        return ""
+    value = 1 / h + 0j
+    for _ in range(5):
+        by_place, by_velocity = slopes(h, every)
+        A = np.block([[np.zeros((d, d)), every], [by_place.T, by_velocity.T]])
+        value = max(np.linalg.eigvals(A), key=abs) if np.isfinite(A).all() else 100 * value
+        if abs(value * h) <= 10 * PART:
+            return _told(system, value, dt)
+        h = PART / abs(value) * np.sign(dt)
+    return ""
+
+
+def _told(system: System, value: complex, dt: float) -> str:
+    """What is said of an eigenvalue, 1/s."""
+    if not abs(value * dt) > FAST:
+        return ""
+    does = (
+        f"turns the fastest mode of {system.name} by {abs(value.imag * dt):.3g} rad a step"
+        if abs(value.imag) >= abs(value.real)
+        else f"makes the fastest mode of {system.name} {'grow' if value.real * dt > 0 else 'decay'} by a factor of "
+        f"e^{abs(value.real * dt):.3g} a step"
+    )
+    return (
+        f"dt = {dt:g} {does} at the start, too much for the step to follow: take |dt| near {0.3 / abs(value):.1g}, or "
+        "see that dt, angles and stiffness are in one set of units"
+    )
+
+
+def _frame(facts: Facts) -> np.ndarray:
+    """A basis of D that is orthonormal in the metric, shape=[n, d]."""
+    root = np.linalg.cholesky(facts.M)
+    rows = np.linalg.solve(root, facts.rows.T)
+    across = np.linalg.qr(rows, mode="complete")[0][:, len(facts.rows) :] if len(facts.rows) else np.eye(len(root))
+    return np.linalg.solve(root.T, across)
+
+
+def _tangent(group: Any, node: tuple) -> Point:
+    return group.left_tangent(*node)
+
+
+def _on_constraints(facts: Facts, xi: np.ndarray) -> np.ndarray:
+    """Velocities, shape=[N, n], put on the constraints, whose unit rows' residuals the facts have."""
+    if not facts.rows.shape[1]:
+        return xi
+    residuals = facts.residual * np.linalg.norm(facts.rows, axis=2)
+    across = np.linalg.solve(facts.M, np.swapaxes(facts.rows, 1, 2))
+    return xi - (across @ np.linalg.solve(facts.rows @ across, residuals[..., None]))[..., 0]
+
+
+def _rate(step: Step, state: State) -> np.ndarray:
+    """The change of p̃ in a step, shape=[n]; nan where it fails."""
+    after = step(state)
+    if after is None:
+        return np.full(np.shape(state.p_plus), np.nan)
+    return (after.p_plus + after.p_minus - state.p_plus - state.p_minus) / 2

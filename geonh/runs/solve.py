@@ -1,0 +1,208 @@
+"""``solve``: run a one-step method over many steps, in compiled loops, and label the result.
+
+The loop is compiled once for a system's structure and a method; parameters, step size and the number of steps are
+arguments, so none of them compiles anything again. ``integrate`` is for use under a user's own ``jit``, ``grad`` and
+``vmap``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from geonh.arguments.paths import checked_path
+from geonh.arguments.precision import float64, is_traced
+from geonh.arguments.validators import as_count, as_flag
+from geonh.engine.interrupts import interrupted_at_once
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock
+from geonh.integrators.registry import default_method, made_method, method_of
+from geonh.mechanics.system import System
+from geonh.results.events import Event, made_events
+from geonh.results.netcdf import check_destination
+from geonh.results.trajectory import Trajectory
+from geonh.runs.loop import IntegrationError, advance, check_progress
+from geonh.runs.start import first_node, made_controls, made_start
+
+__all__ = ["IntegrationError", "resume", "solve"]
+
+
+@interrupted_at_once
+def solve(
+    system: System,
+    method: Integrator | str | None = None,
+    *,
+    xi0: Any,
+    g0: Any = None,
+    dt: float,
+    n_steps: int,
+    t0: float = 0.0,
+    controls: Any = None,
+    events: Event | Iterable[Event] = (),
+    save_every: int = 1,
+    throw: bool = True,
+    progress: bool | Callable[[int, int], None] = False,
+    checkpoint: str | os.PathLike | None = None,
+) -> Trajectory:
+    """Integrate a system.
+
+    Parameters
+    ----------
+    system : System
+        What moves.
+    method : Integrator or str, optional
+        One-step method, or its name in ``geonh methods``; when left out ``Gauss(2)``, or
+        ``SymmetricProjection()`` where controls are values at the nodes.
+    xi0 : array_like, shape=[n]
+        Initial velocity ξ = g⁻¹ġ; it must satisfy the constraints at g0 (``system.project`` helps).
+    g0 : point of the group, optional
+        Initial group element; the identity when left out.
+    dt : float
+        Time step in seconds; negative runs backwards.
+    n_steps : int
+        Number of steps.
+    t0 : float
+        Initial time; t_k = t0 + k·dt.
+    controls : callable or array_like, shape=[n_steps + 1, …], optional
+        u(t) in jax.numpy, or its values at the nodes.
+    events : Event or sequence of Event, optional
+        What to record, or to stop at, between the nodes too: ``traj.events`` has them by name. Where one stops the run,
+        the last node is the one before it.
+    save_every : int
+        Keep every so many nodes.
+    throw : bool
+        Raise on failure; otherwise ``success``, ``status`` and ``message`` of the result tell.
+    progress : bool or callable
+        Show a progress bar (on a terminal, in a notebook), or call ``progress(steps_done, n_steps)`` after each chunk.
+    checkpoint : path, optional
+        Save what exists there, at most once a minute, and at the end; ``resume`` goes on from it to the same bits.
+
+    Returns
+    -------
+    Trajectory
+        NumPy float64 arrays, labelled.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For input that does not fit, an inconsistent start included (with its residual).
+    MemoryError
+        If the nodes would take most of the machine's memory, before the first step; not where an event may end the run.
+    IntegrationError
+        If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
+    """
+    reason = "" if method is not None else default_method(controls).reason
+    method = made_method(method, controls)
+    if is_traced(xi0, g0, dt, t0, controls, system):
+        raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
+    as_count(save_every, "save_every")
+    _check_options(throw, progress)
+    if checkpoint is not None:
+        check_destination(checkpoint, "checkpoint")
+    start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+    found = events_of(events, system, start.clock)
+    node, facts = first_node(system, method, start)
+    with float64():
+        trajectory = Trajectory.begin(system, method, start.clock, node, save_every, reason).looking_for(found)
+    return advance(trajectory, n_steps, throw, progress, checkpoint, (start, facts))
+
+
+@interrupted_at_once
+def resume(
+    trajectory: Trajectory | str | os.PathLike,
+    n_steps: int,
+    *,
+    system: System | None = None,
+    method: Integrator | str | None = None,
+    controls: Any = None,
+    events: Event | Iterable[Event] | None = None,
+    allow_changes: bool | str | Iterable[str] = False,
+    throw: bool = True,
+    progress: bool | Callable[[int, int], None] = False,
+    checkpoint: str | os.PathLike | None = None,
+) -> Trajectory:
+    """Go on from the last step of a trajectory (or of its file), to the same bits as one run.
+
+    Parameters
+    ----------
+    trajectory : Trajectory or path
+        What exists.
+    n_steps : int
+        Further steps.
+    system : System, optional
+        Needed after loading from a file, which holds data only. It must be that of the run: name, parameters and what
+        the functions compute are compared.
+    method : Integrator or str, optional
+        As ``system``; its options are compared.
+    controls : callable or array_like, shape=[all steps + 1, …], optional
+        As ``system``. Controls in an array are those of the whole run, from its first node.
+    events : Event or sequence of Event, optional
+        What to look for; those of the run when left out. After loading from a file that has events they are needed, or
+        ``events=()`` to look for none. Events that came after the last node are found again: a run that an event
+        stopped stops there again, unless that event is left out.
+    allow_changes : bool, str or sequence of str
+        Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
+        "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
+        "first_integrals", "events" (others of the same names). What was read from the nodes so far stays as it is, and
+        ``attributes["changes"]`` tells of the change, in the file too.
+    throw : bool
+        As in ``solve``.
+    progress : bool or callable
+        As in ``solve``.
+    checkpoint : path, optional
+        As in ``solve``.
+
+    Returns
+    -------
+    Trajectory
+        Old and new nodes together.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
+    MemoryError
+        If the nodes would take most of the machine's memory, before the first step; not where an event may end the run.
+    IntegrationError
+        If a step fails, unless ``throw`` is false.
+    """
+    if checkpoint is not None:
+        check_destination(checkpoint, "checkpoint")
+    if not isinstance(trajectory, Trajectory):
+        trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
+    before = trajectory
+    as_count(n_steps, "n_steps")
+    _check_options(throw, progress)
+    own = trajectory.system if system is None else system
+    if trajectory.state is not None and isinstance(own, System):
+        total = as_count(int(trajectory.state.k) + n_steps, "n_steps")
+        kept = trajectory.clock.controls if trajectory.clock is not None else None
+        controls = made_controls(own, kept if controls is None else controls, total + 1)
+    with float64():
+        trajectory = trajectory.bind(
+            system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
+        )
+        if events is None and trajectory.crossings is not None and not trajectory.watched:
+            names = ", ".join(map(repr, trajectory.crossings.names))
+            raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
+        assert trajectory.system is not None
+        assert trajectory.clock is not None
+        found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        trajectory = trajectory.looking_for(found, before, allow_changes)
+    return advance(trajectory, n_steps, throw, progress, checkpoint)
+
+
+def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
+    """The events of a run, tested where it begins; their program is traced with the value of the controls there."""
+    if events is None or (isinstance(events, tuple | list) and not events):
+        return ()
+    with float64():
+        return made_events(events, system, clock.control(0))
+
+
+def _check_options(throw: bool, progress: Any) -> None:
+    as_flag(throw, "throw")
+    check_progress(progress, "steps_done, n_steps")
