@@ -10,9 +10,20 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_ALGEBRA = ("corrections", "elimination", "jacobian", "linear", "newton")
+_ALGEBRA = ("corrections", "elimination", "linear", "newton")
 _ENGINE = (
-    *("attempt", "compiled", "dependence", "evaluation", "interpreted", "named", "native", "operations", "outside"),
+    *(
+        "attempt",
+        "compiled",
+        "dependence",
+        "evaluation",
+        "interpreted",
+        "jacobian",
+        "named",
+        "native",
+        "operations",
+        "outside",
+    ),
     *("runs", "steps", "tracing"),
 )
 _PATHS: dict[str, tuple[str, ...]] = {

@@ -36,11 +36,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from geonh.algebra.corrections import applied, correction, inverted, with_secant
-from geonh.algebra.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.algebra.linear import solve
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine.dependence import is_affine
+from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.engine.tracing import forward_only, once
 
 KEEP = 6

@@ -20,9 +20,9 @@ LINEAR = frozenset(
     )
 )
 """Operations linear in all their real arguments at once; what is not real among them is an index or a condition."""
-BILINEAR = frozenset(("mul", "dot_general", "geonh_applied"))
+BILINEAR = {"mul", "dot_general"}
 """Operations linear in each of two arguments."""
-SOLVES = frozenset(("geonh_eliminated", "geonh_correction", "triangular_solve"))
+SOLVES = {"triangular_solve"}
 """Solutions of linear systems (A, b)."""
 CALLS = frozenset(
     (

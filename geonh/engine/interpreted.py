@@ -16,7 +16,6 @@ import jax
 import numpy as np
 from jax import lax
 
-from geonh.algebra.elimination import eliminated
 from geonh.engine.dependence import CALLS, jaxpr_of
 from geonh.engine.named import functions
 
@@ -317,24 +316,6 @@ def _scatter(combine: Any) -> Callable:
     return rule
 
 
-# --- small dense algebra -------------------------------------------------------------------------------------
-def _eliminated(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """As ``eliminated``, by rows."""
-    n = A.shape[-1]
-    if params["symmetric"]:
-        A = np.where(np.tri(n, dtype=bool).T, A, np.swapaxes(A, -1, -2))
-    rows, x, inverses = A.copy(), b.copy(), []
-    for k in range(n):
-        inverses.append(1 / rows[..., k, k])
-        factors = (rows[..., k + 1 :, k] * inverses[k][..., None])[..., None]
-        rows[..., k + 1 :, k:] -= factors * rows[..., k, None, k:]
-        x[..., k + 1 :, :] -= factors * x[..., k, None, :]
-    for i in reversed(range(n)):
-        x[..., i, :] -= (rows[..., i, i + 1 :, None] * x[..., i + 1 :, :]).sum(axis=-2)
-        x[..., i, :] *= inverses[i][..., None]
-    return x
-
-
 _ONE: dict[str, Callable] = {
     **{name: _plain(function) for name, function in _PLAIN.items()},
     "div": _quotient,
@@ -378,7 +359,6 @@ _ONE: dict[str, Callable] = {
     "scatter-mul": _scatter(np.multiply),
     "scatter-min": _scatter(np.minimum),
     "scatter-max": _scatter(np.maximum),
-    eliminated.primitive.name: _eliminated,
 }
 
 

@@ -7,6 +7,7 @@ From a jaxpr of arrays to code: ``values`` (how a value is held), ``builder`` (t
 what it costs.
 """
 
+from geonh.engine.native import branches, derivatives, indexing, linalg, loops, moves  # noqa: F401 - register rules
 from geonh.engine.native.drivers import Loop, Map
 from geonh.engine.native.lanes import Lanes
 from geonh.engine.native.machine import available

@@ -6,16 +6,14 @@ those lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.loops import in_memory
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, kind_of, known, pack
-
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
 
 SELECTED = 30
 """Branches of at most so many operations are computed all,"""
@@ -139,4 +137,4 @@ def _platform_index(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     raise NotLowered("code for another platform")
 
 
-RULES: dict[str, Callable] = {"cond": _cond, "platform_index": _platform_index}
+RULES.update({"cond": _cond, "platform_index": _platform_index})

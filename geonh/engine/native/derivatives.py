@@ -11,25 +11,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
-from geonh.algebra import jacobian
 from geonh.arguments.precision import float64
+from geonh.engine import jacobian
 from geonh.engine.dependence import ABSENT, BILINEAR, CALLS, LINEAR, called_jaxpr, round_a_loop
 from geonh.engine.native import elementary
+from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.loops import Stacked, passes
 from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, pack
 from geonh.engine.tracing import forward_only
 
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
-
 Tangent: TypeAlias = "Value | None"
 Push: TypeAlias = Callable[[list[Tangent]], Sequence[Tangent]]
+TANGENTS: dict[str, Callable[[Emitter, Any, list[Value], list[Value]], Push | None]] = {}
+"""Of operations that bring their own derivative, by name: ``rule(emitter, equation, inputs, outputs) -> push``, or None
+where JAX is to differentiate."""
 
 
 def linearised(
@@ -85,8 +86,8 @@ def _equation(
         push = _bilinear(em, eqn, xs)
     elif name in PARTIALS and eqn.outvars[0].aval.size <= STRAIGHT:
         push = _by_partials(em, eqn, xs, out, moving)
-    elif (name == "geonh_eliminated" and not eqn.params["symmetric"]) or name == "geonh_correction":
-        push = _of_solution(em, eqn, xs, out[0])
+    elif name in TANGENTS and (own := TANGENTS[name](em, eqn, xs, out)) is not None:
+        push = own
     elif any(real) and name not in CONSTANT:
         push = _by_jax(em, eqn, xs, moving, debug_info)
     else:
@@ -110,7 +111,7 @@ def _linear(em: Emitter, eqn: Any, xs: list[Value]) -> Push:
         return em.equation(
             eqn,
             [
-                (_zero(em, var) if t is None else t) if _is_real(var) else x
+                (zero_tangent(em, var) if t is None else t) if _is_real(var) else x
                 for var, x, t in zip(eqn.invars, xs, tangents, strict=True)
             ],
         )
@@ -128,34 +129,6 @@ def _bilinear(em: Emitter, eqn: Any, xs: list[Value]) -> Push:
         return [em.elementwise(em.add, [first, second], eqn)]
 
     return push
-
-
-def _of_solution(em: Emitter, eqn: Any, xs: list[Value], x: Value) -> Push:
-    """d(A⁻¹b) = A⁻¹(db − dA x)."""
-    solution = em.entries(x)
-
-    def push(tangents: list[Tangent]) -> Sequence[Tangent]:
-        dA, db = tangents
-        right = em.entries(_zero(em, eqn.invars[1]) if db is None else db)
-        if dA is not None:
-            turned = _product(em, em.entries(dA), solution)
-            pairs = zip(right.ravel().tolist(), turned.ravel().tolist(), strict=True)
-            right = pack([em.sub(y, z) for y, z in pairs], turned.shape)
-        return em.equation(eqn, [xs[0], right])
-
-    return push
-
-
-def _product(em: Emitter, A: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """A x, shapes [..., n, n] and [..., n, k], or [n, n] and [n]."""
-    columns = x if x.ndim > 1 else x[:, None]
-    out = np.empty((*A.shape[:-1], columns.shape[-1]), dtype=object)
-    for *at, i, j in np.ndindex(*out.shape):
-        total: Entry = 0.0
-        for a, y in zip(A[(*at, i)], columns[(*at, slice(None), j)], strict=True):
-            total = em.add(total, em.mul(a, y))
-        out[(*at, i, j)] = total
-    return out.reshape(x.shape)
 
 
 def _by_partials(em: Emitter, eqn: Any, xs: list[Value], out: list[Value], moving: list[bool]) -> Push:
@@ -196,7 +169,7 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool]) -> tuple[l
             moved = push_on(
                 [*tangents[:n], *_spread(values[m:], carried), *_spread(here[parts:], [t is not None for t in rows])]
             )
-            moved = [_zero(em, v) if t is None else t for t, v in zip(moved, body.jaxpr.outvars, strict=True)]
+            moved = [zero_tangent(em, v) if t is None else t for t, v in zip(moved, body.jaxpr.outvars, strict=True)]
             return [*out[:m], *_where(moved[:m], carried)], _where(moved[m:], after[m:])
 
         rows = tangents[n + m :]
@@ -206,7 +179,8 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool]) -> tuple[l
             [v.aval for v in (*eqn.invars[n + m :], *_where(eqn.invars[n + m :], [t is not None for t in rows]))],
         )
         begun = [
-            _zero(em, v) if t is None else t for t, v in zip(tangents[n : n + m], eqn.invars[n : n + m], strict=True)
+            zero_tangent(em, v) if t is None else t
+            for t, v in zip(tangents[n : n + m], eqn.invars[n : n + m], strict=True)
         ]
         moved_avals = [v.aval for v in _where(eqn.outvars[:m], carried)]
         values, found = passes(
@@ -263,7 +237,7 @@ def _where(items: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
     return [item for item, wanted in zip(items, chosen, strict=True) if wanted]
 
 
-def _zero(em: Emitter, var: Any) -> Value:
+def zero_tangent(em: Emitter, var: Any) -> Value:
     return em.constant(np.zeros(var.aval.shape, var.aval.dtype))
 
 
@@ -382,4 +356,4 @@ def _together(
     return [[em.load(entries, (j // width * m + i) * width + j % width) for i in range(m)] for j in range(n)]
 
 
-RULES: dict[Any, Callable] = {jacobian.primitive: _jacobian}
+RULES.update({jacobian.primitive: _jacobian})

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
-from geonh.algebra import jacobian
+from geonh.engine import jacobian
 from geonh.engine.dependence import CALLS, called_jaxpr
-from geonh.engine.native import branches, derivatives, indexing, linalg, loops, moves
 from geonh.engine.native.arithmetic import Arithmetic
 from geonh.engine.native.elementwise import ELEMENTWISE, UNCHANGED
-from geonh.engine.native.named import NAMED
 from geonh.engine.native.values import (
     DTYPES,
     STRAIGHT,
@@ -29,8 +27,9 @@ from geonh.engine.native.values import (
     spread,
 )
 
-_OWN: dict[Any, Callable] = {**NAMED, **derivatives.RULES}
-_RULES: dict[str, Callable] = {**moves.RULES, **indexing.RULES, **loops.RULES, **branches.RULES, **linalg.RULES}
+Rule: TypeAlias = "Callable[[Emitter, Any, list[Value]], Sequence[Value]]"
+RULES: dict[Any, Rule] = {}
+"""How an operation, by its primitive or its name, is written: ``rule(emitter, equation, inputs) -> outputs``."""
 
 
 class Emitter(Arithmetic):
@@ -82,10 +81,9 @@ class Emitter(Arithmetic):
             return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
         if name in CALLS or eqn.primitive is jacobian.primitive:
             return self._once(eqn, inputs)
-        if eqn.primitive in _OWN:
-            return _OWN[eqn.primitive](self, eqn, inputs)
-        if name in _RULES:
-            return _RULES[name](self, eqn, inputs)
+        rule = RULES.get(eqn.primitive) or RULES.get(name)
+        if rule is not None:
+            return rule(self, eqn, inputs)
         raise NotLowered(f"the operation {name}")
 
     def elementwise(self, function: Callable[..., Entry], inputs: list[Value], eqn: Any) -> Value:
@@ -109,16 +107,34 @@ class Emitter(Arithmetic):
             if x.shape != aval.shape:
                 x, small = self.place(jax.ShapeDtypeStruct(aval.shape, DTYPES[kind])), x
                 places = np.broadcast_to(np.arange(math.prod(small.shape)).reshape(small.shape), aval.shape)
-                moves.moved(self, small, places.ravel(), x)
+                self.move(small, places.ravel(), x)
             reads.append(partial(self.load, self.memory(x, kind)))
         self.for_each(aval.size, lambda i: self.store(function(*(read(i) for read in reads)), out, i))
         return out
+
+    def move(self, x: Value, places: np.ndarray, out: Memory) -> None:
+        """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
+        inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
+
+        def listed(places: np.ndarray) -> Callable[[Entry], Entry]:
+            if np.array_equal(places, np.arange(len(places))):
+                return lambda i: i
+            table = self.table(places, "i64")
+            return lambda i: self.load(table, i)
+
+        to = listed(inside)
+        if math.prod(x.shape) == 1:
+            one = self.entries(x).item()
+            self.for_each(len(inside), lambda i: self.store(one, out, to(i)))
+            return
+        where, source = listed(places[inside]), self.memory(x, out.kind)
+        self.for_each(len(inside), lambda i: self.store(self.load(source, where(i)), out, to(i)))
 
     # calls
 
     def _once(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
         """What evaluates a jaxpr is not written again for the same arguments."""
-        write = _OWN.get(eqn.primitive, Emitter._call)
+        write = RULES.get(eqn.primitive, Emitter._call)
         jaxpr = called_jaxpr(eqn)
         key: list[Any] = [id(jaxpr), eqn.primitive]
         for value in inputs:
@@ -187,5 +203,5 @@ def _linear_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     return em.closed(eqn.params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
 
 
-_RULES["custom_linear_solve"] = _linear_solve
-_RULES["optimization_barrier"] = lambda em, eqn, xs: xs
+RULES["custom_linear_solve"] = _linear_solve
+RULES["optimization_barrier"] = lambda em, eqn, xs: xs

@@ -7,16 +7,14 @@ array.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jax import lax
 
+from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.moves import combining
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, kind_of, known, pack
-
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
 
 
 def _index(em: Emitter, entry: Entry, kind: str) -> Entry:
@@ -179,14 +177,16 @@ def _computed(eqn: Any) -> bool:
     return jaxpr is not None and bool(getattr(jaxpr, "jaxpr", jaxpr).eqns)
 
 
-RULES: dict[str, Callable] = {
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
-    "gather": _gather,
-    "scatter": _scatter(None),
-    "scatter-add": _scatter("add"),
-    "scatter-sub": _scatter("sub"),
-    "scatter-mul": _scatter("mul"),
-    "scatter-min": _scatter("min"),
-    "scatter-max": _scatter("max"),
-}
+RULES.update(
+    {
+        "dynamic_slice": _dynamic_slice,
+        "dynamic_update_slice": _dynamic_update_slice,
+        "gather": _gather,
+        "scatter": _scatter(None),
+        "scatter-add": _scatter("add"),
+        "scatter-sub": _scatter("sub"),
+        "scatter-mul": _scatter("mul"),
+        "scatter-min": _scatter("min"),
+        "scatter-max": _scatter("max"),
+    }
+)

@@ -6,15 +6,13 @@ different ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import Entry, NotLowered, Value, kind_of, pack
-
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
 
 LARGEST = 12
 """Dimension up to which matrices are eliminated entry by entry,"""
@@ -185,10 +183,12 @@ def _after(em: Emitter, keys: list[tuple[Entry, Entry, str]]) -> Entry:
     return above if not rest else em.either(above, em.both(em.negated(below), _after(em, rest)))
 
 
-RULES: dict[str, Callable] = {
-    "lu": _lu,
-    "lu_pivots_to_permutation": _permutation,
-    "cholesky": _cholesky,
-    "triangular_solve": _triangular_solve,
-    "sort": _sort,
-}
+RULES.update(
+    {
+        "lu": _lu,
+        "lu_pivots_to_permutation": _permutation,
+        "cholesky": _cholesky,
+        "triangular_solve": _triangular_solve,
+        "sort": _sort,
+    }
+)

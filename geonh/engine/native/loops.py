@@ -7,17 +7,15 @@ goes on while some lane does, and a lane that has finished keeps what it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 from jax import lax
 
 from geonh.arguments.precision import float64
+from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, kind_of, pack
-
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
 
 CARRIED = 50
 """A larger array is carried round a loop in memory; with lanes, whose entries are vectors anyway, one of twice that."""
@@ -329,4 +327,4 @@ def _counted(em: Emitter, first: Value, i: Entry, step: int, kind: str) -> np.nd
     return pack([em.integer("add", kind, em.entries(first).item(), passes)], ())
 
 
-RULES: dict[str, Callable] = {"while": _while, "scan": _scan}
+RULES.update({"while": _while, "scan": _scan})

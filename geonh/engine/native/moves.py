@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, known, pack
-
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
 
 IN_TURN = 8
 """Entries that are summed one after another."""
@@ -43,7 +41,7 @@ def _moves(move: Callable) -> Callable:
             ]
         out = em.place(eqn.outvars[0].aval)
         for k, x in enumerate(xs):
-            moved(em, x, places.ravel() - first[k], out)
+            em.move(x, places.ravel() - first[k], out)
         return [out]
 
     return rule
@@ -51,25 +49,6 @@ def _moves(move: Callable) -> Callable:
 
 def _entry(em: Emitter, x: Value, i: int) -> Entry:
     return em.load(x, i) if isinstance(x, Memory) else x.ravel()[i]
-
-
-def moved(em: Emitter, x: Value, places: np.ndarray, out: Memory) -> None:
-    """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
-    inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
-
-    def listed(places: np.ndarray) -> Callable[[Entry], Entry]:
-        if np.array_equal(places, np.arange(len(places))):
-            return lambda i: i
-        table = em.table(places, "i64")
-        return lambda i: em.load(table, i)
-
-    to = listed(inside)
-    if math.prod(x.shape) == 1:
-        one = em.entries(x).item()
-        em.for_each(len(inside), lambda i: em.store(one, out, to(i)))
-        return
-    where, source = listed(places[inside]), em.memory(x, out.kind)
-    em.for_each(len(inside), lambda i: em.store(em.load(source, where(i)), out, to(i)))
 
 
 def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -210,7 +189,7 @@ def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -
         return x.reshape(sizes)
     if isinstance(x, Memory) and x.size > STRAIGHT:
         out = em.buffer(sizes, kind)
-        moved(em, x, np.arange(x.size).reshape(x.shape).transpose(order).ravel(), out)
+        em.move(x, np.arange(x.size).reshape(x.shape).transpose(order).ravel(), out)
         return out
     return em.entries(x).transpose(order).reshape(sizes)
 
@@ -334,24 +313,26 @@ def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entr
     return lambda x, y: em.integer(name, kind, x, y)
 
 
-RULES: dict[str, Callable[[Any, Any, Any], Sequence[Value]]] = {
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
-    "broadcast_in_dim": _moves(_broadcast),
-    "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
-    "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),
-    "concatenate": _moves(lambda xs, params, shape: np.concatenate(xs, axis=params["dimension"])),
-    "stack": _moves(lambda xs, params, shape: np.stack(xs, axis=params["axis"])),
-    "tile": _moves(lambda xs, params, shape: np.tile(xs[0], params["reps"])),
-    "pad": _moves(_pad),
-    "slice": _moves(_slice),
-    "split": _split,
-    "unstack": _unstack,
-    "iota": _iota,
-    **dict.fromkeys(("empty", "empty2"), _empty),
-    "dot_general": _dot_general,
-    **{f"reduce_{n}": _reduce(op) for n, op in (("sum", "add"), ("prod", "mul"))},
-    **{f"reduce_{n}": _reduce(n) for n in ("max", "min", "and", "or", "xor")},
-    **{n: _cumulate(op) for n, op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("cummin", "min"))},
-    "argmax": _argument("gt"),
-    "argmin": _argument("lt"),
-}
+RULES.update(
+    {
+        **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
+        "broadcast_in_dim": _moves(_broadcast),
+        "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
+        "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),
+        "concatenate": _moves(lambda xs, params, shape: np.concatenate(xs, axis=params["dimension"])),
+        "stack": _moves(lambda xs, params, shape: np.stack(xs, axis=params["axis"])),
+        "tile": _moves(lambda xs, params, shape: np.tile(xs[0], params["reps"])),
+        "pad": _moves(_pad),
+        "slice": _moves(_slice),
+        "split": _split,
+        "unstack": _unstack,
+        "iota": _iota,
+        **dict.fromkeys(("empty", "empty2"), _empty),
+        "dot_general": _dot_general,
+        **{f"reduce_{n}": _reduce(op) for n, op in (("sum", "add"), ("prod", "mul"))},
+        **{f"reduce_{n}": _reduce(n) for n in ("max", "min", "and", "or", "xor")},
+        **{n: _cumulate(op) for n, op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("cummin", "min"))},
+        "argmax": _argument("gt"),
+        "argmin": _argument("lt"),
+    }
+)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from native_support import evaluate, needs_compiler, random
 from test_control import CONTROL, programs, run
 
-from geonh.algebra.jacobian import jacobian
 from geonh.algebra.linear import solve, solve_spd
 from geonh.engine.dependence import is_affine
+from geonh.engine.jacobian import jacobian
 from geonh.engine.native import loops
 
 pytestmark = needs_compiler

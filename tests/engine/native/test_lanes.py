@@ -7,8 +7,8 @@ import pytest
 from jax import lax
 from native_support import needs_compiler, random
 
-from geonh.algebra.jacobian import jacobian
 from geonh.engine import native
+from geonh.engine.jacobian import jacobian
 
 pytestmark = needs_compiler
 

@@ -6,20 +6,20 @@ entry or in memory, where rows are vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from geonh.algebra import corrections
 from geonh.algebra.elimination import eliminated
+from geonh.engine.lowering import register_lowering
 from geonh.engine.native.builder import Function
+from geonh.engine.native.derivatives import Push, Tangent, zero_tangent
+from geonh.engine.native.emitter import Emitter
 from geonh.engine.native.loops import in_memory
 from geonh.engine.native.moves import combined
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, pack
-
-if TYPE_CHECKING:
-    from geonh.engine.native.emitter import Emitter
 
 LARGEST = 24
 """Dimension up to which systems are solved entry by entry, twice that of symmetric ones: velocities and multipliers;"""
@@ -297,10 +297,59 @@ def _inverse_in_memory(rows: _Rows) -> None:
     em.for_each(n, eliminated_by)
 
 
-NAMED: dict[Any, Callable] = {
-    eliminated.primitive: _eliminated,
-    corrections.correction.primitive: _correction,
-    corrections.inverted.primitive: _inverted,
-    corrections.applied.primitive: _applied,
-    corrections.with_secant.primitive: _with_secant,
-}
+# --- derivatives ---------------------------------------------------------------------------------------------
+def _of_solution(em: Emitter, eqn: Any, xs: list[Value], out: list[Value]) -> Push | None:
+    """d(A⁻¹b) = A⁻¹(db − dA x)."""
+    if eqn.params.get("symmetric"):
+        return None
+    solution = em.entries(out[0])
+
+    def push(tangents: list[Tangent]) -> Sequence[Tangent]:
+        dA, db = tangents
+        right = em.entries(zero_tangent(em, eqn.invars[1]) if db is None else db)
+        if dA is not None:
+            turned = _product(em, em.entries(dA), solution)
+            pairs = zip(right.ravel().tolist(), turned.ravel().tolist(), strict=True)
+            right = pack([em.sub(y, z) for y, z in pairs], turned.shape)
+        return em.equation(eqn, [xs[0], right])
+
+    return push
+
+
+def _product(em: Emitter, A: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """A x, shapes [..., n, n] and [..., n, k], or [n, n] and [n]."""
+    columns = x if x.ndim > 1 else x[:, None]
+    out = np.empty((*A.shape[:-1], columns.shape[-1]), dtype=object)
+    for *at, i, j in np.ndindex(*out.shape):
+        total: Entry = 0.0
+        for a, y in zip(A[(*at, i)], columns[(*at, slice(None), j)], strict=True):
+            total = em.add(total, em.mul(a, y))
+        out[(*at, i, j)] = total
+    return out.reshape(x.shape)
+
+
+# --- in NumPy ------------------------------------------------------------------------------------------------
+def _eliminated_by_rows(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """As ``eliminated``, by rows."""
+    n = A.shape[-1]
+    if params["symmetric"]:
+        A = np.where(np.tri(n, dtype=bool).T, A, np.swapaxes(A, -1, -2))
+    rows, x, inverses = A.copy(), b.copy(), []
+    for k in range(n):
+        inverses.append(1 / rows[..., k, k])
+        factors = (rows[..., k + 1 :, k] * inverses[k][..., None])[..., None]
+        rows[..., k + 1 :, k:] -= factors * rows[..., k, None, k:]
+        x[..., k + 1 :, :] -= factors * x[..., k, None, :]
+    for i in reversed(range(n)):
+        x[..., i, :] -= (rows[..., i, i + 1 :, None] * x[..., i + 1 :, :]).sum(axis=-2)
+        x[..., i, :] *= inverses[i][..., None]
+    return x
+
+
+register_lowering(
+    eliminated.primitive, _eliminated, degree="solution", tangent=_of_solution, in_numpy=_eliminated_by_rows
+)
+register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_of_solution)
+register_lowering(corrections.inverted.primitive, _inverted)
+register_lowering(corrections.applied.primitive, _applied, degree="linear in each")
+register_lowering(corrections.with_secant.primitive, _with_secant)
