@@ -33,7 +33,8 @@ from geonh.cli.words import (
 )
 from geonh.engine.interrupts import Interrupts
 from geonh.integrators.base import Integrator
-from geonh.results.trajectory import AlternationWarning, Trajectory
+from geonh.results.parasitic import AlternationWarning
+from geonh.results.trajectory import Trajectory
 
 MAX_NODES = 20_000_000
 

@@ -19,8 +19,8 @@ from geonh.cli.own import is_own, own_entry
 from geonh.integrators.base import Integrator
 from geonh.integrators.registry import method_of, methods
 from geonh.mechanics.system import System
-from geonh.results.files import unflatten
 from geonh.results.netcdf import SUFFIXES, check_destination
+from geonh.results.record import unflatten
 from geonh.results.trajectory import Trajectory, describe
 from geonh.systems import Entry, catalogue
 

@@ -155,7 +155,7 @@ def poincare_section(
         return Section(np.zeros(0), g, xi, trajectory.g_vector[:0], *names)
     span = np.diff(trajectory.t)[i]
     ends = (jax.tree.map(lambda a: a[i], nodes), jax.tree.map(lambda a: a[i + 1], nodes))
-    part, g, xi, vector = mapped(_crossing, (trajectory._bound.group, surface), (*ends, span))
+    part, g, xi, vector = mapped(_crossing, (trajectory.bound_system.group, surface), (*ends, span))
     return Section(trajectory.t[i] + part * span, g, xi, vector, *names)
 
 

@@ -23,6 +23,7 @@ from geonh.mechanics.system import System
 from geonh.results.observables import Observed
 from geonh.results.tables import LONG_NAMES, units_of_axes
 from geonh.results.trajectory import Trajectory, describe
+from geonh.runs.continuation import extended, new_trajectory, on_grid
 from geonh.units import is_energy, known_units
 from geonh.version import __version__
 
@@ -243,8 +244,8 @@ class Ensemble(Observed):
             raise ValueError(self.message(i))
         begun, first = self.begun(i)
         rows = np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)
-        made = begun.on_grid(self.engine)
-        return replace(made.with_rows([made.rows, rows], first, Result(int(self.status[i]))), state=None)
+        made = on_grid(begun, self.engine)
+        return replace(extended(made, [made.rows, rows], first, Result(int(self.status[i]))), state=None)
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """The number of a member, of which -1 is the last; or an error of a kind."""
@@ -353,7 +354,7 @@ def begun(system: System, method: Integrator, controls: Any, member: Member, sav
     system, clock = placed(system, controls, member)
     clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
     with float64():
-        return Trajectory.begin(system, method, clock, state, save_every), state
+        return new_trajectory(system, method, clock, state, save_every), state
 
 
 def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:

@@ -20,14 +20,14 @@ import numpy as np
 
 from geonh.arguments.file_data import misfit
 from geonh.arguments.paths import FileError
-from geonh.groups.base import Point
 from geonh.integrators.node import Result, State
 from geonh.results.events import Crossings
 from geonh.results.netcdf import attribute, check_destination, opened, read_array, strange, write
-from geonh.results.same_system import Known, known_of
+from geonh.results.record import Known, Record, unflatten
+from geonh.results.same_system import known_of
 
 if TYPE_CHECKING:
-    from geonh.results.trajectory import Trajectory
+    import xarray as xr
 
 FORMAT = 2
 """Number of the layout that is written; files of a greater one are refused in words."""
@@ -53,10 +53,12 @@ CHANGE = {"step": range(2**53), "t": float, "what": {str: str}}
 """Form of a change of a run that went on."""
 
 
-def save(trajectory: Trajectory, path: str | os.PathLike, *, keep: bool = True) -> Path:
-    """Write a trajectory; replaces the file as a whole. Without ``keep`` it is tried, and nothing remains."""
+def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, keep: bool = True) -> Path:
+    """Write a trajectory as its ``dataset`` and what continues it; replaces the file as a whole.
+
+    Without ``keep`` it is tried, and nothing remains.
+    """
     path = check_destination(path)
-    dataset = trajectory.to_xarray()
     dataset.attrs["format"] = FORMAT
     if trajectory.state is not None:
         for name, value in _labelled(trajectory.state).items():
@@ -328,11 +330,3 @@ class Leaves:
             )
         leaves = [np.asarray(kept[label], leaf.dtype) for label, leaf in wanted.items()]
         return jax.tree.unflatten(jax.tree.structure(tree), leaves)
-
-
-def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:
-    """A point, or a path of them, from the vectors of their entries."""
-    sizes = [int(np.prod(s)) for s in shapes]
-    parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
-    leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
-    return tuple(leaves) if is_tuple else leaves[0]

@@ -7,7 +7,7 @@ doubts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,7 @@ from geonh.engine.compiled import mapped
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
-
-if TYPE_CHECKING:
-    from geonh.results.trajectory import Trajectory
+from geonh.results.record import Record, Trail
 
 ALTERNATING = 0.01
 """Above this an alternating part of the momentum, relative to the largest, is warned of."""
@@ -39,33 +37,6 @@ class AlternationWarning(UserWarning):
     """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
 
 
-class Trail(NamedTuple):
-    """What a loop remembers of its nodes; sizes are squares in the kinetic norm.
-
-    Parameters
-    ----------
-    change : array, shape=[n]
-        Of the jump p⁻ − p⁺ from the node before the last one to the last.
-    largest : float
-        Of the momentum p̃ where it was looked at.
-    worst : float
-        Largest part that seems to alternate.
-    since, until : float
-        Between them are all nodes where that may be more than ``DOUBTFUL`` of what was the largest so far.
-    """
-
-    change: Any
-    largest: Any
-    worst: Any
-    since: Any
-    until: Any
-
-    @property
-    def doubts(self) -> bool:
-        """Whether anything has to be measured."""
-        return bool(self.since <= self.until and not self.worst <= DOUBTFUL**2 * self.largest)
-
-
 def new_trail(system: System, method: Integrator) -> Trail | None:
     """From node 0 on; none where nothing can alternate, nor where a velocity is found by iterations only."""
     if not may_alternate(system, method) or not system.is_quadratic:
@@ -78,6 +49,11 @@ def may_alternate(system: System | None, method: Integrator | None) -> bool:
     if system is None or method is None or method.guarantees.node != "impulse":
         return False
     return system.distribution is not None or system.holonomic is not None
+
+
+def _doubts(trail: Trail) -> bool:
+    """Whether anything has to be measured."""
+    return bool(trail.since <= trail.until and not trail.worst <= DOUBTFUL**2 * trail.largest)
 
 
 def followed(system: System, clock: Clock, before: State, state: State, trail: Trail) -> Trail:
@@ -103,14 +79,14 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
     return lax.cond((k < PERIOD) | ((k + 1) % PERIOD < 2), looked, lambda trail: trail, trail)
 
 
-def spoiled_from(trajectory: Trajectory) -> float | None:
+def spoiled_from(trajectory: Record) -> float | None:
     """The time from which ``alternation`` exceeds one per cent, or None."""
     trail = trajectory.trail
     if trail and trajectory.status.failed:  # what ended it may have begun after the last look
         k = trajectory.k[-1]
         trail = trail._replace(since=min(trail.since, k - PERIOD), until=max(trail.until, k), worst=np.float64(np.inf))
     if not trajectory.loaded:
-        if not may_alternate(trajectory.system, trajectory.method) or (trail and not trail.doubts):
+        if not may_alternate(trajectory.system, trajectory.method) or (trail and not _doubts(trail)):
             return None
         if trail and trajectory.save_every == 1:
             return _measured(trajectory, trail)
@@ -118,7 +94,7 @@ def spoiled_from(trajectory: Trajectory) -> float | None:
     return float(trajectory.t[np.argmax(large)]) if np.any(large) else None
 
 
-def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
+def _measured(trajectory: Record, trail: Trail) -> float | None:
     """The time from which it does, of the nodes that are doubted, up to where it does."""
     begin, end = np.searchsorted(trajectory.k, [trail.since, trail.until + 1])
     length, largest, exact = BLOCK, trail.largest, False
@@ -134,7 +110,7 @@ def _measured(trajectory: Trajectory, trail: Trail) -> float | None:
     return None
 
 
-def _largest(trajectory: Trajectory) -> float:
+def _largest(trajectory: Record) -> float:
     """The largest momentum of all nodes, squared."""
     tree = trajectory.system, trajectory.clock
     nodes = trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus
@@ -155,7 +131,7 @@ def _square(system: System, x: Any, p_plus: Any, p_minus: Any) -> Any:
     return p @ solve_spd(system.mass_matrix(x), p)
 
 
-def what_alternates(trajectory: Trajectory, since: float) -> str:
+def what_alternates(trajectory: Record, since: float) -> str:
     """What is said of a run that is spoiled from a time on."""
     trail = trajectory.trail
     most = trajectory.alternation.max() if trail is None else np.sqrt(trail.worst / trail.largest)

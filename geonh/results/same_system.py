@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,11 +23,9 @@ from geonh.arguments.precision import float64
 from geonh.engine.compiled import mapped
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
+from geonh.results.events import Event
+from geonh.results.record import Known, Record
 from geonh.version import __version__
-
-if TYPE_CHECKING:
-    from geonh.results.events import Event
-    from geonh.results.trajectory import Trajectory
 
 INTEGRAL = "integral:"
 """Before the name of a first integral."""
@@ -59,25 +57,7 @@ CHANGES = (
 """What may be let change in ``resume``."""
 
 
-class Known(NamedTuple):
-    """What is known of a system's functions, and of events.
-
-    Attributes
-    ----------
-    nodes : ndarray of int
-        Places in the trajectory of the nodes that are compared.
-    values : dict of str to ndarray
-        Values there, by the name of the function.
-    traces : dict of str to str
-        Digests of what the functions compute, and the versions that traced them.
-    """
-
-    nodes: np.ndarray
-    values: dict[str, np.ndarray]
-    traces: dict[str, str]
-
-
-def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes: np.ndarray | None = None) -> Known:
+def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None) -> Known:
     """What is known of a system's functions at nodes of a trajectory: a few, where none are named.
 
     Without a clock, nothing of what depends on controls.
@@ -102,7 +82,7 @@ def known_of(trajectory: Trajectory, system: System, clock: Clock | None, nodes:
     return Known(nodes, values, traces)
 
 
-def events_of(trajectory: Trajectory, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
+def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
     """What is known of the functions of events, with multipliers of one."""
     if not events:
         return Known(nodes, {}, {})
@@ -200,7 +180,7 @@ def _vector(tree: Any) -> jax.Array:
     return jnp.concatenate([jnp.zeros(0), *leaves])
 
 
-def refuse_another_space(trajectory: Trajectory, system: System) -> None:
+def refuse_another_space(trajectory: Record, system: System) -> None:
     """Raise ValueError unless a system is on the group of a trajectory."""
     a, group = trajectory.attributes, system.group
     lists = [list(x) for x in (group.point_names, group.velocity_names, map(list, group.point_shapes))]
@@ -216,7 +196,7 @@ def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def differences(trajectory: Trajectory, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
+def differences(trajectory: Record, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
     """How a system differs from the one of a trajectory: name of an argument → in words; empty if it does not.
 
     Without a clock, forces and controls are not compared; where nothing is known of the functions, neither are they.
@@ -255,7 +235,7 @@ def differences(trajectory: Trajectory, known: Known | None, system: System, clo
     return found
 
 
-def different_events(trajectory: Trajectory, system: System, events: tuple[Event, ...]) -> dict[str, str]:
+def different_events(trajectory: Record, system: System, events: tuple[Event, ...]) -> dict[str, str]:
     """How events differ from those of the same names that a trajectory was made with; as ``differences``."""
     known = trajectory.known
     if known is None and trajectory.system is not None:
@@ -304,7 +284,7 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
     return ""
 
 
-def refuse_changes(trajectory: Trajectory, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
+def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
     """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
     if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
         raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from geonh.results.trajectory import Trajectory
+    from geonh.results.record import Record
 
 LONG_NAMES = {
     "g": "group element, flattened",
@@ -47,7 +47,7 @@ _DIMENSIONS = {
 }
 
 
-def dataset(trajectory: Trajectory) -> xr.Dataset:
+def dataset(trajectory: Record, message: str) -> xr.Dataset:
     """All arrays, labelled by time and component names."""
     import xarray as xr
 
@@ -83,7 +83,7 @@ def dataset(trajectory: Trajectory) -> xr.Dataset:
         "t0": trajectory.t0,
         "save_every": trajectory.save_every,
         "status": trajectory.status.name,
-        "message": trajectory.message,
+        "message": message,
         "parameters": json.dumps(a["parameters"]),
         "units": json.dumps(a["units"]),
         "changes": json.dumps(a["changes"]),
@@ -110,7 +110,7 @@ def units_of_axes(
     }
 
 
-def frame(trajectory: Trajectory) -> pd.DataFrame:
+def frame(trajectory: Record) -> pd.DataFrame:
     """One row per node, one column per named component."""
     import pandas as pd
 

@@ -37,7 +37,8 @@ from geonh.results.events import (
     root,
     suspected,
 )
-from geonh.results.parasitic import Trail, followed
+from geonh.results.parasitic import followed
+from geonh.results.record import Trail
 
 
 class EventWarning(UserWarning):

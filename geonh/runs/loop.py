@@ -23,6 +23,7 @@ from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
 from geonh.results.trajectory import Trajectory
+from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
 from geonh.runs.event_loop import Watched, Watching, node_row
 from geonh.runs.fast_modes import fast_mode
 from geonh.runs.start import Start
@@ -75,7 +76,8 @@ def advance(
         tree = (trajectory.system, trajectory.method, trajectory.clock)
         loop = Watching(tree, trajectory.watched, trajectory.state, trajectory.trail, trajectory.crossings)
         if checkpoint is not None:
-            files.save(trajectory.first(1), checkpoint, keep=False)  # what cannot be saved is told now
+            first = trajectory.first(1)
+            files.save(first, first.to_xarray(), checkpoint, keep=False)  # what cannot be saved is told now
         if start is not None and loop.engine == "native" and loop.is_new():
             assert trajectory.system is not None
             assert trajectory.method is not None
@@ -84,7 +86,7 @@ def advance(
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # while it compiles
         return replace(trajectory, status=Result.INTERRUPTED, known=None)
-    begin, status = trajectory.on_grid(loop.engine), Result(int(trajectory.state.status))
+    begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _Run(begin, loop.begin, status, loop, [begin.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     if not any(event.stop for event in trajectory.watched):  # one may end what is longer
@@ -113,7 +115,7 @@ def advance(
         try:
             save.at_the_end(run)
             made = run.so_far()
-            made.warn_if_spoiled()
+            warn_if_spoiled(made)
         except BaseException as error:
             _keep(error, run)
             raise
@@ -161,7 +163,7 @@ class _Run:
         if int(self.state.k) > rows[-1][-1, 0]:
             with float64():
                 rows = [*rows, np.asarray(node_row((self.trajectory.system,), self.state))[None]]
-        made = self.trajectory.with_rows(rows, self.state, self.status, self.watched.trail)
+        made = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
         return replace(made, crossings=self.loop.crossings)
 
 

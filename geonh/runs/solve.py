@@ -22,6 +22,7 @@ from geonh.mechanics.system import System
 from geonh.results.events import Event, made_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
+from geonh.runs.continuation import bound, new_trajectory, with_events
 from geonh.runs.loop import IntegrationError, advance, check_progress
 from geonh.runs.start import first_node, made_controls, made_start
 
@@ -104,7 +105,7 @@ def solve(
     found = events_of(events, system, start.clock)
     node, facts = first_node(system, method, start)
     with float64():
-        trajectory = Trajectory.begin(system, method, start.clock, node, save_every, reason).looking_for(found)
+        trajectory = with_events(new_trajectory(system, method, start.clock, node, save_every, reason), found)
     return advance(trajectory, n_steps, throw, progress, checkpoint, (start, facts))
 
 
@@ -182,8 +183,8 @@ def resume(
         kept = trajectory.clock.controls if trajectory.clock is not None else None
         controls = made_controls(own, kept if controls is None else controls, total + 1)
     with float64():
-        trajectory = trajectory.bind(
-            system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
+        trajectory = bound(
+            trajectory, system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
         )
         if events is None and trajectory.crossings is not None and not trajectory.watched:
             names = ", ".join(map(repr, trajectory.crossings.names))
@@ -191,7 +192,7 @@ def resume(
         assert trajectory.system is not None
         assert trajectory.clock is not None
         found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
-        trajectory = trajectory.looking_for(found, before, allow_changes)
+        trajectory = with_events(trajectory, found, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 

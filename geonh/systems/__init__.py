@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from geonh.runs.continuation import recognisers
 from geonh.systems.chaplygin_sleigh import ENTRY as _chaplygin_sleigh
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 from geonh.systems.chaplygin_sphere import ENTRY as _chaplygin_sphere
@@ -72,6 +73,7 @@ catalogue = Catalogue(
     }
 )
 """Entries by name."""
+recognisers.append(catalogue.name_of)
 
 __all__ = [
     "Entry",

@@ -133,6 +133,10 @@ class Catalogue(dict[str, Entry]):
     def __repr__(self) -> str:
         return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
 
+    def name_of(self, system: System) -> str:
+        """Name of the entry that built a system, or ""."""
+        return next((entry.name for entry in self.values() if entry.describes(system)), "")
+
     def _repr_html_(self) -> str:
         from geonh.plotting.cards import table
 

@@ -18,7 +18,7 @@ from geonh.diagnostics import (
 )
 from geonh.groups import SE2, Torus, Translations
 from geonh.integrators import DLA, Variational
-from geonh.results.trajectory import AlternationWarning
+from geonh.results.parasitic import AlternationWarning
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")

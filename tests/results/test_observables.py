@@ -13,7 +13,7 @@ import geonh as gn
 from geonh.groups import SO3
 from geonh.integrators.base import Clock
 from geonh.results.observables import observe
-from geonh.results.trajectory import AlternationWarning
+from geonh.results.parasitic import AlternationWarning
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import geonh as gn
-from geonh.results.trajectory import AlternationWarning
+from geonh.results.parasitic import AlternationWarning
 from geonh.systems import catalogue, heisenberg, heisenberg_group
 from geonh.systems.entry import Start
 from geonh.systems.heisenberg import exact, exact_on_group

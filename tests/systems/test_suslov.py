@@ -6,7 +6,7 @@ import pytest
 
 import geonh as gn
 from geonh.groups import SO3
-from geonh.results.trajectory import AlternationWarning
+from geonh.results.parasitic import AlternationWarning
 from geonh.systems import catalogue, suslov
 from geonh.systems.entry import Start
 from geonh.systems.suslov import angular_velocity, exact

@@ -1,0 +1,201 @@
+"""What is kept of a run: its saved nodes, what is read from them, and what going on needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from geonh.arguments.precision import float64
+from geonh.engine.compiled import mapped
+from geonh.groups.base import Point
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.system import System
+from geonh.results.events import Crossings, Event, Section
+from geonh.results.observables import Observed, observe
+
+
+class Known(NamedTuple):
+    """What is known of a system's functions, and of events.
+
+    Attributes
+    ----------
+    nodes : ndarray of int
+        Places in the trajectory of the nodes that are compared.
+    values : dict of str to ndarray
+        Values there, by the name of the function.
+    traces : dict of str to str
+        Digests of what the functions compute, and the versions that traced them.
+    """
+
+    nodes: np.ndarray
+    values: dict[str, np.ndarray]
+    traces: dict[str, str]
+
+
+class Trail(NamedTuple):
+    """What a loop remembers of its nodes; sizes are squares in the kinetic norm.
+
+    Parameters
+    ----------
+    change : array, shape=[n]
+        Of the jump p⁻ − p⁺ from the node before the last one to the last.
+    largest : float
+        Of the momentum p̃ where it was looked at.
+    worst : float
+        Largest part that seems to alternate.
+    since, until : float
+        Between them are all nodes where that may be more than ``DOUBTFUL`` of what was the largest so far.
+    """
+
+    change: Any
+    largest: Any
+    worst: Any
+    since: Any
+    until: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Observed):
+    """The data of a ``Trajectory``, whose attributes say what each field is, and what is read from them.
+
+    Its fields are arrays of the saved nodes, numbers and attributes that describe the run, and, to go on from, the
+    system, the method, the clock and the last state.
+    """
+
+    k: np.ndarray
+    g_vector: np.ndarray
+    p_plus: np.ndarray
+    p_minus: np.ndarray
+    dt: float
+    t0: float
+    save_every: int
+    status: Result
+    system: System | None = None
+    method: Integrator | None = None
+    clock: Clock | None = None
+    state: State | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    loaded: dict[str, np.ndarray] = field(default_factory=dict)
+    """Observables of the first nodes, which came from a file, or before a change; the others are computed."""
+    known: Known | None = None
+    """What a file knows of its system's functions."""
+    watched: tuple[Event, ...] = ()
+    """The events that are looked for when it is gone on with."""
+    crossings: Crossings | None = None
+    """All events so far."""
+    trail: Trail | None = None
+    """What the loop saw that may alternate, of all nodes."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(k, g, p⁺, p⁻) of each node, shape=[N, 1 + size + 2n]."""
+        parts = (self.k[:, None], self.g_vector, self.p_plus, self.p_minus)
+        return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    def first(self, n: int) -> Self:
+        """The first ``n`` nodes only: of the same run, to look at."""
+        cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
+        loaded = {name: values[:n] for name, values in self.loaded.items()}
+        return replace(self, loaded=loaded, known=None, trail=None, **cut)
+
+    def settled(self) -> Self:
+        """With what is read from its nodes kept, so that a longer one reads only what comes after."""
+        return replace(self, loaded=self.observables)
+
+    @property
+    def success(self) -> bool:
+        """Whether the run reached its end, or an event that stops it."""
+        return self.status in (Result.SUCCESS, Result.EVENT)
+
+    @property
+    def t(self) -> np.ndarray:
+        return self.t0 + self.k * self.dt
+
+    @cached_property
+    def g(self) -> Point:
+        leaves, start = [], 0
+        for shape in self.attributes["point_shapes"]:
+            size = int(np.prod(shape))
+            leaves.append(self.g_vector[:, start : start + size].reshape(-1, *shape))
+            start += size
+        return tuple(leaves) if self.attributes["point_is_tuple"] else leaves[0]
+
+    @cached_property
+    def x(self) -> Any:
+        with float64():
+            return jax.tree.map(np.asarray, jax.vmap(self.bound_system.action.at)(self.g))
+
+    @cached_property
+    def observables(self) -> dict[str, np.ndarray]:
+        """What is read from the nodes, by name: "xi", "p", "energy", …, arrays of shape=[N, …] as the attributes
+        say.
+        """
+        n = len(self.loaded["xi"]) if self.loaded else 0
+        return self.loaded if n == len(self) else self._joined(self.read(slice(n, None)))
+
+    def read(self, these: slice) -> dict[str, np.ndarray]:
+        """``observe`` at some of the nodes, arrays of shape=[nodes, …], nothing of it kept."""
+        nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
+        impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program serves all
+        return mapped(_observe, (self.bound_system, self.method if impulse else None, self.clock), nodes)
+
+    def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is known of the first nodes, and of those after them."""
+        before = self.loaded
+        if not before:
+            return after
+        alike = before.keys() == after.keys() and all(before[n].shape[1:] == after[n].shape[1:] for n in before)
+        if not alike and not self.attributes["changes"]:
+            return self.read(slice(None))
+        unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
+        fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
+        found = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
+        for n in before.keys() - after.keys():  # what only the system before a change had
+            later = np.full((len(after["xi"]), *before[n].shape[1:]), np.nan)
+            found[n] = np.concatenate([before[n], later])
+        return found
+
+    @property
+    def bound_system(self) -> System:
+        """The system, of which a file has only the name.
+
+        Raises
+        ------
+        ValueError
+            If it came from a file, and was not given.
+        """
+        if self.system is None:
+            raise ValueError("this trajectory came from a file without its system; load it with system=")
+        return self.system
+
+    @cached_property
+    def events(self) -> dict[str, Section]:
+        a, found, sections = self.attributes, self.crossings, {}
+        for i, name in enumerate(found.names if found else ()):
+            assert found is not None
+            of = found.taken(found.which == i)
+            g = unflatten(of.g_vector, a["point_shapes"], a["point_is_tuple"])
+            names = tuple(a["point_names"]), tuple(a["velocity_names"])
+            sections[name] = Section(of.t, g, of.xi, of.g_vector, *names, of.multipliers)
+        return sections
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+
+def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:
+    """A point, or a path of them, from the vectors of their entries."""
+    sizes = [int(np.prod(s)) for s in shapes]
+    parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
+    leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
+    return tuple(leaves) if is_tuple else leaves[0]
+
+
+def _observe(tree: tuple, node: tuple) -> dict[str, Any]:
+    """``observe`` at one node."""
+    return observe(*tree, *node)

@@ -1,0 +1,271 @@
+"""Trajectories as runs begin, extend and continue them: ``solve`` and ``resume``, and ensembles of their members."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from geonh.arguments.precision import float64
+from geonh.integrators.base import Integrator
+from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.system import System
+from geonh.results import files
+from geonh.results.events import Crossings, Event
+from geonh.results.parasitic import AlternationWarning, new_trail, what_alternates
+from geonh.results.record import Trail
+from geonh.results.same_system import (
+    as_data,
+    differences,
+    different_events,
+    known_of,
+    refuse_another_space,
+    refuse_changes,
+)
+from geonh.results.trajectory import Trajectory, describe
+from geonh.version import __version__
+
+recognisers: list[Callable[[System], str]] = []
+"""Functions from a system to the name that a catalogue knows it by, or ""; catalogues append theirs."""
+
+
+def new_trajectory(
+    system: System, method: Integrator, clock: Clock, state: State, save_every: int, reason: str = ""
+) -> Trajectory:
+    """A trajectory of one node, the start of a run."""
+    group = system.group
+    attributes = {
+        **_facts(system, clock),
+        "method": describe(method),
+        "method_reason": reason,
+        "group": str(group),
+        "point_names": list(group.point_names),
+        "velocity_names": list(group.velocity_names),
+        "point_shapes": [list(s) for s in group.point_shapes],
+        "point_is_tuple": isinstance(state.g, tuple),
+        "units": dict(system.units),
+        "engine": "",
+        "changes": [],
+        "geonh_version": __version__,
+    }
+    return Trajectory(
+        k=np.zeros(1, dtype=np.int64),
+        g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
+        p_plus=np.asarray(state.p_plus)[None],
+        p_minus=np.asarray(state.p_minus)[None],
+        dt=float(clock.dt),
+        t0=float(clock.t0),
+        save_every=int(save_every),
+        status=Result.SUCCESS,
+        system=system,
+        method=method,
+        clock=clock,
+        state=state,
+        attributes=attributes,
+        trail=new_trail(system, method),
+    )
+
+
+def extended(
+    trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None
+) -> Trajectory:
+    """With all nodes, as ``rows`` of shape=[j, columns] one after another, the state after them, the trail if any."""
+    n_g, n = trajectory.g_vector.shape[1], trajectory.p_plus.shape[1]
+    whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    _, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
+    begin = int(whole[0, 0]) // trajectory.save_every
+    k = np.arange(begin * trajectory.save_every, (begin + len(whole)) * trajectory.save_every, trajectory.save_every)
+    k[[0, -1]] = whole[[0, -1], 0]  # they may lie between two others
+    return replace(
+        trajectory,
+        k=k,
+        g_vector=g_vector,
+        p_plus=p_plus,
+        p_minus=p_minus,
+        state=state,
+        status=status,
+        known=None,
+        trail=trail,
+    )
+
+
+def with_events(
+    trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory | None = None, allow_changes: Any = False
+) -> Trajectory:
+    """To be continued with events; those of them after the last state are forgotten, and found again.
+
+    Raises
+    ------
+    ValueError
+        For an event that is another one than that of its name ``before``, and is not allowed to be.
+    """
+    assert trajectory.state is not None
+    found = different_events(before, trajectory.bound_system, events) if before is not None else {}
+    if found:
+        refuse_changes(trajectory, found, allow_changes)
+        return with_events(_noted(trajectory, found), events)
+    known = trajectory.crossings
+    if known is None and events:
+        system, t = trajectory.bound_system, np.float64(trajectory.t0)
+        with float64():
+            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), trajectory.state.g).shape[0]
+        known = Crossings.none((), trajectory.g_vector.shape[1], trajectory.p_plus.shape[1], m)
+    known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
+    return replace(trajectory, watched=events, crossings=known)
+
+
+def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
+    """To be continued by an engine, without a last node that a longer run would not save."""
+    made = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
+    if len(trajectory) < 2 or trajectory.k[-1] % trajectory.save_every == 0:
+        return made
+    return replace(made.first(len(trajectory) - 1), trail=trajectory.trail)
+
+
+def bound(
+    trajectory: Trajectory,
+    system: System | None,
+    method: Integrator | None,
+    controls: Any = None,
+    allow_changes: bool | str | Iterable[str] = False,
+) -> Trajectory:
+    """With system, method and controls, which a file does not hold.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        What is to be continued.
+    system, method : System or None, Integrator or None
+        Those of the run; the trajectory's own for None.
+    controls : callable or array_like, shape=[n_steps + 1, …], optional
+        As in ``solve``; the trajectory's own when left out.
+    allow_changes : bool, str or sequence of str
+        As in ``resume``.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    TypeError
+        If ``system`` is no System, or ``method`` no Integrator.
+    ValueError
+        Naming what is missing, or is not as it was.
+    """
+    if system is not None and not isinstance(system, System):
+        raise TypeError(f"system must be a geonh System, got {system!r}")
+    if method is not None and not isinstance(method, Integrator):
+        raise TypeError(f"method must be an integrator such as GNI() or the name of one, got {method!r}")
+    system, method = system or trajectory.system, method or trajectory.method
+    if system is None or method is None:
+        missing = "system=" if system is None else "method="
+        raise ValueError(f"to go on from a file, {missing} is needed too: a file holds data only")
+    if trajectory.state is None:
+        raise ValueError(
+            "this trajectory has no state to go on from, as a member of an ensemble has none: begin another with "
+            "solve, at the g, xi and t of its last node"
+        )
+    refuse_another_space(trajectory, system)
+    if describe(method) != trajectory.attributes["method"]:
+        raise ValueError(f"the trajectory was made by {trajectory.attributes['method']}, not by {describe(method)}")
+    if controls is None and trajectory.clock is not None:
+        controls = trajectory.clock.controls
+    clock = Clock(np.float64(trajectory.t0), np.float64(trajectory.dt), controls)
+    found = _changes(trajectory, system, clock)
+    refuse_changes(trajectory, found, allow_changes)
+    state = trajectory.state._replace(
+        g=system.point(trajectory.state.g, on_group=False)
+    )  # how far off it is, is the method's
+    if isinstance(state.memory, files.Leaves):
+        node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
+        memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
+        state = state._replace(memory=memory, warm=warm)
+        if state.rows.shape != node.rows.shape:
+            raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
+    made = replace(trajectory, system=system, method=method, clock=clock, state=state)
+    return _changed(made, trajectory, found) if found else made
+
+
+def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, str]:
+    """How system and controls differ from those of the run so far."""
+    if (
+        system is trajectory.system
+        and trajectory.clock is not None
+        and _same(clock.controls, trajectory.clock.controls)
+    ):
+        return {}
+    if clock.controls is None and trajectory.attributes["controls"]:
+        return {"controls": f"{trajectory.attributes['controls']} there, none here: pass controls="}
+    known = trajectory.known
+    if known is None and trajectory.system is not None and trajectory.clock is not None:
+        known = known_of(trajectory, trajectory.system, trajectory.clock)
+    return differences(trajectory, known, system, clock)
+
+
+def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) -> Trajectory:
+    """After a change that the user allowed: what was read from the nodes stays, and the file will tell.
+
+    Raises
+    ------
+    ValueError
+        If the last node does not satisfy the constraints any more.
+    """
+    assert trajectory.system is not None
+    assert trajectory.clock is not None
+    x = trajectory.system.at(jax.tree.map(lambda a: a[-1], trajectory.g), trajectory.t[-1])
+    xi = trajectory.system.velocity(x, (trajectory.p_plus[-1] + trajectory.p_minus[-1]) / 2)
+    residual = np.abs(np.append(trajectory.system.constraint_residual(x, xi), trajectory.system.holonomic_residual(x)))
+    own = np.abs(np.append(before.constraint_residual[-1], before.holonomic_residual[-1])).max(initial=0.0)
+    if not np.all(residual <= own + 1e-9 * (1 + np.abs(xi).max())):
+        raise ValueError(
+            f"with these changes the last node does not satisfy the constraints: residual {residual.max():.2g}; "
+            "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
+        )
+    attributes = {**trajectory.attributes, **_facts(trajectory.system, trajectory.clock)}
+    return _noted(replace(trajectory, attributes=attributes, loaded=before.observables, known=None), found)
+
+
+def _noted(trajectory: Trajectory, found: dict[str, str]) -> Trajectory:
+    """With what changes at the last node told among the attributes."""
+    k = int(trajectory.k[-1])
+    change = {"step": k, "t": trajectory.t0 + k * trajectory.dt, "what": found}
+    return replace(
+        trajectory, attributes={**trajectory.attributes, "changes": [*trajectory.attributes["changes"], change]}
+    )
+
+
+def warn_if_spoiled(trajectory: Trajectory) -> None:
+    """Warn, once, if a part of the momentum alternates.
+
+    Warns
+    -----
+    AlternationWarning
+        With the time from which, how much, and what to take instead.
+    """
+    if trajectory.spoiled_from is None:
+        return
+    text = f"{trajectory.attributes['system']} by {trajectory.attributes['method']}: "
+    warnings.warn(text + what_alternates(trajectory, trajectory.spoiled_from), AlternationWarning, stacklevel=5)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether controls are the same function, or the same numbers."""
+    return a is b or (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b))
+
+
+def _facts(system: System, clock: Clock) -> dict[str, Any]:
+    """What a run tells of its system and of what drives it."""
+    controls = clock.controls
+    driven = "" if controls is None else "a function" if callable(controls) else f"{len(controls)} values"
+    return {
+        "system": system.name,
+        "catalogue": next(filter(None, (name_of(system) for name_of in recognisers)), ""),
+        "parameters": as_data(system.parameters),
+        "controls": driven,
+    }
