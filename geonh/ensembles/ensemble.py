@@ -15,6 +15,7 @@ from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import is_whole, shortly
 from geonh.engine.compiled import computed, mapped
 from geonh.ensembles.batch import Batch, Member, placed
+from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import NODES, TAKEN, Nodes, read_all
 from geonh.ensembles.solving import first_node
 from geonh.integrators.base import Integrator
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from geonh.ensembles.solving import Solved
     from geonh.ensembles.statistics import Statistic
-    from geonh.ensembles.sweep import Sweep
 
 AXES = {
     **dict.fromkeys(("xi", "p", "p_plus", "p_minus"), "component"),
@@ -142,7 +142,7 @@ class Ensemble(Observed):
     engine: str
 
     @classmethod
-    def of(cls, sweep: Sweep, found: Solved) -> Ensemble:
+    def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
         """For loops: what was found of a sweep's members."""
         return cls(
             sweep.system,

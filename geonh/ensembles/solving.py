@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
 from geonh.engine.compiled import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, placed
+from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import Nodes, Passages, read
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
@@ -27,9 +28,6 @@ from geonh.mechanics.system import System
 from geonh.runs.event_loop import node_row
 from geonh.runs.loop import next_node
 from geonh.runs.start import node_and_facts
-
-if TYPE_CHECKING:
-    from geonh.ensembles.sweep import Sweep
 
 SECONDS = 0.3
 """A piece of an ensemble lasts about so long; progress is told after each."""
@@ -62,7 +60,7 @@ class Solved:
 
 
 def solved(
-    sweep: Sweep,
+    sweep: Configuration,
     start: int,
     stop: int,
     threads: int,
@@ -95,7 +93,7 @@ def solved(
     return found
 
 
-def _runner(sweep: Sweep, batch: Batch, states: State) -> Crowd:
+def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
     """The loop for members that differ in what the sweep says."""
     members, varied = batch.members, sweep.members.varied
     one = jax.tree.map(lambda a: a[0], members)
@@ -114,7 +112,7 @@ def _runner(sweep: Sweep, batch: Batch, states: State) -> Crowd:
 class _Work:
     """The loop over pieces."""
 
-    sweep: Sweep
+    sweep: Configuration
     runner: Crowd
     threads: int
     keeping: _Keeping
@@ -193,7 +191,7 @@ def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
 class _Keeping:
     """Where values go: arrays for what is kept, and the statistics."""
 
-    def __init__(self, sweep: Sweep, start: int, found: Solved, first: Nodes) -> None:
+    def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
         self.tree = (sweep.system, sweep.method, sweep.controls)
         self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         self._sweep, self._start, self._found = sweep, start, found

@@ -27,10 +27,11 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_count, shortly
-from geonh.ensembles.configuration import ensemble_store, parts_of
+from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
+from geonh.ensembles.store_configuration import ensemble_store, parts_of
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 from geonh.integrators.node import Result
 from geonh.runs.loop import check_progress, reporting
@@ -38,11 +39,9 @@ from geonh.runs.loop import check_progress, reporting
 if TYPE_CHECKING:
     import xarray as xr
 
-    from geonh.ensembles.sweep import Sweep
-
 
 def run(
-    sweep: Sweep,
+    sweep: Configuration,
     path: str | os.PathLike,
     shard: int | None,
     only: tuple[int, int] | None,
@@ -63,7 +62,7 @@ def run(
 
 
 def _finish(
-    sweep: Sweep,
+    sweep: Configuration,
     store: Store,
     mine: range,
     workers: Executor | None,
@@ -93,7 +92,7 @@ def _finish(
             raise StoreError(f"{path}: {what}; {len(left)} shards are missing: run again to finish them") from error
 
 
-def load(sweep: Sweep, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
+def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
     """``Sweep.load``."""
     size = sweep.members.size
     as_count(start, "start", 0)
@@ -126,7 +125,7 @@ def load(sweep: Sweep, path: str | os.PathLike, start: int, stop: int) -> Ensemb
 
 
 def _computed(
-    sweep: Sweep, store: Store, missing: list[int], workers: Executor | None, threads: int | None
+    sweep: Configuration, store: Store, missing: list[int], workers: Executor | None, threads: int | None
 ) -> Iterable[int]:
     """Compute shards; gives the number of each that is done."""
     if workers is None:
@@ -143,7 +142,7 @@ def _computed(
             future.cancel()
 
 
-def compute(sweep: Sweep, store: Store, shard: int, threads: int) -> int:
+def compute(sweep: Configuration, store: Store, shard: int, threads: int) -> int:
     """Compute a shard and write it, unless somebody else has done so, or is at it."""
     with store.claim(shard) as ours:
         if ours:
@@ -162,7 +161,7 @@ def compute(sweep: Sweep, store: Store, shard: int, threads: int) -> int:
     return shard
 
 
-def _packed(sweep: Sweep) -> bytes:
+def _packed(sweep: Configuration) -> bytes:
     try:
         import cloudpickle
     except ImportError as error:
@@ -171,7 +170,7 @@ def _packed(sweep: Sweep) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _unpacked(payload: bytes) -> Sweep:
+def _unpacked(payload: bytes) -> Configuration:
     return pickle.loads(payload)  # one object for all shards of a worker, so that programs are compiled once
 
 

@@ -20,11 +20,11 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
 from geonh.engine.compiled import Stepping, computed, stepping
 from geonh.engine.interrupts import Interrupts
-from geonh.ensembles.configuration import first_of, store_of
 from geonh.ensembles.ensemble import AXES, told_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import Nodes, read
 from geonh.ensembles.solving import first_nodes
+from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import Field, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator

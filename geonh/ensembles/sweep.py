@@ -18,11 +18,13 @@ from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, entries, shortly
 from geonh.engine.interrupts import interrupted_at_once
-from geonh.ensembles.batch import Members, made_members, parted_controls
+from geonh.ensembles.batch import made_members, parted_controls
+from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.ensemble import Ensemble
-from geonh.ensembles.reading import NODES, Wanted, inspect_functions, made_wanted
+from geonh.ensembles.reading import NODES, inspect_functions, made_wanted
 from geonh.ensembles.solving import solved
 from geonh.ensembles.statistics import Statistic, refuse_clashes
+from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System
@@ -36,41 +38,10 @@ from geonh.runs.start import made_start
 if TYPE_CHECKING:
     import xarray as xr
 
-    from geonh.ensembles.storing import Executor
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep:
-    """A configuration of many runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``.
-
-    Attributes
-    ----------
-    system, method, controls : System, Integrator, callable or array
-        What is the same for all members. An array has shape=[n_steps + 1, …].
-    members : Members
-        What each begins with, as a recipe that draws any range of them.
-    n_steps, save_every : int
-        Number of steps, and every so many nodes are kept.
-    observables : tuple of Wanted
-        What is kept of the saved nodes.
-    statistics : tuple of Statistic
-        What is gathered on the way.
-    events : tuple of Event
-        What is located between nodes.
-    most_events : int
-        So many of each event and member are kept.
-    """
-
-    system: System
-    method: Integrator
-    controls: Any
-    members: Members
-    n_steps: int
-    save_every: int
-    observables: tuple[Wanted, ...]
-    statistics: tuple[Statistic, ...]
-    events: tuple[Event, ...]
-    most_events: int
+class Sweep(Configuration):
+    """A configuration that runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``."""
 
     @classmethod
     @judged
@@ -150,11 +121,6 @@ class Sweep:
             f"each, every {self.save_every} kept; differing in {varied}"
         )
 
-    @property
-    def reading(self) -> tuple[Wanted, ...]:
-        """What is read from the nodes: what is kept, and what the statistics are of."""
-        return tuple({one.name: one for one in (*(s.wanted for s in self.statistics), *self.observables)}.values())
-
     @interrupted_at_once
     def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
         """All members, here and now, as ``solve_ensemble`` does.
@@ -232,8 +198,6 @@ class Sweep:
         StoreError
             If the store is of another configuration, in words, or cannot be written.
         """
-        from geonh.ensembles.storing import run
-
         return run(self, store, shard, only, executor, threads, progress, note)
 
     def load(self, store: str | os.PathLike, start: int = 0, stop: int | None = None) -> Ensemble:
@@ -255,8 +219,6 @@ class Sweep:
         StoreError
             If the store is of another configuration, or damaged.
         """
-        from geonh.ensembles.storing import load
-
         return load(self, store, start, self.members.size if stop is None else stop)
 
 

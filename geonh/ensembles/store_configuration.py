@@ -1,0 +1,211 @@
+"""What a sweep's store is made of, and whether one is of the same sweep: numbers are compared as they are, functions by
+what they compute, as ``resume`` compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from geonh.arguments.paths import checked_path
+from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_count
+from geonh.ensembles.configuration import Configuration
+from geonh.ensembles.described import START, STATISTIC, SweepStore
+from geonh.ensembles.ensemble import Ensemble, begun
+from geonh.ensembles.reading import ARGUMENTS
+from geonh.ensembles.solving import Solved, solved
+from geonh.ensembles.statistics import Quantiles
+from geonh.ensembles.stores import Field, Store, StoreError
+from geonh.geometry.field import takes_parameters
+from geonh.integrators.node import Result, State
+from geonh.results.same_system import constants, differences, digest
+from geonh.results.trajectory import Trajectory, describe
+from geonh.version import __version__
+
+SHARD = 2**26
+"""Bytes of a shard, about."""
+MOST = 10_240
+"""Members of a shard at most."""
+BLOCK = 64
+"""Members of a shard are a multiple of this."""
+
+
+def store_of(
+    sweep: Configuration,
+    path: str | os.PathLike,
+    what: str,
+    shard: int | None,
+    layout: Callable[[], tuple[dict[str, Field], int]],
+    note: str = "",
+) -> Store:
+    """The store of a sweep, made if it is not there.
+
+    Parameters
+    ----------
+    what : {"ensemble", "run"}
+        Whether it is cut into members, or one run into nodes.
+    shard : int, optional
+        Entries of a shard; those that are there when left out.
+    layout : callable
+        Gives the arrays, and the number of shards, of a new store.
+
+    Raises
+    ------
+    StoreError
+        If one of another configuration is there.
+    """
+    if not os.path.lexists(checked_path(path)):
+        fields, shards = layout()
+        about = {
+            "what": what,
+            "note": note,
+            "shard": max(field.per for field in fields.values()),
+            "configuration": configuration_of(sweep, what),
+            "statistics": [s.as_data() for s in sweep.statistics],
+            "nodes": "step" if {"dt", "t0"} & set(sweep.members.varied) else "time",
+            "coordinate": list(sweep.system.group.point_names),
+            "component": list(sweep.system.group.velocity_names),
+        }
+        SweepStore.create(path, fields, shards, about, {START: first_of(sweep)[0].save})
+    store = SweepStore(path)
+    _refuse_another(sweep, store, what, shard)
+    return store
+
+
+def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | None = None, note: str = "") -> Store:
+    """The store of a sweep that is cut into members."""
+
+    def layout() -> tuple[dict[str, Field], int]:
+        empty = solved(sweep, 0, 1, 1, empty=True)
+        size = _size(sweep, empty) if shard is None else as_count(shard, "shard")
+        shards = -(-sweep.members.size // size)
+        return _fields(parts_of(sweep, empty, size), sweep.members.size, size, shards), shards
+
+    return store_of(sweep, path, "ensemble", shard, layout, note)
+
+
+def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
+    """The first node of member 0, and its state."""
+    member = jax.tree.map(lambda a: a[0], sweep.members.part(0, 1).members)
+    return begun(sweep.system, sweep.method, sweep.controls, member, sweep.save_every)
+
+
+def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
+    """What a sweep is, but for functions of the system, as JSON holds it."""
+    shared = None if callable(sweep.controls) else sweep.controls
+    length = {"n_steps": sweep.n_steps} if what == "ensemble" else {}  # one run may go on
+    return {
+        "method": describe(sweep.method),
+        "members": sweep.members.size,
+        **length,
+        "save_every": sweep.save_every,
+        "what differs": list(sweep.members.varied),
+        "starts and parameters": sweep.members.digest(),
+        "controls": "" if shared is None else digest("", [np.asarray(shared)]),
+        "observables": [[one.name, _trace(sweep, one.function)] for one in sweep.observables],
+        "statistics": [[s.as_data(), _trace(sweep, s.wanted.function)] for s in sweep.statistics],
+        "events": [[e.name, e.direction, e.stop, _trace(sweep, e.function)] for e in sweep.events],
+        "most_events": sweep.most_events,
+        "geonh": __version__,
+        "jax": jax.__version__,
+    }
+
+
+def _trace(sweep: Configuration, function: Callable | None) -> str:
+    """Digest of what a function of (t, g, ξ, λ) computes, and perhaps of the parameters."""
+    if function is None:
+        return ""
+    system, zero = sweep.system, np.zeros(())
+    with float64():
+        g, xi = system.point(None), np.zeros(system.group.dim)
+        lam = np.zeros(len(system.annihilator(system.at(g, zero))))
+        more = (system.parameters,) if takes_parameters(function, ARGUMENTS, "a function") else ()
+        made = jax.make_jaxpr(function)(zero, g, xi, lam, *more)
+    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
+
+
+def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: int | None) -> None:
+    if store.about["what"] != what:
+        kinds = {"ensemble": "an ensemble", "run": "one run"}
+        raise StoreError(f"{store.path} is a store of {kinds[store.about['what']]}, not of {kinds[what]}")
+    there, here = store.about["configuration"], json.loads(json.dumps(configuration_of(sweep, what)))
+    told = [f"{name}: {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]]
+    if shard is not None and shard != store.about["shard"]:
+        told.append(f"entries of a shard: {store.about['shard']} there, {shard} here")
+    if not told:
+        before = store.first()
+        first, _ = first_of(sweep)
+        assert first.system is not None
+        found = differences(before, before.known, first.system, first.clock)
+        told = [f"{name}: {words}" for name, words in found.items()]
+    if told:
+        words = "\n".join(f"  {line}" for line in told)
+        raise StoreError(f"{store.path} is of another configuration:\n{words}\nname another store, or delete this one")
+
+
+def _size(sweep: Configuration, one: Solved) -> int:
+    """Members of a shard."""
+    bytes_of_one = sum(part.values.nbytes for part in parts_of(sweep, one, 1).values() if not part.whole)
+    return BLOCK * int(np.clip(min(SHARD // bytes_of_one, MOST) // BLOCK, 1, -(-sweep.members.size // BLOCK)))
+
+
+class _Part(NamedTuple):
+    """Values of a shard: of its members, or of the shard as a whole, with a first axis of one."""
+
+    values: np.ndarray
+    dims: tuple[str, ...]
+    attributes: dict[str, str]
+    whole: bool
+
+
+def parts_of(sweep: Configuration, found: Solved, size: int) -> dict[str, _Part]:
+    """What a shard of a store holds: arrays of members, and what the statistics know."""
+    parts = {
+        name: _Part(np.asarray(values), dims, attributes, False)
+        for name, (dims, values, attributes) in Ensemble.of(sweep, found).variables().items()
+    }
+    for i, (statistic, known) in enumerate(zip(sweep.statistics, found.statistics, strict=True)):
+        for name, values in known.items():
+            label, whole = f"{STATISTIC}{i}:{name}", statistic.over == "members"
+            if whole:
+                values = _filled(values, min(statistic.sample, size) if isinstance(statistic, Quantiles) else None)[
+                    None
+                ]
+            dims = ("shard" if whole else "member", *(f"{label} {j}" for j in range(1, values.ndim)))
+            parts[label] = _Part(values, dims, {}, whole)
+    return parts
+
+
+def _filled(values: np.ndarray, room: int | None) -> np.ndarray:
+    """Values up to so many places: a shard may have fewer members than another."""
+    if room is None:
+        return values
+    filled = np.full((room, *values.shape[1:]), _fill(values), values.dtype)
+    filled[: len(values)] = values
+    return filled
+
+
+def _fill(values: np.ndarray) -> Any:
+    return -1 if values.dtype.kind == "i" else np.nan
+
+
+def _fields(parts: dict[str, _Part], members: int, size: int, shards: int) -> dict[str, Field]:
+    return {
+        name: Field(
+            part.values.shape[1:],
+            str(part.values.dtype),
+            part.dims,
+            part.attributes,
+            1 if part.whole else size,
+            shards if part.whole else members,
+            int(Result.INTERRUPTED) if name == "status" else _fill(part.values),
+        )
+        for name, part in parts.items()
+    }
