@@ -17,6 +17,7 @@ import numpy as np
 from geonh.arguments.validators import as_count, as_flag, as_float64, one_of
 from geonh.engine.compiled import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
+from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.results.same_system import digest
@@ -114,7 +115,7 @@ class Members:
         g = of("g0", _identity_like(self.system))
         members = Member(parameters, of("t0", zero), of("dt", zero), g, of("xi0", n), controls)
         if self.project:
-            g, xi = mapped(_projected, (self.system,), members._replace(controls=None))
+            g, xi = mapped(_projected, Shared(self.system, None, None), members._replace(controls=None))
             members = members._replace(g=g, xi=xi)
         return Batch(members, self.varied, stop - start, self.shape if stop - start == self.size else {})
 
@@ -182,15 +183,30 @@ def made_members(
     return Members(system, given, axes, seed, project)
 
 
-def placed(system: System, controls: Any, member: Member) -> tuple[System, Clock]:
-    """System and clock of a member."""
-    own = controls if member.controls is None else member.controls
-    return with_parameters(system, member.parameters), Clock(member.t0, member.dt, own)
+class Shared(NamedTuple):
+    """What the members of an ensemble have in common: ``Problem`` without times.
+
+    Attributes
+    ----------
+    system, method, controls : System, Integrator or None, callable or array or None
+    events : tuple of Event
+    """
+
+    system: System
+    method: Any
+    controls: Any
+    events: tuple = ()
+
+    def problem(self, member: Member) -> Problem:
+        """That of a member."""
+        own = self.controls if member.controls is None else member.controls
+        clock = Clock(member.t0, member.dt, own)
+        return Problem(with_parameters(self.system, member.parameters), self.method, clock, self.events)
 
 
-def _projected(tree: tuple, member: Member) -> tuple:
-    system, clock = placed(tree[0], None, member)
-    found = system.project(member.g, member.xi, clock.t0)
+def _projected(shared: Shared, member: Member) -> tuple:
+    system = shared.problem(member).system
+    found = system.project(member.g, member.xi, member.t0)
     return found if system.holonomic is not None else (member.g, found)
 
 

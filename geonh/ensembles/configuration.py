@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from geonh.ensembles.batch import Members
+from geonh.ensembles.batch import Members, Shared
 from geonh.ensembles.reading import Wanted
 from geonh.ensembles.statistics import Statistic
 from geonh.integrators.base import Integrator
@@ -45,6 +45,11 @@ class Configuration:
     statistics: tuple[Statistic, ...]
     events: tuple[Event, ...]
     most_events: int
+
+    @property
+    def shared(self) -> Shared:
+        """What the members have in common."""
+        return Shared(self.system, self.method, self.controls, self.events)
 
     @property
     def reading(self) -> tuple[Wanted, ...]:

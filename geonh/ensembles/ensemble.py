@@ -14,7 +14,7 @@ from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import is_whole, shortly
 from geonh.engine.compiled import computed, mapped
-from geonh.ensembles.batch import Batch, Member, placed
+from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import NODES, TAKEN, Nodes, read_all
 from geonh.ensembles.solving import first_node
@@ -234,7 +234,7 @@ class Ensemble(Observed):
         size = len(self)
         k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
         nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
-        return read_all((self.system, self.method, self.controls), self.batch.members, nodes) | own
+        return read_all(Shared(self.system, self.method, self.controls), self.batch.members, nodes) | own
 
     def __getitem__(self, member: int) -> Trajectory:
         """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
@@ -350,8 +350,9 @@ class Ensemble(Observed):
 
 def begun(system: System, method: Integrator, controls: Any, member: Member, save_every: int) -> tuple:
     """The first node of a member, as a ``Trajectory`` of its system, and its state."""
-    state, _ = computed(first_node, (system, method, controls), member)
-    system, clock = placed(system, controls, member)
+    shared = Shared(system, method, controls)
+    state, _ = computed(first_node, shared, member)
+    system, _, clock, _ = shared.problem(member)
     clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
     with float64():
         return new_trajectory(system, method, clock, state, save_every), state

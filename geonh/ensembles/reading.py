@@ -14,11 +14,11 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import entries, shortly
 from geonh.engine.compiled import mapped, prepared
-from geonh.ensembles.batch import Member, placed
+from geonh.ensembles.batch import Member, Shared
 from geonh.geometry.field import evaluated, takes_parameters
+from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.results.events import Event
 from geonh.results.observables import observe
 from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
@@ -101,20 +101,20 @@ def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
                 inspected(what, made)
 
 
-def read(tree: tuple, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:
+def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:
     """Values at nodes, by name, shape=[members, nodes, …]; nan where there is no node.
 
     Parameters
     ----------
-    tree : tuple
-        System, method and controls.
+    shared : Shared
+        What the members have in common.
     """
     shape, n = nodes.k.shape, nodes.k.size
     found = {name: getattr(nodes, name) for name in NODES if Wanted(name) in wanted}
     others = tuple(one for one in wanted if one.name not in found)
     if others:
         at = _flat(members, nodes)
-        values = mapped(_values, (*tree, others), at)
+        values = mapped(_values, (shared, others), at)
         empty = np.isnan(at[1][1][:, 0])
         for name, value in values.items():
             value = np.asarray(value, float) if value.dtype.kind != "c" else value
@@ -123,10 +123,10 @@ def read(tree: tuple, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...])
     return {one.name: found[one.name] for one in wanted}
 
 
-def read_all(tree: tuple, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
+def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Everything that ``observe`` reads from nodes."""
     at = _flat(members, nodes)
-    found = mapped(_everything, tree, at)
+    found = mapped(_everything, shared, at)
     empty = np.isnan(at[1][1][:, 0])
     for value in found.values():
         value[empty] = np.nan
@@ -147,24 +147,24 @@ def _flat(members: Member, nodes: Nodes) -> tuple[Member, tuple]:
     return many._replace(controls=own), (k.ravel(), *flat)
 
 
-def _at(tree: tuple, member: Member, k: Any) -> tuple:
-    """System, clock and number of a node; where controls at the nodes differ they are counted from the node on."""
-    system, clock = placed(tree[0], tree[2], member)
+def _at(shared: Shared, member: Member, k: Any) -> tuple[Problem, Any]:
+    """Problem and number of a node; where controls at the nodes differ they are counted from the node on."""
+    problem = shared.problem(member)
     if member.controls is None:
-        return system, clock, k
-    return system, Clock(clock.time(k), clock.dt, member.controls), jnp.zeros_like(k)
+        return problem, k
+    clock = Clock(problem.clock.time(k), problem.clock.dt, member.controls)
+    return problem._replace(clock=clock), jnp.zeros_like(k)
 
 
-def _everything(tree: tuple, node: tuple) -> dict[str, Any]:
-    member, (k, vector, p_plus, p_minus) = node
-    system, clock, k = _at(tree, member, k)
-    return observe(system, tree[1], clock, k, system.group.from_vector(vector), p_plus, p_minus)
+def _everything(shared: Shared, node: tuple) -> dict[str, Any]:
+    problem, (k, g, p_plus, p_minus) = _placed(shared, node)
+    return observe(problem.system, problem.method, problem.clock, k, g, p_plus, p_minus)
 
 
-def _values(tree: tuple, node: tuple) -> dict[str, Any]:
-    member, (k, vector, *_) = node
-    known, wanted = _everything(tree[:3], node), tree[3]
-    system, clock, k = _at(tree, member, k)
+def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: tuple) -> dict[str, Any]:
+    (shared, wanted), (member, (k, vector, *_)) = tree, node
+    known = _everything(shared, node)
+    (system, _, clock, _), k = _at(shared, member, k)
     g = system.group.from_vector(vector)
     found = {}
     for name, function in wanted:
@@ -189,12 +189,12 @@ class Passages:
     a single run.
     """
 
-    def __init__(self, tree: tuple, events: tuple[Event, ...], members: Member, most: int) -> None:
-        self._tree, self._events, self._members, self._most = (*tree, events), events, members, most
-        self._count = np.zeros((len(members.dt), len(events)), np.int64)
+    def __init__(self, shared: Shared, members: Member, most: int) -> None:
+        self._shared, self._events, self._members, self._most = shared, shared.events, members, most
+        self._count = np.zeros((len(members.dt), len(shared.events)), np.int64)
         self._before: np.ndarray | None = None
         self._found: dict[str, np.ndarray] = {}
-        self._directions = np.array([event.direction for event in events])
+        self._directions = np.array([event.direction for event in shared.events])
         self._unknown, self._jumped = set[int](), set[int]()
 
     def see(self, nodes: Nodes) -> np.ndarray:
@@ -207,7 +207,7 @@ class Passages:
         if not end[0]:
             return end
         pairs = _flat(self._members, before), _flat(self._members, after)
-        *ends, suspects = (a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._tree, pairs))
+        *ends, suspects = (a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs))
         for values, part in zip(ends, (before, after), strict=True):
             self._warn(np.isnan(values) & ~np.isnan(part.k)[..., None])
         m, n, e = np.nonzero(suspects)
@@ -216,7 +216,7 @@ class Passages:
         member = jax.tree.map(lambda a: a[m], self._members)
         flat, flat_after = (_flat(member, Nodes(*(a[m, n][:, None] for a in part))) for part in (before, after))
         one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
-        locate = prepared(_located, self._tree, (one, e[0], *np.zeros(3)))
+        locate = prepared(_located, self._shared, (one, e[0], *np.zeros(3)))
         passed = passages(
             locate, flat, flat_after, e, np.stack([a[m, n, e] for a in ends], axis=1), self._directions[e]
         )
@@ -258,11 +258,11 @@ class Passages:
 
     def told(self) -> dict[str, np.ndarray]:
         """By "event:what": t, g, xi, multipliers of shape=[members, most, …], and the number of each member's."""
-        tree, first = self._tree, jax.tree.map(lambda a: a[:1], self._members)
+        first = jax.tree.map(lambda a: a[:1], self._members)
         vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
         nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
         begin = (_flat(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1)))
-        shapes = jax.tree.map(np.shape, mapped(_located, tree, begin))[2:]
+        shapes = jax.tree.map(np.shape, mapped(_located, self._shared, begin))[2:]
         for event, count in zip(self._events, self._count.T, strict=True):
             for name, shape in zip(("t", "g_vector", "xi", "multipliers"), shapes, strict=True):
                 self._array(event.name, name, shape[1:])
@@ -270,21 +270,21 @@ class Passages:
         return self._found
 
 
-def _placed(tree: tuple, node: tuple) -> tuple[tuple, tuple]:
-    """(system, method, clock, events) and (k, g, p⁺, p⁻) of a member's node."""
+def _placed(shared: Shared, node: tuple) -> tuple[Problem, tuple]:
+    """Problem and (k, g, p⁺, p⁻) of a member's node."""
     member, (k, vector, p_plus, p_minus) = node
-    system, clock, k = _at(tree, member, k)
-    return (system, tree[1], clock, tree[3]), (k, system.group.from_vector(vector), p_plus, p_minus)
+    problem, k = _at(shared, member, k)
+    return problem, (k, problem.system.group.from_vector(vector), p_plus, p_minus)
 
 
-def _event_values(tree: tuple, nodes: tuple) -> tuple:
+def _event_values(shared: Shared, nodes: tuple) -> tuple:
     """The events' values at two nodes, and which may happen between them."""
-    (here, before), (there, after) = (_placed(tree, node) for node in nodes)
+    (here, before), (there, after) = (_placed(shared, node) for node in nodes)
     (xi, at_before), (next_xi, at_after) = at_node(here, before), at_node(there, after)
     return at_before, at_after, suspects_of(here, before[0], (before[1], xi), (after[1], next_xi), at_before, at_after)
 
 
-def _located(tree: tuple, node: tuple) -> tuple:
+def _located(shared: Shared, node: tuple) -> tuple:
     begin, *interval = node
-    placed, node = _placed(tree, begin)
-    return located(placed, (node, *interval))
+    problem, at = _placed(shared, begin)
+    return located(problem, (at, *interval))

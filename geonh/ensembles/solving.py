@@ -18,13 +18,12 @@ import numpy as np
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
 from geonh.engine.compiled import Crowd, crowd, mapped
-from geonh.ensembles.batch import Batch, Member, placed
+from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import Nodes, Passages, read
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
-from geonh.mechanics.system import System
 from geonh.runs.event_loop import node_row
 from geonh.runs.loop import next_node
 from geonh.runs.start import node_and_facts
@@ -75,11 +74,11 @@ def solved(
     MemoryError
         If what is kept would take most of the machine's memory, before the first step.
     """
-    batch, tree = sweep.members.part(start, stop), (sweep.system, sweep.method, sweep.controls)
+    batch = sweep.members.part(start, stop)
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     found = Solved(batch, "", status, counts, {})
-    state, _, first = _begun(tree, jax.tree.map(lambda a: a[:1], batch.members))
+    state, _, first = _begun(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
     keeping = _Keeping(sweep, start, found, first)
     with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
         if not empty:
@@ -87,7 +86,7 @@ def solved(
             found.engine = runner.engine
             _Work(sweep, runner, threads, keeping, found).all_members(report)
         elif sweep.events:
-            nothing = Passages(tree, sweep.events, batch.members, sweep.most_events)
+            nothing = Passages(sweep.shared, batch.members, sweep.most_events)
             keeping.events.append((np.arange(batch.size), nothing.told()))
     found.events = _joined(keeping.events, batch.size)
     return found
@@ -101,11 +100,8 @@ def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
     t0, dt = (getattr(members if name in varied else one, name) for name in ("t0", "dt"))
     many = members._replace(parameters=parameters, t0=t0, dt=dt)
 
-    def tree(member: Member) -> tuple:
-        system, clock = placed(sweep.system, sweep.controls, member)
-        return system, sweep.method, clock
-
-    return crowd(next_node, node_row, tree(one), tree(many), jax.tree.map(lambda a: np.asarray(a)[0], states))
+    of = sweep.shared._replace(events=()).problem
+    return crowd(next_node, node_row, of(one), of(many), jax.tree.map(lambda a: np.asarray(a)[0], states))
 
 
 @dataclass
@@ -134,12 +130,12 @@ class _Work:
     def _some(self, these: np.ndarray) -> Any:
         """All steps of some members; gives the part that is done after each piece."""
         sweep, found, keeping = self.sweep, self.found, self.keeping
-        states, faults, nodes = _begun(keeping.tree, keeping.of(these))
+        states, faults, nodes = _begun(sweep.shared, keeping.of(these))
         found.faults |= {int(these[i]): fault for i, fault in faults.items()}
         found.status[these[list(faults)]] = Result.START
         going = np.array([i not in faults for i in range(len(these))])
         status, counts = np.zeros(len(these), int), np.zeros(len(these), np.int64)
-        passages = Passages(keeping.tree, sweep.events, keeping.of(these), sweep.most_events) if sweep.events else None
+        passages = Passages(sweep.shared, keeping.of(these), sweep.most_events) if sweep.events else None
         leap = 1 if passages else sweep.save_every
         keeping.take(nodes, these, 0)
         done = saved = 0
@@ -192,7 +188,6 @@ class _Keeping:
     """Where values go: arrays for what is kept, and the statistics."""
 
     def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
-        self.tree = (sweep.system, sweep.method, sweep.controls)
         self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         self._sweep, self._start, self._found = sweep, start, found
         size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
@@ -220,7 +215,7 @@ class _Keeping:
         return jax.tree.map(lambda a: a[these], self._found.batch.members)
 
     def _read(self, nodes: Nodes, these: np.ndarray) -> dict[str, np.ndarray]:
-        return read(self.tree, self.of(these), nodes, self._sweep.reading)
+        return read(self._sweep.shared._replace(events=()), self.of(these), nodes, self._sweep.reading)
 
     def take(self, nodes: Nodes, these: np.ndarray, node: int) -> None:
         """Keep what is read from nodes that begin at one of the saved."""
@@ -242,22 +237,22 @@ def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) ->
     return found
 
 
-def _begun(tree: tuple, members: Member) -> tuple[State, dict[int, str], Nodes]:
+def _begun(shared: Shared, members: Member) -> tuple[State, dict[int, str], Nodes]:
     """``first_nodes``, and the nodes as what is read from: nan where a start is none."""
     with float64():
-        states, faults = first_nodes(*tree, members)
-    rows = mapped(node_row, tree[:1], states)[:, None]
+        states, faults = first_nodes(shared, members)
+    rows = mapped(node_row, Problem(shared.system, None, None), states)[:, None]
     rows[list(faults)] = np.nan
-    return states, faults, Nodes.of_rows(rows, tree[0].group.dim)
+    return states, faults, Nodes.of_rows(rows, shared.system.group.dim)
 
 
-def first_nodes(system: System, method: Integrator, controls: Any, members: Member) -> tuple[State, dict[int, str]]:
+def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and what is wrong with those starts that are none, by their place."""
-    states, found = mapped(first_node, (system, method, controls), members)
+    states, found = mapped(first_node, shared._replace(events=()), members)
     faults, sound = {}, clearly_sound(members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
         member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, Facts(*found)))
-        fault = start_fault(system, float(member.t0), member.g, member.xi, float(member.dt), one)
+        fault = start_fault(shared.system, float(member.t0), member.g, member.xi, float(member.dt), one)
         if not fault and states.status[i]:
             fault = Result(int(states.status[i])).message
         if fault:
@@ -265,11 +260,9 @@ def first_nodes(system: System, method: Integrator, controls: Any, members: Memb
     return states, faults
 
 
-def first_node(tree: tuple, member: Member) -> tuple[State, Facts]:
+def first_node(shared: Shared, member: Member) -> tuple[State, Facts]:
     """Node 0 of a member, and the facts of its start."""
-    system, method, controls = tree
-    system, clock = placed(system, controls, member)
-    return node_and_facts((system, method, clock), (member.g, member.xi))
+    return node_and_facts(shared.problem(member), (member.g, member.xi))
 
 
 def _refuse_times(batch: Batch, n_steps: int, start: int) -> None:

@@ -125,16 +125,16 @@ class _Stream:
     def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
         self.sweep = sweep
         with float64():
-            _, faults = first_nodes(sweep.system, sweep.method, sweep.controls, sweep.members.part(0, 1).members)
+            _, faults = first_nodes(sweep.shared, sweep.members.part(0, 1).members)
         if faults:
             raise ValueError(faults[0])
         begun, self.state = first_of(sweep)
         assert begun.system is not None
         self.member = jax.tree.map(np.asarray, sweep.members.part(0, 1).members)
-        self.tree = (begun.system, sweep.method, begun.clock)
-        self.loop: Stepping = stepping(next_node, node_row, self.tree, self.state)
+        self.problem = begun.problem
+        self.loop: Stepping = stepping(next_node, node_row, self.problem, self.state)
         nodes = sweep.n_steps // sweep.save_every + 1
-        self.first = computed(node_row, self.tree[:1], self.state)
+        self.first = computed(node_row, self.problem, self.state)
         one = self._read(self.first[None])
         self.per = max(SHARD // (8 * self.loop.width), 1)
         shards = -(-nodes // self.per)
@@ -150,8 +150,8 @@ class _Stream:
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         nodes = Nodes.of_rows(rows[None], self.sweep.system.group.dim)
-        tree = (self.sweep.system, self.sweep.method, self.sweep.controls)
-        return {name: value[0] for name, value in read(tree, self.member, nodes, self.sweep.observables).items()}
+        shared = self.sweep.shared._replace(events=())
+        return {name: value[0] for name, value in read(shared, self.member, nodes, self.sweep.observables).items()}
 
     def shards(self) -> Any:
         """Compute what is missing; gives the number of steps done after each piece."""

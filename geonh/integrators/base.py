@@ -170,6 +170,27 @@ class Integrator(Precise):
     __matmul__: ClassVar[Callable[..., Integrator]]
 
 
+class Problem(NamedTuple):
+    """What is integrated: the arguments of compiled programs that go over nodes. Its arrays are their parameters.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    method : Integrator or None
+        The method; None in programs that take no step.
+    clock : Clock or None
+        Times and controls; None in programs that ask for neither.
+    events : tuple of Event
+        What is looked for on the way.
+    """
+
+    system: System
+    method: Any
+    clock: Any
+    events: tuple = ()
+
+
 class Equations(NamedTuple):
     """The equations of a step, r(z) = 0.
 
@@ -327,6 +348,7 @@ __all__ = [
     "Integrator",
     "NextStep",
     "Outcome",
+    "Problem",
     "RetractingIntegrator",
     "State",
     "Warm",

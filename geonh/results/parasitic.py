@@ -16,7 +16,7 @@ from jax import lax
 
 from geonh.algebra.linear import solve_spd
 from geonh.engine.compiled import mapped
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
 from geonh.results.record import Record, Trail
@@ -112,17 +112,17 @@ def _measured(trajectory: Record, trail: Trail) -> float | None:
 
 def _largest(trajectory: Record) -> float:
     """The largest momentum of all nodes, squared."""
-    tree = trajectory.system, trajectory.clock
+    problem = trajectory.problem
     nodes = trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus
     return max(
-        np.fmax.reduce(mapped(_at_node, tree, jax.tree.map(lambda a, i=i: a[i : i + MANY], nodes)))
+        np.fmax.reduce(mapped(_at_node, problem, jax.tree.map(lambda a, i=i: a[i : i + MANY], nodes)))
         for i in range(0, len(trajectory), MANY)
     )
 
 
-def _at_node(tree: tuple, node: tuple) -> Any:
-    (system, clock), (k, g, p_plus, p_minus) = tree, node
-    return _square(system, system.at(g, clock.time(k)), p_plus, p_minus)
+def _at_node(problem: Problem, node: tuple) -> Any:
+    system, (k, g, p_plus, p_minus) = problem.system, node
+    return _square(system, system.at(g, problem.clock.time(k)), p_plus, p_minus)
 
 
 def _square(system: System, x: Any, p_plus: Any, p_minus: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.engine.compiled import mapped
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, Section
@@ -142,7 +142,7 @@ class Record(Observed):
         """``observe`` at some of the nodes, arrays of shape=[nodes, …], nothing of it kept."""
         nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
         impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program serves all
-        return mapped(_observe, (self.bound_system, self.method if impulse else None, self.clock), nodes)
+        return mapped(_observe, Problem(self.bound_system, self.method if impulse else None, self.clock), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What is known of the first nodes, and of those after them."""
@@ -184,6 +184,12 @@ class Record(Observed):
             sections[name] = Section(of.t, g, of.xi, of.g_vector, *names, of.multipliers)
         return sections
 
+    @property
+    def problem(self) -> Problem:
+        """What a run that continues it integrates."""
+        assert self.clock is not None
+        return Problem(self.bound_system, self.method, self.clock, self.watched)
+
     def __len__(self) -> int:
         return len(self.k)
 
@@ -196,6 +202,6 @@ def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Po
     return tuple(leaves) if is_tuple else leaves[0]
 
 
-def _observe(tree: tuple, node: tuple) -> dict[str, Any]:
+def _observe(problem: Problem, node: tuple) -> dict[str, Any]:
     """``observe`` at one node."""
-    return observe(*tree, *node)
+    return observe(problem.system, problem.method, problem.clock, *node)

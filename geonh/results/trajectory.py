@@ -22,7 +22,7 @@ from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64
 from geonh.engine.compiled import computed, mapped
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
@@ -123,7 +123,7 @@ class Trajectory(Record):
         said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
-                residual = float(computed(_residual, (self.system, self.method, self.clock), self.state))
+                residual = float(computed(_residual, self.problem, self.state))
                 no_number = not np.isfinite(residual)
                 said += f" (residual of the implicit step {residual:.2g})"
             found = no_numbers(self.system, self.clock, self.state) if no_number else []
@@ -312,7 +312,6 @@ def _described(method: Integrator) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", text))
 
 
-def _residual(tree: tuple, state: State) -> Any:
+def _residual(problem: Problem, state: State) -> Any:
     """Largest residual of the equations of the step from a state."""
-    system, method, clock = tree
-    return method.residual(system, clock, state)
+    return problem.method.residual(problem.system, problem.clock, state)

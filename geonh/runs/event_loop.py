@@ -21,6 +21,7 @@ from jax import Array, lax
 
 from geonh.engine.compiled import computed, prepared, stepping
 from geonh.groups.base import Point
+from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
@@ -70,16 +71,14 @@ class Watched(NamedTuple):
 class Watching:
     """A ``Stepping`` that leaves a trail, records events, and stops at those that stop a run."""
 
-    def __init__(
-        self, tree: tuple, events: tuple[Event, ...], state: State, trail: Trail | None, crossings: Crossings | None
-    ) -> None:
-        self._tree, self._events = (*tree, events), events
+    def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
+        self._problem, events = problem, problem.events
         self.begin = Watched(state, trail, *self._at_begin(state), np.zeros(len(events)), np.float64(1.0))
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
         self._unknown, self._jumped = set[int](), set[int]()
-        self._loop = stepping(next_watched, _row, self._tree, self.begin)
+        self._loop = stepping(next_watched, _row, self._problem, self.begin)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.is_new = self._loop.is_new
         self.crossings = crossings
@@ -96,7 +95,7 @@ class Watching:
 
     def step_by(self, clock: Clock) -> Callable[[State], State | None]:
         """One step by another clock from a node, without events; None where it fails."""
-        loop = stepping(next_watched, _row, (*self._tree[:2], clock, self._events), self.begin)
+        loop = stepping(next_watched, _row, self._problem._replace(clock=clock), self.begin)
         row = np.empty((1, self.width))
 
         def step(state: State) -> State | None:
@@ -107,19 +106,19 @@ class Watching:
         return step
 
     def _at_begin(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        if not self._events:
+        if not self._problem.events:
             return np.zeros(0), np.zeros(0)
-        return computed(at_node, self._tree, _node(state))
+        return computed(at_node, self._problem, _node(state))
 
     @cached_property
     def _locate(self) -> Callable[[Any], Any]:
-        return prepared(located, self._tree, (_node(self.begin.state), np.int64(0), *np.zeros(3)))
+        return prepared(located, self._problem, (_node(self.begin.state), np.int64(0), *np.zeros(3)))
 
     def _record(self, here: Watched) -> bool:
         """Locate the events of the step from here; whether one of them stops the run."""
         row = np.empty((1, self.width))
         after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
-        clock, events = self._tree[2], self._events
+        clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
             if i not in self._unknown:
                 warn_of_none(events[i], f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
@@ -235,25 +234,25 @@ def warn_of_a_jump(event: Event, where: str) -> None:
     )
 
 
-def next_watched(tree: tuple, watched: Watched) -> tuple[Watched, Array]:
+def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     """The node after, and its status: EVENT if a sign changes on the way, or is none any more."""
-    system, method, clock, events = tree
+    system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
     new = method.next_node(system, clock, watched.state)
     trail = watched.trail and followed(system, clock, watched.state, new, watched.trail)
     if not events:
         return watched._replace(state=new, trail=trail), new.status
-    xi, values = at_node(tree, _node(new))
+    xi, values = at_node(problem, _node(new))
     before, after = (watched.state.g, watched.xi), (new.g, xi)
-    suspects = suspects_of(tree, watched.state.k, before, after, watched.values, values)
+    suspects = suspects_of(problem, watched.state.k, before, after, watched.values, values)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
     seen = jnp.any(suspects | lost) & (watched.armed > 0)
     status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
     return Watched(new, trail, xi, values, jnp.asarray(suspects, float), jnp.ones_like(watched.armed)), status
 
 
-def suspects_of(tree: tuple, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array) -> Array:
+def suspects_of(problem: Problem, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array) -> Array:
     """Which events may happen in step k, by the interpolation from (g, ξ) before to (g, ξ) after, shape=[events]."""
-    system, _, clock, events = tree
+    system, clock, events = problem.system, problem.clock, problem.events
     place = curve(system.group, before, after, jnp.asarray(clock.dt))
 
     def at(s: Array) -> Array:
@@ -265,13 +264,13 @@ def suspects_of(tree: tuple, k: Array, before: tuple, after: tuple, at_before: A
     return suspected(jnp.concatenate([at_before[None], inner, at_after[None]]), directions)
 
 
-def _row(tree: tuple, watched: Watched) -> Array:
-    return node_row(tree, watched.state)
+def _row(problem: Problem, watched: Watched) -> Array:
+    return node_row(problem, watched.state)
 
 
-def node_row(tree: tuple, state: State) -> Array:
+def node_row(problem: Problem, state: State) -> Array:
     """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
-    position = tree[0].group.to_vector(state.g)
+    position = problem.system.group.to_vector(state.g)
     return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
 
 
@@ -284,9 +283,9 @@ def _repeated(tree: Any, n: int) -> Any:
     return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n, axis=0), tree)
 
 
-def at_node(tree: tuple, node: tuple) -> tuple[Array, Array]:
+def at_node(problem: Problem, node: tuple) -> tuple[Array, Array]:
     """ξ̃ at a node (k, g, p⁺, p⁻), and the events' values there, shape=[number of events]."""
-    system, _, clock, events = tree
+    system, clock, events = problem.system, problem.clock, problem.events
     k, g, p_plus, p_minus = node
     t, u = clock.time(k), clock.control(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
@@ -297,7 +296,7 @@ def _values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: A
     return jnp.stack([event.value(system, t, g, xi, u) for event in events])
 
 
-def located(tree: tuple, node: tuple) -> tuple[Array, ...]:
+def located(problem: Problem, node: tuple) -> tuple[Array, ...]:
     """An event in the interval (a, b] of the step from a node, by its value at a; at b where there is none.
 
     Parameters
@@ -310,7 +309,7 @@ def located(tree: tuple, node: tuple) -> tuple[Array, ...]:
     tuple
         The event's value, the part s of the step, time, group element as a vector, velocity and multipliers.
     """
-    system, method, clock, events = tree
+    system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
     (k, g, p_plus, p_minus), which, a, b, begin = node
     t = clock.time(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)

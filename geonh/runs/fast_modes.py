@@ -15,7 +15,7 @@ import numpy as np
 
 from geonh.engine.compiled import mapped, prepared
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts
 from geonh.mechanics.system import System
@@ -35,26 +35,29 @@ Step = Callable[[State], State | None]
 """One step from a node, None where it fails."""
 
 
-def fast_mode(system: System, method: Integrator, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
+def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
     """What the step is too long for at a start, in words; "" if it is not, or that cannot be told.
 
     Parameters
     ----------
-    system, method, start : System, Integrator, Start
+    problem, start : Problem, Start
         Of the run.
     facts : Facts
         Of the start, which is sound.
     step_by : callable
         The step of the run with another clock, by the program of the run.
     """
-    frame, dt = _frame(facts), float(start.clock.dt)
+    system, frame, dt = problem.system, _frame(facts), float(start.clock.dt)
     d = frame.shape[1]
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
 
     def slopes(h: float, directions: np.ndarray) -> np.ndarray:
         """Zᵀ∂ṗ by η and by ξ in directions given in the frame, shape=[N, d], as shape=[2, N, d]; by steps of h."""
         clock = start.clock._replace(dt=np.float64(h))
-        step, start_at = step_by(clock), prepared(node_and_facts, (system, method, clock), (start.g, start.xi))
+        step, start_at = (
+            step_by(clock),
+            prepared(node_and_facts, Problem(system, problem.method, clock), (start.g, start.xi)),
+        )
         moved, still = APART * directions @ frame.T, np.zeros_like(directions @ frame.T)
         etas, deltas = np.concatenate([still[:1], moved, still]), np.concatenate([still[:1], still, moved])
         here = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(etas), axis=0), start.g)

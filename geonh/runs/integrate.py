@@ -18,7 +18,7 @@ from geonh.engine.compiled import example
 from geonh.engine.evaluation import Evaluation, Layout, Parts
 from geonh.engine.runs import Steps
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Near, Result, State, Warm
 from geonh.integrators.registry import made_method
 from geonh.mechanics.soundness import is_start
@@ -151,15 +151,15 @@ def integrate(
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
         begin = Layout.of(jax.tree.map(jnp.asarray, (start.g, start.xi)))
         controls = [] if clock.controls is None or callable(clock.controls) else [jnp.asarray(clock.controls)]
-        tree = system, method, clock._replace(controls=None) if controls else clock
-        kinds, quick = _layouts(Parts.of((system, method, _seeing(clock, *controls)))[1], begin)
-        arrays, parts = Parts.of(tree)
+        problem = Problem(system, method, clock._replace(controls=None) if controls else clock)
+        kinds, quick = _layouts(Parts.of(problem._replace(clock=_seeing(clock, *controls)))[1], begin)
+        arrays, parts = Parts.of(problem)
         stride = 1 if save_every <= SHORT else save_every
         functions = _First(begin, kinds), _Step(kinds, quick)
         run = Steps(*functions, parts, n_steps // stride, stride, kinds.size + 1, quick.size, bool(controls))
         nodes = run([*arrays, *controls], begin.flat((start.g, start.xi)))[:: save_every // stride]
         states, status = kinds.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
-        found = _observed(tree, kinds, nodes[:, :-1], states.k, controls) if observables else {}
+        found = _observed(problem, kinds, nodes[:, :-1], states.k, controls) if observables else {}
         return Nodes(
             clock.time(save_every * jnp.arange(len(nodes))), states.g, states.p_plus, states.p_minus, status, found
         )
@@ -172,9 +172,8 @@ class _First:
     begin: Layout
     kinds: Layout
 
-    def __call__(self, tree: Any, start: Array, near: Any) -> Array:
-        system, method, clock = tree
-        state = _begun((system, method, _near(clock, near, 0)), self.begin.tree(start))
+    def __call__(self, problem: Problem, start: Array, near: Any) -> Array:
+        state = _begun(problem._replace(clock=_near(problem.clock, near, 0)), self.begin.tree(start))
         return jnp.append(self.kinds.flat(_parted(state)[0]), state.status.astype(start.dtype))
 
 
@@ -185,11 +184,11 @@ class _Step:
     kinds: Layout
     quick: Layout
 
-    def __call__(self, tree: Any, node: Array, quick: Array, near: Any) -> tuple[Array, Array, Array]:
-        (system, method, clock), state = tree, self.kinds.tree(node)
+    def __call__(self, problem: Problem, node: Array, quick: Array, near: Any) -> tuple[Array, Array, Array]:
+        state = self.kinds.tree(node)
         inverses = iter(self.quick.tree(quick))
         state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(inverses)), state.warm))
-        state = method.next_node(system, _near(clock, near, state.k), state)
+        state = problem.method.next_node(problem.system, _near(problem.clock, near, state.k), state)
         bare, inverses = _parted(state)
         return self.kinds.flat(bare), self.quick.flat(inverses), state.status
 
@@ -200,8 +199,8 @@ class _Observe:
 
     kinds: Layout
 
-    def __call__(self, tree: Any, node: Array) -> Array:
-        found = _observe(tree, self.kinds.tree(node))
+    def __call__(self, problem: Problem, node: Array) -> Array:
+        found = _observe(problem, self.kinds.tree(node))
         return Layout.of(found).flat(found)
 
 
@@ -227,23 +226,21 @@ def _near(clock: Clock, near: Any, k: Any) -> Clock:
     return clock if near is None else clock._replace(controls=Near(near, k))
 
 
-def _begun(tree: Any, start: Any) -> State:
-    (system, method, clock), (g, xi) = tree, start
-    state = method.first_node(system, clock, g, xi)
+def _begun(problem: Problem, start: Any) -> State:
+    system, clock, (g, xi) = problem.system, problem.clock, start
+    state = problem.method.first_node(system, clock, g, xi)
     sound = is_start(system, clock.time(0), g, xi, clock.dt)
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 
-def _observe(tree: Any, state: State) -> dict[str, Any]:
-    system, method, clock = tree
-    return observe(system, method, clock, state.k, state.g, state.p_plus, state.p_minus)
+def _observe(problem: Problem, state: State) -> dict[str, Any]:
+    return observe(problem.system, problem.method, problem.clock, state.k, state.g, state.p_plus, state.p_minus)
 
 
-def _observed(tree: tuple, kinds: Layout, nodes: Array, k: Array, controls: list[Array]) -> dict[str, Array]:
+def _observed(problem: Problem, kinds: Layout, nodes: Array, k: Array, controls: list[Array]) -> dict[str, Array]:
     """Observables of all nodes, each of which sees its own controls."""
-    system, method, clock = tree
     own = [Near(rows[k][:, None], k) for rows in controls]
-    arrays, parts = Parts.of((system, method, _seeing(clock, *controls)))
+    arrays, parts = Parts.of(problem._replace(clock=_seeing(problem.clock, *controls)))
     arrays[len(arrays) - 2 * len(own) :] = jax.tree.leaves(own)
     seen = _seen(parts, kinds)
     evaluate = Evaluation(_Observe(kinds), parts, seen.size)

@@ -19,6 +19,7 @@ from jax import Array
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
 from geonh.engine.interrupts import Interrupts
+from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
@@ -73,15 +74,13 @@ def advance(
     """
     assert trajectory.state is not None
     try:
-        tree = (trajectory.system, trajectory.method, trajectory.clock)
-        loop = Watching(tree, trajectory.watched, trajectory.state, trajectory.trail, trajectory.crossings)
+        problem = trajectory.problem
+        loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings)
         if checkpoint is not None:
             first = trajectory.first(1)
             files.save(first, first.to_xarray(), checkpoint, keep=False)  # what cannot be saved is told now
         if start is not None and loop.engine == "native" and loop.is_new():
-            assert trajectory.system is not None
-            assert trajectory.method is not None
-            too_long = fast_mode(trajectory.system, trajectory.method, *start, loop.step_by)
+            too_long = fast_mode(problem, *start, loop.step_by)
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # while it compiles
@@ -162,7 +161,7 @@ class _Run:
             rows = rows if len(rows[-1]) else rows[:-1]
         if int(self.state.k) > rows[-1][-1, 0]:
             with float64():
-                rows = [*rows, np.asarray(node_row((self.trajectory.system,), self.state))[None]]
+                rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
         made = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
         return replace(made, crossings=self.loop.crossings)
 
@@ -205,10 +204,9 @@ def _save_all_the_same(error: BaseException, run: _Run, save: _Checkpoints) -> N
         error.add_note(f"geonh: the checkpoint was not written: {second}")
 
 
-def next_node(tree: tuple, state: State) -> tuple[State, Array]:
+def next_node(problem: Problem, state: State) -> tuple[State, Array]:
     """The node after a state, and its status."""
-    system, method, clock = tree
-    new = method.next_node(system, clock, state)
+    new = problem.method.next_node(problem.system, problem.clock, state)
     return new, new.status
 
 

@@ -17,7 +17,7 @@ from geonh.engine.compiled import computed
 from geonh.engine.dependence import depends
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.base import Integrator, Problem, refuse
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts, digits_lost, facts, start_fault
 from geonh.mechanics.system import System
@@ -106,7 +106,7 @@ def first_node(system: System, method: Integrator, start: Start) -> tuple[State,
     ValueError, TypeError
         For a start that is not, in words.
     """
-    state, found = computed(node_and_facts, (system, method, start.clock), (start.g, start.xi))
+    state, found = computed(node_and_facts, Problem(system, method, start.clock), (start.g, start.xi))
     _refuse_fault(system, method, start, found)
     doubt = digits_lost(system, found.rows)
     if doubt:
@@ -120,7 +120,7 @@ def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        found = computed(_facts, (system, start.clock), (start.g, start.xi))
+        found = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
         _refuse_fault(system, method, start, found)
 
 
@@ -153,13 +153,13 @@ def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts
         method.refuse_start(system, float(start.clock.dt), start.g, start.xi)
 
 
-def node_and_facts(tree: tuple, node: tuple) -> tuple[State, Facts]:
-    """Node 0, and the facts of the start."""
-    (system, method, clock), (g, xi) = tree, node
-    inspect_forces(system, clock, g, xi)  # here, because it is traced once for many starts
-    return method.first_node(system, clock, g, xi), _facts((system, clock), node)
+def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:
+    """Node 0, and the facts of the start (g, ξ)."""
+    system, clock = problem.system, problem.clock
+    inspect_forces(system, clock, *start)  # here, because it is traced once for many starts
+    return problem.method.first_node(system, clock, *start), _facts(problem, start)
 
 
-def _facts(tree: tuple, node: tuple) -> Facts:
-    (system, clock), (g, xi) = tree, node
-    return facts(system, clock.time(0), g, xi, clock.dt)
+def _facts(problem: Problem, start: tuple[Point, Array]) -> Facts:
+    clock = problem.clock
+    return facts(problem.system, clock.time(0), *start, clock.dt)
