@@ -316,6 +316,11 @@ def _scatter(combine: Any) -> Callable:
     return rule
 
 
+def _reshaped(params: dict, x: np.ndarray) -> np.ndarray:
+    order = params["dimensions"]
+    return (x if order is None else x.transpose(order)).reshape(params["new_sizes"])
+
+
 _ONE: dict[str, Callable] = {
     **{name: _plain(function) for name, function in _PLAIN.items()},
     "div": _quotient,
@@ -327,7 +332,7 @@ _ONE: dict[str, Callable] = {
     "convert_element_type": _converted,
     "select_n": _selected,
     "broadcast_in_dim": _broadcast,
-    "reshape": lambda params, x: x.reshape(params["new_sizes"]),
+    "reshape": _reshaped,
     "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
     "expand_dims": lambda params, x: np.expand_dims(x, tuple(params["dimensions"])),
     "transpose": lambda params, x: x.transpose(params["permutation"]),

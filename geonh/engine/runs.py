@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -22,7 +23,18 @@ from geonh.engine.attempt import attempted
 from geonh.engine.compiled import Crowd, Reached, lanes_of, loop_of, types
 from geonh.engine.evaluation import Parts, mapped_part
 from geonh.engine.operations import COTANGENT, TANGENT, VALUE, Operation, Part, chosen, members
-from geonh.engine.steps import Advance, AdvanceTangent, Begun, Retreat, Step, near_row, node_row, tangent_row
+from geonh.engine.steps import (
+    SAME,
+    Advance,
+    AdvanceTangent,
+    Begun,
+    Retreat,
+    Step,
+    near_row,
+    node_row,
+    quick_row,
+    tangent_row,
+)
 
 BLOCK, OF_MANY = 1024, 512
 """Steps whose cotangents are computed in one call, of one member and of each of many."""
@@ -125,7 +137,9 @@ class _Run:
         arrays, varies, node = operands[: self.n], list(self.flags[: self.n]), _numbers(of.size - 1)
         tangents, moved = operands[self.n + 2 : -1], list(self.flags[self.n + 2 : -1])
         rest = _numbers(of.quick), jax.ShapeDtypeStruct((), np.int64)
-        self.steps = _Program(Advance(of.once), node_row, (arrays, []), varies, (node, *rest), self.many)
+        forwards: Any = (arrays, []), list(varies), (node, *rest), self.many
+        self.steps = _Program(Advance(of.once), node_row, *forwards)
+        self.recall = cache(lambda: _Program(Advance(of.once), quick_row, *forwards))
         self.derived = self.steps
         if part.kind == TANGENT:
             advance, given = AdvanceTangent(of.once, part.active), (arrays, tangents)
@@ -135,8 +149,9 @@ class _Run:
             self.seen = [_numbers(2, *x.shape[1:]) for x in moving[-1:]] if of.driven and part.active[-1] else []
             self.summed = moving[: len(moving) - len(self.seen)]
             state = rest[1], node, self.summed, rest[0], self.seen
-            retreat, block = Retreat(of.once, part.active), (arrays, (path, path, rest[1]))
-            varies += [True, True, False]
+            known = _numbers(self.block, of.quick)
+            retreat, block = Retreat(of.once, part.active), (arrays, (path, path, known, rest[1]))
+            varies += [True, True, True, False]
             self.derived = _Program(retreat, near_row, block, varies, state, self.many)
         y = [] if part.kind == VALUE else [_numbers(of.size)]
         last = [] if part.kind == VALUE else [_numbers(of.size)] if part.kind == COTANGENT else operands[-1:]
@@ -174,15 +189,32 @@ class _Run:
         """What goes with the nodes before the step of a number."""
         return np.zeros((n, self.of.quick)), np.full(n, number)
 
-    def _nodes(self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int) -> np.ndarray:
-        """shape=[members, n_nodes + 1, size] from x, shape=[members, size], the node before the step of a number."""
-        rows, reached = self.steps.run((arrays, []), (x[:, :-1], *self._begin(len(x), number)), n_nodes, stride)
+    def _nodes(
+        self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int, quick: np.ndarray | None = None
+    ) -> np.ndarray:
+        """shape=[members, n_nodes + 1, size] from x, shape=[members, size], the node before the step of a number; with
+        what the run knew there, or with nothing."""
+        begin = self._begin(len(x), number)
+        rows, reached = self.steps.run(
+            (arrays, []), (x[:, :-1], begin[0] if quick is None else quick, begin[1]), n_nodes, stride
+        )
         nodes = np.concatenate([x[:, None], rows], axis=1)
         for i in np.flatnonzero(reached.status):
             nodes[i, 1 + reached.n_rows[i] :] = np.append(reached.state[0][i], reached.status[i])
         for i in np.flatnonzero(x[:, -1]):
             nodes[i] = x[i]
         return nodes
+
+    def _recalled(
+        self, arrays: list, x: np.ndarray, number: int, n: int, stride: int, quick: np.ndarray | None = None
+    ) -> np.ndarray:
+        """What the run knew at x, and after every so many steps, shape=[members, n + 1, quick]."""
+        begin = self._begin(len(x), number)
+        quick = begin[0] if quick is None else quick
+        if not n:
+            return quick[:, None]
+        rows, _ = self.recall().run((arrays, []), (x[:, :-1], quick, begin[1]), n, stride)
+        return np.concatenate([quick[:, None], rows], axis=1)
 
     def _tangents(self, arrays: list, x: np.ndarray, y: np.ndarray, tangents: list, x_dot: np.ndarray) -> np.ndarray:
         (first,) = self.first(*self._at_first(arrays), x, y[:, 0], *self._at_first(tangents), x_dot)
@@ -199,16 +231,20 @@ class _Run:
         x_bar, sums = np.zeros((n, self.of.size - 1)), [np.zeros((n, *a.shape)) for a in self.summed]
         quick, seen = np.zeros((n, self.of.quick)), [np.zeros((n, *a.shape)) for a in self.seen]
         driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.seen]
-        for number, nodes, steps, entering in self._backwards(arrays, y, y_bar):
+        for number, nodes, steps, entering, before in self._backwards(arrays, y, y_bar):
             good = np.count_nonzero(nodes[:, 1 : steps + 1, -1] == 0, axis=1)  # after a failure there are none
             for i in np.flatnonzero(good < steps):
                 x_bar[i] += entering[i, good[i] + 1 : steps + 1, :-1].sum(axis=0)
             most = int(good.max())
             if not most:
                 continue
-            given = arrays, (self._padded(nodes), self._padded(entering), number)
-            stride = 1 if seen else most
-            rows, reached = self.derived.run(given, (good - 1, x_bar, sums, quick, seen), most // stride, stride)
+            known = np.zeros((n, self.block, self.of.quick))
+            stride, state = 1 if seen else most, (good - 1, x_bar, sums, quick, seen)
+            given = arrays, (self._padded(nodes), self._padded(entering), known, number)
+            rows, reached = self.derived.run(given, state, most // stride, stride)
+            if np.isnan(reached.state[1]).any():  # some step has another solution than the run found
+                known[:, :steps] = self._recalled(arrays, nodes[:, 0], number, steps, 1, before())[:, :steps]
+                rows, reached = self.derived.run(given, state, most // stride, stride)
             _, x_bar, sums, quick, _ = reached.state
             for total, (i, count) in ((total, pair) for total in driven for pair in enumerate(good)):
                 pairs = rows[i, :count].reshape(count, *self.seen[0].shape)[::-1]
@@ -232,31 +268,54 @@ class _Run:
         """Blocks of at most ``self.block`` steps, from the last on, with the members along the first axis.
 
         The number of the first step; nodes from the one before it on; how many steps; the cotangents that enter at the
-        nodes.
+        nodes; and a function of nothing to what the run knew before the first step, which is asked for rarely.
         """
         of, stride = self.of, self.of.stride
-        for end in range(of.n_nodes, 0, -self.block) if stride == 1 else ():
-            begin = max(end - self.block, 0)
-            last = begin + self.block + 1  # views of what there is
-            yield begin, y[:, begin:last], end - begin, y_bar[:, begin:last]
+        every = stride if stride > 1 else self.block
+        known = cache(lambda: self._recalled(arrays, y[:, 0], 0, of.n_nodes * stride // every, every))
+        for begin in reversed(range(0, of.n_nodes, self.block)) if stride == 1 else ():
+            end = min(begin + self.block, of.n_nodes)
+            nodes, entering = y[:, begin : end + 1], y_bar[:, begin : end + 1]
+            yield begin, nodes, end - begin, entering, partial(_at, known, begin // every)
         for i in reversed(range(of.n_nodes)) if stride > 1 else ():
-            yield from self._within(arrays, y[:, i], i * stride, stride, y_bar[:, i + 1])
+            ends = y[:, i], y[:, i + 1]
+            yield from self._within(arrays, *ends, i * stride, stride, y_bar[:, i + 1], partial(_at, known, i))
 
-    def _within(self, arrays: list, x: np.ndarray, number: int, n_steps: int, last: np.ndarray) -> Iterator[tuple]:
-        """The same of steps from x on that are done again, a cotangent entering after the last."""
+    def _within(
+        self,
+        arrays: list,
+        x: np.ndarray,
+        after: np.ndarray,
+        number: int,
+        n_steps: int,
+        last: np.ndarray,
+        before: Callable[[], np.ndarray],
+    ) -> Iterator[tuple]:
+        """The same of steps from x to a node after them that are done again, a cotangent entering after the last."""
         if n_steps <= self.block:
             y = self._nodes(arrays, x, number, n_steps, 1)
+            if not self._same(y[:, -1], after):
+                y = self._nodes(arrays, x, number, n_steps, 1, before())
             y_bar = np.zeros_like(y)
             y_bar[:, -1] = last
-            yield number, y, n_steps, y_bar
+            yield number, y, n_steps, y_bar, before
             return
         stride = self.block * -(-n_steps // self.block**2)
         n_nodes = (n_steps - 1) // stride
-        path = self._nodes(arrays, x, number, n_nodes, stride)
-        done = n_nodes * stride
-        yield from self._within(arrays, path[:, -1], number + done, n_steps - done, last)
-        for i in reversed(range(n_nodes)):
-            yield from self._within(arrays, path[:, i], number + i * stride, stride, np.zeros_like(last))
+        path = self._nodes(arrays, x, number, n_nodes, stride, before())
+        known = cache(lambda: self._recalled(arrays, x, number, n_nodes, stride, before()))
+        parts = [*((i, stride, path[:, i + 1]) for i in range(n_nodes)), (n_nodes, n_steps - n_nodes * stride, after)]
+        for i, steps, end in reversed(parts):
+            entering = last if i == n_nodes else np.zeros_like(last)
+            here = partial(_at, known, i)
+            yield from self._within(arrays, path[:, i], end, number + i * stride, steps, entering, here)
+
+    @staticmethod
+    def _same(node: np.ndarray, other: np.ndarray) -> bool:
+        """Whether members that went well are at the same nodes."""
+        well = (node[:, -1] == 0) & (other[:, -1] == 0)
+        node, other = node[well, :-1], other[well, :-1]
+        return bool(np.all(np.abs(node - other) <= SAME * (1 + np.abs(other).max(axis=1, initial=0.0, keepdims=True))))
 
     def _padded(self, values: np.ndarray) -> np.ndarray:
         """With as many rows as a block has nodes."""
@@ -265,6 +324,11 @@ class _Run:
         padded = np.zeros((len(values), self.block + 1, values.shape[2]))
         padded[:, : values.shape[1]] = values
         return padded
+
+
+def _at(known: Callable[[], np.ndarray], i: int) -> np.ndarray:
+    """What a run knew at the i-th of some nodes."""
+    return known()[:, i]
 
 
 def _numbers(*shape: int) -> Any:

@@ -17,6 +17,9 @@ from jax import Array, lax
 from geonh.engine.evaluation import Parts
 from geonh.engine.operations import Operation, chosen, joined
 
+SAME = 1e-8
+"""Nodes that differ by less, relative to 1 and their largest entry, are the same solution of a step."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -84,34 +87,56 @@ class AdvanceTangent:
 class Retreat:
     """A step backwards with cotangents, in a block of steps.
 
-    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, and
-    the number of its first step. The state is the index of the step, the cotangents of the node and, so far,
-    of the active arrays, what saves iterations, and the cotangent of the rows that the step saw.
+    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, what
+    the run knew before each of its steps (zeros where that is not at hand), and the number of its first step. The state
+    is the index of the step, the cotangents of the node and, so far, of the active arrays, what saves iterations, and
+    the cotangent of the rows that the step saw.
+
+    A step that is long for its system may have several solutions. It begins with what the later one knew, and may find
+    another one than the run did: then it is done once more with what the run knew, and if that is another one too the
+    cotangents are nan.
     """
 
     step: Step
     active: tuple[bool, ...]
 
     def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, (nodes, entering, begin)), (i, x_bar, sums, quick, _) = given, state
+        (arrays, (nodes, entering, known, begin)), (i, x_bar, sums, quick, _) = given, state
         n = len(arrays) - self.step.driven
         active, driven = self.active[:n], any(self.active[n:])
         arrays, near = self.step.sees(arrays, begin + i)
 
-        def function(moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
+        def function(quick: Array, moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
             tree = self.step.parts.tree(joined(arrays, moving, active))
             node, new, _ = self.step.step(tree, x, quick, *seen or (near,))
             return node, new
 
         at = chosen(arrays, active), nodes[i, :-1], *([near] if driven else [])
-        _, pull, later = jax.vjp(function, *at, has_aux=True)
-        moved, x_bar, *rows = pull(x_bar + entering[i + 1, :-1])
+        reached, outgoing = nodes[i + 1, :-1], x_bar + entering[i + 1, :-1]
+
+        def pulled(quick: Array) -> tuple:
+            node, pull, later = jax.vjp(lambda *at: function(quick, *at), *at, has_aux=True)
+            same = jnp.max(jnp.abs(node - reached)) <= SAME * (1 + jnp.max(jnp.abs(reached)))
+            return same, later, *pull(outgoing)
+
+        def again(carry: tuple) -> tuple:
+            tries, quick, *_ = carry
+            return tries + 1, known[i], *pulled(quick)
+
+        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(pulled, quick))
+        _, _, same, later, moved, x_bar, *rows = lax.while_loop(
+            lambda carry: (carry[0] < 2) & ~carry[2], again, (jnp.asarray(0), quick, *nothing)
+        )
         sums = [a + b for a, b in zip(sums, moved, strict=True)]
-        return (i - 1, x_bar, sums, later, rows), (i < 0).astype(np.int32)
+        return (i - 1, jnp.where(same, x_bar, jnp.nan), sums, later, rows), (i < 0).astype(np.int32)
 
 
 def node_row(_: Any, state: tuple) -> Array:
     return jnp.append(state[0], 0.0)
+
+
+def quick_row(_: Any, state: tuple) -> Array:
+    return state[1]
 
 
 def tangent_row(_: Any, state: tuple) -> Array:

@@ -27,12 +27,13 @@ SINGLE = 1e-5
 
 
 class Facts(NamedTuple):
-    """What a start is judged by: distance off the group, ℓ, mass matrix, constraint rows, φ, the residual of the forms
-    made unit vectors, the velocity that the momentum has, turn in a step."""
+    """What a start is judged by: distance off the group, ℓ, mass matrix, forms, rows that must be independent (the forms,
+    or a frame), φ, the residual of the forms made unit vectors, the velocity that the momentum has, turn in a step."""
 
     gap: Array
     level: Array
     M: Array
+    forms: Array
     rows: Array
     phi: Array
     residual: Array
@@ -44,11 +45,13 @@ class Facts(NamedTuple):
 def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
     """The facts of a start."""
     x = system.at(g, t)
-    sizes = jnp.sqrt(jnp.sum(system.annihilator(x) ** 2, axis=1))
+    forms = system.annihilator(x)
+    sizes = jnp.sqrt(jnp.sum(forms**2, axis=1))
     return Facts(
         system.group_defect(g),
         system.lagrangian(x, xi),
         system.mass_matrix(x, xi),
+        forms,
         system.rows(x),
         system.holonomic_residual(x),
         system.constraint_residual(x, xi) / jnp.where(sizes > 0, sizes, 1.0),

@@ -103,8 +103,8 @@ def _told(system: System, value: complex, dt: float) -> str:
 def _frame(facts: Facts) -> np.ndarray:
     """A basis of D that is orthonormal in the metric, shape=[n, d]."""
     root = np.linalg.cholesky(facts.M)
-    rows = np.linalg.solve(root, facts.rows.T)
-    across = np.linalg.qr(rows, mode="complete")[0][:, len(facts.rows) :] if len(facts.rows) else np.eye(len(root))
+    rows = np.linalg.solve(root, facts.forms.T)
+    across = np.linalg.qr(rows, mode="complete")[0][:, len(facts.forms) :] if len(facts.forms) else np.eye(len(root))
     return np.linalg.solve(root.T, across)
 
 
@@ -113,12 +113,12 @@ def _tangent(group: Any, node: tuple) -> Point:
 
 
 def _on_constraints(facts: Facts, xi: np.ndarray) -> np.ndarray:
-    """Velocities, shape=[N, n], put on the constraints, whose unit rows' residuals the facts have."""
-    if not facts.rows.shape[1]:
+    """Velocities, shape=[N, n], put on the constraints, whose unit forms' residuals the facts have."""
+    if not facts.forms.shape[1]:
         return xi
-    residuals = facts.residual * np.linalg.norm(facts.rows, axis=2)
-    across = np.linalg.solve(facts.M, np.swapaxes(facts.rows, 1, 2))
-    return xi - (across @ np.linalg.solve(facts.rows @ across, residuals[..., None]))[..., 0]
+    residuals = facts.residual * np.linalg.norm(facts.forms, axis=2)
+    across = np.linalg.solve(facts.M, np.swapaxes(facts.forms, 1, 2))
+    return xi - (across @ np.linalg.solve(facts.forms @ across, residuals[..., None]))[..., 0]
 
 
 def _rate(step: Step, state: State) -> np.ndarray:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import geonh as gn
+from geonh.diagnostics import momentum_equation_residual
 from geonh.groups import SE2, SO3, Translations, as_group
 from geonh.integrators import Variational
 from geonh.mechanics.momentum import (
     generator,
     horizontal_symmetries,
     horizontality,
-    momentum_equation_residual,
     momentum_map,
     moving_energy,
     nonholonomic_momentum,

@@ -56,6 +56,31 @@ def test_what_decays_too_fast_is_told_as_that():
     assert float(re.search(r"grow by a factor of e\^([\d.]+) a step", text)[1]) == pytest.approx(20.0, rel=0.02)
 
 
+@pytest.mark.parametrize("drift", [None, [0.0, 0.2, 0.0]])
+@pytest.mark.parametrize("frame", [np.eye(3)[:1], np.eye(3)[:2], np.eye(5)[:2], np.eye(5)[:3]])
+def test_frames_are_taken_for_what_they_span(frame, drift):
+    """Along D a stiff spring counts, across it does not; a frame of one was once taken for a form."""
+    n = frame.shape[1]
+    if drift is None:
+        distribution = gn.Distribution(frame=frame)
+    else:
+        distribution = gn.AffineDistribution(frame=frame, drift=np.pad(drift, (0, n - 3)))
+
+    def told(k):
+        system = gn.System(
+            Translations(n),
+            metric=np.ones(n),
+            potential=lambda x, p: 0.5 * jnp.sum(p["k"] * x * x),
+            distribution=distribution,
+            parameters={"k": k},
+        )
+        return said(system, system.project(None, 0.1 * np.eye(n)[0]), 0.1)
+
+    (text,) = told(np.array([1e4] + [1.0] * (n - 1)))
+    assert float(re.search(r"by ([\d.e+]+) rad a step", text)[1]) == pytest.approx(10.0, rel=0.02)
+    assert told(np.array([1.0] * (n - 1) + [1e4])) == []
+
+
 def test_springs_across_the_constraint_do_not_count():
     system = gn.System(
         Translations(2),

@@ -55,6 +55,15 @@ def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     return [xs[0].reshape(eqn.outvars[0].aval.shape)]
 
 
+def _reshape_in_order(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    """With the axes in another order, if ``dimensions`` are given."""
+    order = eqn.params["dimensions"]
+    return (_reshape if order is None else _transpose_and_reshape)(em, eqn, xs)
+
+
+_transpose_and_reshape = _moves(lambda xs, params, shape: xs[0].transpose(params["dimensions"]).reshape(shape))
+
+
 def _broadcast(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
     if xs[0].size == 1:
         return np.full(shape, xs[0].item(), xs[0].dtype)
@@ -315,7 +324,8 @@ def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entr
 
 RULES.update(
     {
-        **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
+        "reshape": _reshape_in_order,
+        **dict.fromkeys(("squeeze", "expand_dims"), _reshape),
         "broadcast_in_dim": _moves(_broadcast),
         "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
         "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),

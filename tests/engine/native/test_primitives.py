@@ -121,6 +121,12 @@ INTEGER = [
 ]
 
 ARRAYS = {
+    "reshaped in another order": lambda x, a: (
+        lax.reshape(a, (9,), (1, 0)),
+        lax.reshape(jnp.outer(x, a.ravel()).reshape(3, 3, 3), (9, 3), (2, 0, 1)),
+        jnp.ravel(jnp.tile(a, (40, 2)), order="F"),
+        jax.grad(lambda x: x @ jnp.prod(a + x, axis=1))(x),
+    ),
     "index": lambda x, a: (a[1, 2], a[0], a[-1, 0], a[:, 1], a[::2, ::-1], x[..., None], a[None]),
     "gather": lambda x, a: (
         a[jnp.array([0, 2])],
