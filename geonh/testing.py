@@ -57,7 +57,7 @@ def check_group(
     ValueError
         If ``n_samples`` or ``tol`` are none.
     """
-    as_count(n_samples, "n_samples", 2)
+    n_samples = as_count(n_samples, "n_samples", 2)
     if not tol > 0:
         raise ValueError(f"tol must be positive, got {tol:g}")
     rng = np.random.default_rng(as_count(seed, "seed", 0))

@@ -440,5 +440,5 @@ def no_inverse(n: int, *, cheap: bool = False) -> Array:
     TypeError, ValueError
         If ``n`` is not an integer ≥ 0, or ``cheap`` is not a bool.
     """
-    as_count(n, "n", 0)
+    n = as_count(n, "n", 0)
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))

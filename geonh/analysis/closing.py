@@ -79,7 +79,8 @@ def made_shooting(
             raise TypeError(f"{name} must be a function, got {value!r}")
     _inspect(system, returns, fixed, conditions)
     parts = 1 if fixed is None else 2
-    if as_count(n_steps, "n_steps") % parts:
+    n_steps = as_count(n_steps, "n_steps")
+    if n_steps % parts:
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
     t0 = as_float64(t0, "t0", ())
     place = system.project_position(system.point(g, on_group=False, name="g"), t0)
@@ -121,7 +122,7 @@ def closed(
     Steps are orthogonal to given directions, and leave the parameter alone where there is none.
     """
     system, n = shooting.system, shooting.system.group.dim
-    as_count(max_iterations, "max_iterations")
+    max_iterations = as_count(max_iterations, "max_iterations")
     tol = as_part(tol, "tol")
     held = orthogonal if shooting.parameter else np.eye(2 * n + 2)[-1:]
 

@@ -150,7 +150,8 @@ def invariant_measure(
     """
     _refuse(system)
     candidates = dict(candidates or {})
-    if as_count(n_states, "n_states") <= len(candidates):
+    n_states = as_count(n_states, "n_states")
+    if n_states <= len(candidates):
         raise ValueError(f"n_states must exceed the number of candidates, {len(candidates)}, got {n_states}")
     fields = [Field(function, f"candidate {name!r}") for name, function in candidates.items()]
     _inspect(system, fields)

@@ -236,7 +236,7 @@ def continue_orbit(
     """
     if parameter not in system.parameters or np.shape(system.parameters[parameter]) != ():
         raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {parameter!r}")
-    as_count(n_orbits, "n_orbits")
+    n_orbits = as_count(n_orbits, "n_orbits")
     if not as_float64(step, "step", ()):
         raise ValueError("step must not be zero")
     known = isinstance(limits, list | tuple | np.ndarray) and len(limits) == 2

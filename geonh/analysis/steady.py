@@ -122,7 +122,7 @@ def steady_motion(
     A motion that meets the conditions keeps meeting them. Its linear equations may change along it all the same (a
     snakeboard that stands while its wheels turn); then ``linearise`` refuses it.
     """
-    as_count(max_iterations, "max_iterations")
+    max_iterations = as_count(max_iterations, "max_iterations")
     tol = as_part(tol, "tol")
     points, velocities, u = checked(system, [(g, xi)], controls, t)
     g, xi = single(points), velocities[0]

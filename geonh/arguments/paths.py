@@ -31,9 +31,13 @@ def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
     return Path(text)
 
 
+LONGEST = 255
+"""Bytes of a name of a file or folder, at most, on the file systems in use."""
+
+
 def _can_be_named(text: str) -> bool:
-    """Whether the system's files can have such a name: half of a surrogate pair has no bytes."""
+    """Whether files can have such a name, here and in NetCDF: half of a surrogate pair has no bytes."""
     try:
-        return bool(os.fsencode(text))
+        return all(len(part.encode()) <= LONGEST for part in Path(text).parts)
     except UnicodeEncodeError:
         return False

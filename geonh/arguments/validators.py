@@ -127,6 +127,7 @@ def one_of(value: Any, name: str, choices: Iterable) -> Any:
         If it is none; a truth value is no number.
     """
     known = list(choices)
+    value = int(value) if isinstance(value, np.integer) and is_whole(value) else value
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in known:
         raise ValueError(f"{name} must be one of {known}, got {shortly(value)}")
     return value

@@ -161,7 +161,7 @@ def estimate(
     if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
         raise ValueError("at must increase, from 0 on")
     places = places.astype(np.int64)
-    as_count(max_iterations, "max_iterations")
+    max_iterations = as_count(max_iterations, "max_iterations")
     if sigma is not None and not sigma > 0:
         raise ValueError(f"sigma must be positive, got {sigma:g}")
     tol = as_part(tol, "tol")

@@ -194,7 +194,7 @@ def optimal_control(
         t0=t0,
     )
     problem = Transcription(system, method, what, bool(free_span), as_count(n_steps, "n_steps", 2))
-    as_count(max_iterations, "max_iterations")
+    max_iterations = as_count(max_iterations, "max_iterations")
     lam = None
     if isinstance(guess, OptimalControl):
         lam = (

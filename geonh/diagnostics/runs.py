@@ -78,11 +78,12 @@ def drift(t: Any, values: Any) -> Drift:
     blocks = np.array_split(np.arange(len(t)), 10)
     times = np.array([t[b].mean() for b in blocks])
     means = np.array([values[b].mean() for b in blocks])
+    span = times[-1] - times[0]
+    times = (times - times.mean()) / span
     slope, offset = np.polyfit(times, means, 1)
     scatter = means - (slope * times + offset)
-    spread = np.sum((times - times.mean()) ** 2)
-    error = np.sqrt(np.sum(scatter**2) / (len(times) - 2) / spread)
-    return Drift(float(slope), float(error), float(np.abs(values - values[0]).max()))
+    error = np.sqrt(np.sum(scatter**2) / (len(times) - 2) / np.sum(times**2))
+    return Drift(float(slope / span), float(error / span), float(np.abs(values - values[0]).max()))
 
 
 @judged
@@ -142,7 +143,7 @@ def poincare_section(
     TypeError
         For a surface that is no function of (g, ξ) in jax.numpy.
     """
-    one_of(direction, "direction", (-1, 0, 1))
+    direction = one_of(direction, "direction", (-1, 0, 1))
     surface = _inspected(surface, trajectory)
     nodes = jax.tree.map(np.asarray, (trajectory.g, trajectory.xi))
     s = mapped(_surface, surface, nodes)

@@ -176,6 +176,7 @@ def _filled(points: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def _round(points: Callable[[list[np.ndarray]], list[np.ndarray]], resolution: int, pole: int = 2) -> Part:
+    resolution = as_count(resolution, "resolution", 2)
     normals, faces, dark = _sphere(resolution)
     normals = normals[:, np.roll([0, 1, 2], pole - 2)]
     angle = np.linspace(0, 2 * np.pi, 2 * resolution + 1)
@@ -209,7 +210,7 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
         If ``radius`` or ``length`` is not positive, ``axis`` is another word, or ``resolution`` is below 4.
     """
     r, half = _positive("cylinder", "radius and length", radius, length / 2)
-    as_count(resolution, "resolution", 4)
+    resolution = as_count(resolution, "resolution", 4)
     angle = np.linspace(0, 2 * np.pi, resolution, endpoint=False)
     rim = np.stack([r * np.cos(angle), r * np.sin(angle), np.full(resolution, half)], axis=1)
     top, bottom = np.vstack([rim, [0, 0, half]]), np.vstack([rim * [1, 1, -1], [0, 0, -half]])
@@ -356,7 +357,7 @@ def _fans(polygons: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unit vectors, triangles, and which of them lie in every other octant."""
-    n, m = 2 * as_count(resolution, "resolution", 2), resolution
+    n, m = 2 * resolution, resolution
     theta, phi = np.linspace(0, np.pi, m + 1), np.linspace(0, 2 * np.pi, n, endpoint=False)
     a, b = np.meshgrid(theta, phi, indexing="ij")
     normals = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], axis=-1).reshape(-1, 3)

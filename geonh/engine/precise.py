@@ -17,6 +17,7 @@ from geonh.arguments.precision import float64, has_tracers, is_float64, require_
 from geonh.arguments.validators import refuse_kinds, refuse_single
 from geonh.engine.outside import evaluated
 
+_FLOAT64 = np.dtype(np.float64)
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
@@ -142,8 +143,20 @@ class Precise(eqx.Module):
                 setattr(cls, name, _Public(_guarded(name, method)))
 
 
-def _listed(value: Any) -> Any:
-    """An array in place of a list or tuple of real numbers; any other list is for the method to judge."""
+def _in_float64(value: Any) -> Any:
+    """A float64 array in place of one of integers, which would wrap, or of another order of bytes; a point of a
+    product is a tuple of such.
+    """
+    if isinstance(value, np.ndarray) and value.dtype is not _FLOAT64 and value.shape:
+        kind = value.dtype.kind
+        return value.astype(np.float64) if kind in "iu" or (kind == "f" and not value.dtype.isnative) else value
+    if type(value) is tuple and any(isinstance(part, np.ndarray) for part in value):
+        return tuple(map(_in_float64, value))
+    return value
+
+
+def _as_numbers(value: Any) -> Any:
+    """A float64 array in place of a list or tuple of real numbers; any other list is for the method to judge."""
     numbers = type(value) is tuple and value and all(type(x) in (int, float) for x in value)  # as no point is
     if not (numbers or isinstance(value, list)):
         return value
@@ -160,7 +173,8 @@ def _guarded(name: str, method: Callable) -> Callable:
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
-            args = tuple(map(_listed, args))
+            args = tuple(_as_numbers(_in_float64(value)) for value in args)
+            kwargs = {name: _in_float64(value) for name, value in kwargs.items()}
             self._inspect(name, (*zip(_parameters(method)[1:], args, strict=False), *kwargs.items()))
             return evaluated(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):

@@ -139,7 +139,7 @@ def made_members(
         For what does not fit, naming it with its shape, and lengths that differ.
     """
     one_of(combine, "combine", ("zip", "product"))
-    as_count(seed, "seed", 0)
+    seed = as_count(seed, "seed", 0)
     as_flag(project, "project")
     ones: dict[str, Any] = {
         "xi0": np.zeros(system.group.dim),

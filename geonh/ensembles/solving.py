@@ -74,6 +74,9 @@ def solved(
     MemoryError
         If what is kept would take most of the machine's memory, before the first step.
     """
+    one = sum(map(np.size, jax.tree.leaves(sweep.members.part(start, start + 1).members)))
+    more = "make fewer, or a Sweep and run it on a store"
+    refuse_too_much(f"{stop - start} members' starts and parameters", {"members": (stop - start) * one}, more)
     batch = sweep.members.part(start, stop)
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)

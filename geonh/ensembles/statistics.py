@@ -53,8 +53,8 @@ class Statistic:
 
     @property
     def wanted(self) -> Wanted:
-        name = self.of if isinstance(self.of, str) else self.of.__name__
-        return made_wanted({name: self.of}, "statistics")[0]
+        name = str(self.of) if isinstance(self.of, str) else self.of.__name__
+        return made_wanted({name: name if isinstance(self.of, str) else self.of}, "statistics")[0]
 
     def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What it tells of what is known, arrays of shape=[nodes or members, …], by their labels."""
@@ -227,7 +227,7 @@ class Quantiles(Statistic):
         if q.ndim != 1 or not np.all((q >= 0) & (q <= 1)):
             raise ValueError(f"q must be numbers between 0 and 1, got {self.q!r}")
         object.__setattr__(self, "q", tuple(q.tolist()))
-        as_count(self.sample, "sample")
+        object.__setattr__(self, "sample", as_count(self.sample, "sample"))
         if self.over != "members":
             raise ValueError("quantiles are taken over the members; over time take a Histogram")
 

@@ -53,7 +53,7 @@ def run(
     """``Sweep.run``."""
     check_progress(progress, "members_done, members")
     if threads is not None:
-        as_count(threads, "threads")
+        threads = as_count(threads, "threads")
     first, stride = _checked_part(only)
     with _executor(executor) as workers:
         store = ensemble_store(sweep, path, shard, note)
@@ -95,8 +95,8 @@ def _finish(
 def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
     """``Sweep.load``."""
     size = sweep.members.size
-    as_count(start, "start", 0)
-    as_count(stop, "stop")
+    start = as_count(start, "start", 0)
+    stop = as_count(stop, "stop")
     if not 0 <= start < stop <= size:
         raise ValueError(f"start and stop must be of 0 ≤ start < stop ≤ {size}, got {start} and {stop}")
     if not os.path.lexists(checked_path(path, "store")):
@@ -207,7 +207,7 @@ def _checked_part(only: tuple[int, int] | None) -> tuple[int, int]:
     if not isinstance(only, tuple | list) or len(only) != 2:
         raise TypeError(f"only must be two integers (i, n), got {shortly(only)}")
     i, n = only
-    as_count(n, "n of only=(i, n)")
+    n = as_count(n, "n of only=(i, n)")
     if not 0 <= as_count(i, "i of only=(i, n)", 0) < n:
         raise ValueError(f"only=(i, n) needs 0 ≤ i < n, got {only}")
     return i, n

@@ -74,7 +74,7 @@ class Sweep(Configuration):
             raise TypeError(
                 "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
             )
-        as_count(n_steps, "n_steps")
+        n_steps = as_count(n_steps, "n_steps")
         stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
@@ -111,7 +111,7 @@ class Sweep(Configuration):
             kept,
             tuple(gathered),
             events_of(events, system, clock),
-            as_count(most_events, "most_events"),
+            most_events=as_count(most_events, "most_events"),
         )
 
     def __repr__(self) -> str:

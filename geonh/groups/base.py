@@ -135,6 +135,19 @@ class LieGroup(Precise):
                 _check_points(self, jax.tree.leaves(value), f"{name} of {type(self).__name__}.{of}")
             elif name in ("xi", "eta", "p"):
                 _check_vectors(self, value, f"{name} of {type(self).__name__}.{of}")
+            elif name in ("matrix", "vector"):
+                self._inspect_array(of, name, value)
+
+    def _inspect_array(self, of: str, name: str, value: Any) -> None:
+        """Refuse what is no array of ``from_matrix`` or ``from_vector``, by its last axes."""
+        named = f"{name} of {type(self).__name__}.{of}"
+        if not hasattr(value, "dtype"):
+            raise TypeError(f"{named} must be an array of numbers, got {shortly(value)}")
+        size = sum(map(math.prod, self.point_shapes))
+        if name == "vector" and np.shape(value)[-1:] != (size,):
+            raise ValueError(f"{named} must have shape [..., {size}] on {self}, got {list(np.shape(value))}")
+        if name == "matrix" and (np.ndim(value) < 2 or np.shape(value)[-1] != np.shape(value)[-2]):
+            raise ValueError(f"{named} must be square, shape [..., N, N], got {list(np.shape(value))}")
 
     def __str__(self) -> str:
         return type(self).__name__

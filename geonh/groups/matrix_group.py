@@ -25,7 +25,7 @@ import scipy
 from jax import Array
 
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import shortly
+from geonh.arguments.validators import as_float64, shortly
 from geonh.groups.base import LieGroup, exp_and_phi1
 from geonh.groups.coefficients import matmul, safe_sqrt, transpose
 
@@ -101,7 +101,7 @@ class MatrixGroup(LieGroup):
         except ValueError as error:
             raise ValueError(f"space is a nested list of unequal lengths: {shortly(space)}") from error
         _check_basis(basis)
-        basis = basis.astype(np.float64)
+        basis = as_float64(space if algebra is None else basis, "space")
         n, N, _ = basis.shape
         self.basis_entries = tuple(tuple(tuple(float(x) for x in row) for row in matrix) for matrix in basis)
         self.wrapped = _Space(space) if is_manifold else None
@@ -292,11 +292,13 @@ def _kept(entries: Nested) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _check_basis(basis: np.ndarray) -> None:
     if np.iscomplexobj(basis):
         raise TypeError("the basis is complex; write x + iy as the real matrix [[x, -y], [y, x]] of twice the size")
-    if not np.issubdtype(basis.dtype, np.number):
+    if not np.issubdtype(basis.dtype, np.number) or basis.dtype.kind == "m":
         raise TypeError(f"MatrixGroup takes a geomstats matrix Lie group or a basis, got an array of {basis.dtype}")
     if basis.ndim != 3 or basis.shape[1] != basis.shape[2] or 0 in basis.shape:
         raise ValueError(f"the basis must have shape [n, N, N], got {list(basis.shape)}")
     flat = basis.reshape(len(basis), -1).astype(np.float64)
+    if not np.all(np.isfinite(flat)):
+        raise ValueError(f"the basis has entries that are not finite: {shortly(basis)}")
     if np.linalg.matrix_rank(flat) < len(flat):
         raise ValueError("the matrices of the basis are linearly dependent")
     products = np.einsum("iab,jbc->ijac", basis, basis)

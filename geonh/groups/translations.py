@@ -60,7 +60,7 @@ class _Additive(LieGroup):
 
 
 def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, ...]:
-    as_count(dim, "dim")
+    dim = as_count(dim, "dim")
     if names is None:
         return (default,) if dim == 1 else tuple(f"{default}{i + 1}" for i in range(dim))
     listed = isinstance(names, Sequence) and not isinstance(names, str)

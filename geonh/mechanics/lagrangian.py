@@ -28,7 +28,7 @@ from geonh.arguments.validators import as_float64, shortly
 from geonh.engine.compiled import computed
 from geonh.engine.precise import Precise, in_float64
 from geonh.engine.tracing import traced_once
-from geonh.geometry.action import Action
+from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
@@ -96,14 +96,30 @@ class LagrangianSystem(Precise):
     """What it looks like; the motion does not depend on it."""
 
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
-        """Refuse vectors of another shape than [n]: the methods are those of a single node."""
+        """Refuse points of the base and vectors of another shape than the system's: the methods are those of a node."""
         for name, value in named:
+            if name == "x" and isinstance(self.action, GroupBase):
+                self._inspect_point(of, value)
+            elif name in ("xi", "p") and not hasattr(value, "dtype") and not isinstance(value, int | float):
+                raise TypeError(f"{name} of {type(self).__name__}.{of} must be an array, got {shortly(value)}")
             shape = _shape(value) if name in ("xi", "eta", "p", "reaction") else None
             if shape not in (None, (self.group.dim,)):
                 raise ValueError(
                     f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got {list(shape)}; for "
                     "many nodes use jax.vmap"
                 )
+
+    def _inspect_point(self, of: str, x: Any) -> None:
+        leaves = jax.tree.leaves(x.x if isinstance(x, Moment) else x)
+        if leaves and isinstance(leaves[0], jax.core.Tracer):  # a trace's own, which was looked at where it began
+            return
+        expected = [list(shape) for shape in self.group.point_shapes]
+        shapes = [list(_shape(leaf) or ()) for leaf in leaves]
+        if shapes != expected or not all(hasattr(leaf, "dtype") for leaf in leaves):
+            raise ValueError(
+                f"x of {type(self).__name__}.{of} must be a point of {self.group}, of shape "
+                f"{', '.join(map(str, expected))}, got {shortly(x)}; for many nodes use jax.vmap"
+            )
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"

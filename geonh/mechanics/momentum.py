@@ -458,7 +458,7 @@ def _generated(group: LieGroup, g: Point, eta: Array) -> Array:
 
 def _null_space(system: System, change: Callable, samples: int, seed: int, tol: float) -> Array:
     """Common kernel, in reduced echelon form, of ``change(g, ξ, scale)``, shape=[r, k], at random g and ξ."""
-    as_count(samples, "samples")
+    samples = as_count(samples, "samples")
     tol = as_part(tol, "tol")
     rng = np.random.default_rng(as_count(seed, "seed", 0))
     n = system.group.dim

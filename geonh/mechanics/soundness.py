@@ -27,8 +27,8 @@ SINGLE = 1e-5
 
 
 class Facts(NamedTuple):
-    """What a start is judged by: distance off the group, ℓ, mass matrix, forms, rows that must be independent (the forms,
-    or a frame), φ, the residual of the forms made unit vectors, the velocity that the momentum has, turn in a step."""
+    """What a start is judged by: distance off the group, ℓ, mass matrix, forms, rows that must be independent (the
+    forms, or a frame), φ, the residual of the forms made unit vectors, the velocity of the momentum, turn in a step."""
 
     gap: Array
     level: Array

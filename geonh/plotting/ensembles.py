@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64, shortly
+from geonh.arguments.validators import as_count, as_float64, is_whole, shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend
 from geonh.plotting.labels import component_units, symbol, with_unit
@@ -114,7 +114,7 @@ def plot_histogram(
     values = _one(_values(ensemble, name), name, component)
     if not -values.shape[1] <= node < values.shape[1]:
         raise ValueError(f"node must be one of the {values.shape[1]} that are kept, got {node}")
-    if isinstance(bins, int):
+    if is_whole(bins):
         bins = as_count(bins, "bins")
     else:
         bins = as_float64(bins, "bins")

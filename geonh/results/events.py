@@ -51,6 +51,11 @@ BERNSTEIN = np.linalg.inv([[comb(4, i) * s**i * (1 - s) ** (4 - i) for i in rang
 """Bernstein coefficients on [0, 1] of the polynomial with given values at the places."""
 
 
+def _plain(number: Any) -> Any:
+    """An int in place of an integer of NumPy, which is no part of a program's name."""
+    return int(number) if isinstance(number, np.integer) else number
+
+
 class Event(eqx.Module):
     """Something that happens where a function of the motion changes its sign.
 
@@ -82,7 +87,7 @@ class Event(eqx.Module):
     """
 
     function: Callable
-    direction: int = eqx.field(static=True, default=0)
+    direction: int = eqx.field(static=True, default=0, converter=_plain)
     stop: bool = eqx.field(static=True, default=False)
     name: str = eqx.field(static=True, default="event")
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.precision import float64
+from geonh.arguments.validators import as_count
 from geonh.engine.compiled import mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
@@ -98,7 +99,14 @@ class Record(Observed):
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
     def first(self, n: int) -> Self:
-        """The first ``n`` nodes only: of the same run, to look at."""
+        """The first ``n`` nodes only, at least one: of the same run, to look at.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is no positive integer.
+        """
+        n = as_count(n, "n")
         cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
         loaded = {name: values[:n] for name, values in self.loaded.items()}
         return replace(self, loaded=loaded, known=None, trail=None, **cut)

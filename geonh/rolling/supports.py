@@ -314,7 +314,8 @@ def _positive(value: Any, name: str, shape: tuple[int, ...]) -> Any:
 
 def _unit(axis: Any, name: str = "axis") -> Any:
     vector = as_float64(axis, name, (3,))
-    size = np.linalg.norm(vector)
-    if not size > 0:
+    largest = np.abs(vector).max()
+    if not largest > 0:
         raise ValueError(f"{name} must not be zero, got {axis}")
-    return vector / size
+    vector = vector / largest  # whose square is a number
+    return vector / np.linalg.norm(vector)

@@ -140,7 +140,8 @@ def integrate(
     """
     require_float64("integrate")
     method = made_method(method, controls)
-    if as_count(save_every, "save_every") > as_count(n_steps, "n_steps"):
+    save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
+    if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
         )

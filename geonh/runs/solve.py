@@ -97,7 +97,7 @@ def solve(
     method = made_method(method, controls)
     if is_traced(xi0, g0, dt, t0, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
-    as_count(save_every, "save_every")
+    save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
@@ -175,7 +175,7 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     before = trajectory
-    as_count(n_steps, "n_steps")
+    n_steps = as_count(n_steps, "n_steps")
     _check_options(throw, progress)
     own = trajectory.system if system is None else system
     if trajectory.state is not None and isinstance(own, System):

@@ -42,7 +42,7 @@ def made_start(
         For what does not fit, naming the argument.
     """
     refuse(method, system)
-    as_count(n_steps, "n_steps")
+    n_steps = as_count(n_steps, "n_steps")
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
     controls = made_controls(system, controls, n_steps + 1)

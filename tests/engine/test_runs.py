@@ -23,7 +23,7 @@ def step(tree, node, quick, near):
 @pytest.mark.parametrize(("n_nodes", "stride"), [(1, 1), (8, 1), (2501, 1), (40, 61), (3, 2501)])
 def test_the_derivative_is_that_of_the_solutions_that_were_found(n_nodes, stride):
     a, x = jnp.asarray(0.7), jnp.array([0.3, -0.4])
-    arrays, parts = Parts.of((np.asarray(a),))
+    _, parts = Parts.of((np.asarray(a),))
     run = Steps(first, step, parts, n_nodes, stride, 3, 1, False)
 
     def end(a, x):
@@ -36,7 +36,7 @@ def test_the_derivative_is_that_of_the_solutions_that_were_found(n_nodes, stride
 
 def test_members_have_their_own():
     x = jnp.array([[0.3, -0.4], [1.0, 0.2], [-0.5, 0.8]])
-    arrays, parts = Parts.of((np.asarray(0.7),))
+    _, parts = Parts.of((np.asarray(0.7),))
     run = Steps(first, step, parts, 9, 1, 3, 1, False)
 
     def end(x):

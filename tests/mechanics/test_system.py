@@ -96,9 +96,19 @@ def test_vectors_of_another_shape_are_refused_by_name():
     system = gn.System(Translations(3), metric=np.eye(3))
     x = np.zeros(3)
     np.testing.assert_array_equal(system.velocity(x, (1.0, 2, 3.0)), [1.0, 2.0, 3.0])
-    for wrong in (1.0, "a", [1.0, 2.0], np.zeros((4, 3))):
+    for wrong in (1.0, [1.0, 2.0], np.zeros((4, 3))):
         with pytest.raises(ValueError, match=r"p of System\.velocity must have shape \[3\], got \["):
             system.velocity(x, wrong)
+    for wrong in ("a", None, ["1", "2", "3"]):
+        with pytest.raises(TypeError, match=r"p of System\.velocity must be an array, got "):
+            system.velocity(x, wrong)
+
+
+def test_points_of_another_shape_are_refused_by_name():
+    system = gn.System(Translations(3), metric=np.eye(3), potential=lambda x: x[0])
+    for wrong in (np.zeros(4), np.zeros(2), np.zeros((3, 3)), "abc"):
+        with pytest.raises(ValueError, match=r"x of System\.energy must be a point of R³, of shape \[3\], got "):
+            system.energy(wrong, np.ones(3))
 
 
 def test_a_metric_of_random_numbers_is_looked_at():
