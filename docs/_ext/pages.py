@@ -71,7 +71,7 @@ def system_page(entry, pictures):
     system = entry.system()
     doc = sys.modules[entry.build.__module__].__doc__
     title, _, rest = inspect.cleandoc(doc).partition("\n")
-    lines = [f"# {entry.heading}", "", f"`geonh run {entry.name}`", ""]
+    lines = [f"# {entry.heading}", "", f"{entry.title[:1].upper()}{entry.title[1:]}. `geonh run {entry.name}`", ""]
     if RUNS:
         default = draw(entry, system, pictures)
         files = f"../../_static/systems/{entry.name}"
@@ -169,7 +169,7 @@ def systems_index():
     ]
     lines += ["| | system | space | what it is |", "|---|---|---|---|"]
     lines += [
-        f"| {thumbnail(e)} | [{e.name}]({e.name}.md) | {e.system().group} | {cell(e.title)} |"
+        f"| {thumbnail(e)} | [{e.heading}]({e.name}.md) | {e.system().group} | {cell(e.title)} |"
         for e in catalogue.values()
     ]
     lines += ["", "```{toctree}", ":hidden:", "", *catalogue, "```", ""]

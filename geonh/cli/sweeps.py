@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import geonh as gn
-from geonh import netcdf
+from geonh.results import netcdf
 from geonh.cli.console import err, out, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge

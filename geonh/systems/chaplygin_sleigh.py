@@ -114,7 +114,8 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
 ENTRY = Entry(
     name="chaplygin-sleigh",
     build=chaplygin_sleigh,
-    title="Chaplygin sleigh: a body on a knife edge",
+    title="body on a knife edge",
+    known_as="Chaplygin sleigh",
     parameters={
         "m": "kg, mass",
         "I": "kg m², moment of inertia about the centre of mass",

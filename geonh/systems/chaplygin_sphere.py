@@ -132,6 +132,7 @@ ENTRY = Entry(
     name="chaplygin-sphere",
     build=chaplygin_sphere,
     title="ball with any moments of inertia on a turning table",
+    known_as="Chaplygin sphere",
     parameters={
         "m": "kg",
         "r": "m, radius",

@@ -157,6 +157,7 @@ ENTRIES = (
         name="contact-oscillator",
         build=contact_oscillator,
         title="contact oscillator, coupled, reversible",
+        known_as="Contact oscillator",
         parameters={"eps": "m⁻², coupling ε ≥ 0"},
         conserved={
             "energy": "GNI and SymmetricProjection: O(h²), no drift",
@@ -168,6 +169,7 @@ ENTRIES = (
         name="contact-oscillator-nonreversible",
         build=contact_oscillator_nonreversible,
         title="contact oscillator in a magnetic field that no linear map reverses",
+        known_as="Non-reversible contact oscillator",
         parameters={"eps": "m⁻², coupling ε ≥ 0", "beta": "s⁻¹, strength β of the field β(1 + x, −y, 0)"},
         conserved={"energy": "GNI and SymmetricProjection: O(h²) on a fixed interval; wanders over long times"},
         **_COMMON,

@@ -98,6 +98,7 @@ ENTRY = Entry(
     name="double-pendulum",
     build=double_pendulum,
     title="two rods in Cartesian coordinates, constraints on positions",
+    known_as="Double pendulum",
     parameters={
         "m1": "kg, first mass",
         "m2": "kg, second mass",

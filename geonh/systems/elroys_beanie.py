@@ -90,6 +90,7 @@ ENTRY = Entry(
     name="elroys-beanie",
     build=elroys_beanie,
     title="two planar bodies joined at their centres",
+    known_as="Elroy's beanie",
     parameters={"m": "kg, total mass", "I1": "kg m²", "I2": "kg m²", "k": "J, potential −k cos ψ"},
     constraints="none",
     conserved={

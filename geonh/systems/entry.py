@@ -65,6 +65,8 @@ class Entry:
         g is None where only the velocities are.
     notes : str
         What else is worth knowing of it; none when empty.
+    known_as : str
+        Name in the literature; the title when empty.
     """
 
     name: str
@@ -81,11 +83,12 @@ class Entry:
     controls: Callable | None = None
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
     notes: str = field(default="")
+    known_as: str = field(default="")
 
     @property
     def heading(self) -> str:
-        """The title, to stand alone."""
-        return self.title[:1].upper() + self.title[1:]
+        """The name by which the literature knows it, or the title, to stand alone."""
+        return self.known_as or self.title[:1].upper() + self.title[1:]
 
     @property
     def defaults(self) -> dict[str, Any]:

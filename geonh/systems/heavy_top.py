@@ -176,6 +176,7 @@ ENTRY = Entry(
     name="heavy-top",
     build=heavy_top,
     title="rigid body about a fixed point under gravity",
+    known_as="Heavy top",
     parameters={
         "J": "kg m², principal moments about the fixed point",
         "mgl": "N m, mass × gravity × distance to the centre of mass",

@@ -202,6 +202,7 @@ ENTRIES = (
         name="heisenberg",
         build=heisenberg,
         title="free particle with ż = yẋ − xẏ",
+        known_as="Heisenberg system (Brockett integrator)",
         parameters={"m": "kg, mass"},
         constraints="ż − yẋ + xẏ = 0",
         conserved={
@@ -219,6 +220,7 @@ ENTRIES = (
         name="heisenberg-group",
         build=heisenberg_group,
         title="left-invariant motion on the Heisenberg group, without w",
+        known_as="Heisenberg group",
         parameters={
             "m": "kg, mass in the plane",
             "I": "kg/m², inertia across the distribution (z is an area)",

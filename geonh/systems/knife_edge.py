@@ -112,7 +112,8 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[Any, np.ndarray]
 ENTRY = Entry(
     name="knife-edge",
     build=knife_edge,
-    title="knife edge on an inclined plane",
+    title="blade that slides on a slope",
+    known_as="Knife edge on an inclined plane",
     parameters={"m": "kg", "J": "kg m²", "gravity": "m/s²", "slope": "rad, inclination"},
     constraints="ẋ sin φ − ẏ cos φ = 0",
     conserved={

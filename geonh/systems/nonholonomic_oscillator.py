@@ -102,6 +102,7 @@ ENTRY = Entry(
     name="nonholonomic-oscillator",
     build=nonholonomic_oscillator,
     title="springs in space with a contact constraint",
+    known_as="Nonholonomic oscillator",
     parameters={"m": "kg, masses along x, y, z"},
     constraints="ẋ + yż = 0",
     conserved={

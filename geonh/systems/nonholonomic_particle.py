@@ -101,6 +101,7 @@ ENTRY = Entry(
     name="nonholonomic-particle",
     build=nonholonomic_particle,
     title="free particle with ż = y ẋ",
+    known_as="Nonholonomic particle",
     parameters={"m": "kg, mass"},
     constraints="ż − y ẋ = 0",
     conserved={

@@ -96,7 +96,8 @@ def _start(system: System) -> Start:
 ENTRY = Entry(
     name="roller-racer",
     build=roller_racer,
-    title="roller racer: two wheeled bodies on a joint",
+    title="two wheeled bodies on a joint",
+    known_as="Roller racer",
     parameters={
         "m": "kg, mass of the first body",
         "I1": "kg m², first body",

@@ -178,6 +178,7 @@ ENTRY = Entry(
     name="rolling-ball",
     build=rolling_ball,
     title="homogeneous ball on a turning table, reduced (spatial angular velocity)",
+    known_as="Ball on a turning table",
     parameters={"m": "kg", "I": "kg m²", "r": "m, radius", "table_rate": "rad/s, the table's rate Ω"},
     constraints="v = r w×e₃ + Ω e₃×x (affine)",
     conserved={

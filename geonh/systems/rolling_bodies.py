@@ -280,6 +280,7 @@ ENTRIES = (
         name="rolling-disc",
         build=rolling_disc,
         title="thin disc that rolls, leans and falls",
+        known_as="Rolling disc",
         parameters={"m": "kg, mass", "r": "m, radius", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
@@ -292,6 +293,7 @@ ENTRIES = (
         name="eulers-disc",
         build=eulers_disc,
         title="heavy disc that whirls nearly flat",
+        known_as="Euler's disc",
         parameters={"m": "kg, mass", "r": "m, radius", "thickness": "m, of the plate", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
@@ -304,6 +306,7 @@ ENTRIES = (
         name="rattleback",
         build=rattleback,
         title="ellipsoid that reverses its spin",
+        known_as="Rattleback",
         parameters={
             "axes": "m, semi-axes",
             "h": "m, height of the figure's centre above that of mass",
@@ -323,6 +326,7 @@ ENTRIES = (
         name="routh-sphere",
         build=routh_sphere,
         title="ball with its centre of mass off its centre, on an axis",
+        known_as="Routh sphere",
         parameters={
             "m": "kg, mass",
             "r": "m, radius",
@@ -346,6 +350,7 @@ ENTRIES = (
         name="sphere-in-cylinder",
         build=sphere_in_cylinder,
         title="ball in an upright cylinder, which does not fall",
+        known_as="Sphere in a cylinder",
         parameters={"m": "kg, mass", "r": "m, radius", "R": "m, radius of the cylinder", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={

@@ -122,6 +122,7 @@ ENTRY = Entry(
     name="spherical-robot",
     build=spherical_robot,
     title="ball that rolls by three rotors inside",
+    known_as="Spherical robot",
     parameters={
         "m": "kg, mass of all",
         "r": "m, radius",

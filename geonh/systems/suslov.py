@@ -142,6 +142,7 @@ ENTRY = Entry(
     name="suslov",
     build=suslov,
     title="rigid body that cannot turn about a body axis",
+    known_as="Suslov problem",
     parameters={"J": "kg m², symmetric 3×3 inertia matrix", "a": "body axis about which it cannot turn (any length)"},
     constraints="a·Ω = 0",
     conserved={

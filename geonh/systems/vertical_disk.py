@@ -99,6 +99,7 @@ ENTRY = Entry(
     name="vertical-disk",
     build=vertical_disk,
     title="upright disk rolling on a plane",
+    known_as="Vertical rolling disk",
     parameters={"m": "kg", "J": "kg m², about a diameter", "I": "kg m², about the axle", "R": "m, radius"},
     constraints="ẋ = Rψ̇ cos θ, ẏ = Rψ̇ sin θ",
     conserved={

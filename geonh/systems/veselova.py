@@ -95,6 +95,7 @@ ENTRY = Entry(
     name="veselova",
     build=veselova,
     title="rigid body without spin about the vertical",
+    known_as="Veselova system",
     parameters={"J": "kg m², principal moments"},
     constraints="γ·Ω = 0 with γ = Rᵀe₃",
     conserved={

@@ -175,6 +175,7 @@ ENTRIES = (
         name="two-wheeled-robot",
         build=two_wheeled_robot,
         title="robot with a motor on each of two wheels",
+        known_as="Two-wheeled robot",
         parameters={
             "m": "kg, mass",
             "I": "kg m², moment of inertia about the centre of mass",
@@ -198,6 +199,7 @@ ENTRIES = (
         name="robot-with-trailers",
         build=robot_with_trailers,
         title="robot that draws trailers",
+        known_as="Robot with trailers",
         parameters={
             "lengths": "m, from each axle back to the next",
             "m": "kg, mass of each body",

@@ -243,6 +243,7 @@ ENTRY = Entry(
     name="whipple-bicycle",
     build=whipple_bicycle,
     title="bicycle with a rigid rider, which steers itself",
+    known_as="Whipple bicycle",
     parameters={
         "w": "m, wheel base",
         "c": "m, trail",

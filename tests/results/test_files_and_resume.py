@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import geonh as gn
-from geonh import netcdf
 from geonh.integrators import DLA, Lobatto, RungeKutta
+from geonh.results import netcdf
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
 START = {"xi0": [0.8, -0.5, 0.0], "dt": 0.02}

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
-from geonh import netcdf
 from geonh.cli.report import show_file
 from geonh.mechanics import FirstIntegral
+from geonh.results import netcdf
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

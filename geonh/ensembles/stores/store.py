@@ -64,7 +64,7 @@ class Store:
     Attributes
     ----------
     ABOUT, RECORD : dict
-        Forms of what a store says of itself, and of the record of a shard (see ``geonh.forms``).
+        Forms of what a store says of itself, and of the record of a shard (see ``geonh.arguments.file_data``).
     entries : int
         Of all shards, along the first axis.
     fills : dict
