@@ -14,13 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 import geonh as gn
-from geonh.results import netcdf
 from geonh.cli.console import err, out, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
 from geonh.ensembles.stores import StoreError, StoreWarning
 from geonh.integrators.node import Result
+from geonh.results import netcdf
 
 Executor = Annotated[
     str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")

@@ -161,10 +161,10 @@ EVERY = [
 )
 def test_derivatives_are_those_of_plain_jax(name, method, monkeypatch):
     nodes, at = of_catalogue(name, method, 12)
-    try:
-        nodes(*at)
-    except ValueError as refused:
-        pytest.skip(str(refused))
+    if (name, method) == ("chaplygin-sphere", "discrete-gradient"):
+        with pytest.raises(ValueError, match="its constraints are affine"):
+            nodes(*at)
+        return
     together = jax.jit(jax.value_and_grad(lambda *at: score(nodes(*at)), (0, 1, 2, 3)))
     forwards = jax.jit(jax.jacfwd(lambda xi0: score(nodes(at[0], xi0, *at[2:]))))
     found = together(*at), forwards(at[1])
