@@ -15,25 +15,7 @@ from geonh.results.events import Event
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Configuration:
-    """A configuration of many runs, as data.
-
-    Attributes
-    ----------
-    system, method, controls : System, Integrator, callable or array
-        What is the same for all members. An array has shape=[n_steps + 1, …].
-    members : Members
-        What each begins with, as a recipe that draws any range of them.
-    n_steps, save_every : int
-        Number of steps, and every so many nodes are kept.
-    observables : tuple of Wanted
-        What is kept of the saved nodes.
-    statistics : tuple of Statistic
-        What is gathered on the way.
-    events : tuple of Event
-        What is located between nodes.
-    most_events : int
-        So many of each event and member are kept.
-    """
+    """A configuration of many runs, as data; ``Sweep``, which runs it, says what each is."""
 
     system: System
     method: Integrator

@@ -41,7 +41,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Configuration):
-    """A configuration that runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``."""
+    """A configuration that runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``.
+
+    Attributes
+    ----------
+    system, method, controls : System, Integrator, callable or array
+        What is the same for all members. An array has shape=[n_steps + 1, …].
+    members : Members
+        What each begins with, as a recipe that draws any range of them.
+    n_steps, save_every : int
+        Number of steps, and every so many nodes are kept.
+    observables : tuple of Wanted
+        What is kept of the saved nodes.
+    statistics : tuple of Statistic
+        What is gathered on the way.
+    events : tuple of Event
+        What is located between nodes.
+    most_events : int
+        So many of each event and member are kept.
+    """
 
     @classmethod
     @judged
