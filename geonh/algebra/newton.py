@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -64,6 +64,94 @@ SHORTEST = 2.0**-48
 """The smallest part of a correction that is tried where the whole goes too far."""
 NEAR = 0.25
 """The solution is near where a correction by the same Jacobian would be shorter than what was taken by this factor."""
+
+
+class Progress(NamedTuple):
+    """How far an iteration is. Sizes and errors are squares, so that nothing waits for a root.
+
+    Attributes
+    ----------
+    restarted : bool
+        Whether it began again at the other start, or has none.
+    error : float
+        Estimated error of the last iterate, squared; infinite before there is an estimate.
+    allowed : float
+        What that may be.
+    iterations : int
+        Corrections so far.
+    """
+
+    restarted: Array
+    error: Array
+    allowed: Array
+    iterations: Array
+
+
+class Corrected(NamedTuple):
+    """A correction by a Jacobian of its own, or of the correction before: z, what is to be taken from it, its squared
+    length, error and what that may be, whether the Jacobian serves for another one, and how many there were."""
+
+    z: Array
+    correction: Array
+    square: Array
+    error: Array
+    allowed: Array
+    serves: Array
+    iterations: Array
+
+
+class Searched(NamedTuple):
+    """A part of a correction that is tried: where it leads, whether that is near the root, the next part, whether the
+    residual is smaller there."""
+
+    z: Array
+    is_near: Array
+    part: Array
+    is_smaller: Array
+
+
+class Followed(NamedTuple):
+    """Corrections by one kept inverse.
+
+    Attributes
+    ----------
+    before, z : array, shape=[n]
+        The iterate before the last correction, and after it.
+    error, allowed : float
+        As of ``Progress``.
+    square : float
+        Of the last correction or residual, the larger of the two.
+    ratio : float
+        Of that to the one before, at least; zero before the first.
+    iterations : int
+        Corrections so far.
+    inverse : array, shape=[n, n]
+        Improved by secants.
+    residual : array, shape=[n], or [0] where the inverse is not improved
+        At the iterate before the last.
+    """
+
+    before: Array
+    z: Array
+    error: Array
+    allowed: Array
+    square: Array
+    ratio: Array
+    iterations: Array
+    inverse: Array
+    residual: Array
+
+
+class Kept(NamedTuple):
+    """An iteration with a kept inverse: where corrections began and led to, whether that is better, the inverse,
+    and whether it is to be computed anew."""
+
+    start: Array
+    z: Array
+    better: Array
+    inverse: Array
+    renew: Array
+    progress: Progress
 
 
 class Newton(eqx.Module):
@@ -215,12 +303,12 @@ class Newton(eqx.Module):
     def _allowed(self) -> float:
         return max(self.tol**2, ROUNDING)
 
-    def _unfinished(self, square: Array, limit: Array, k: Array) -> Array:
-        return (square > limit) & (k < self.max_iterations)  # false for nan
+    def _unfinished(self, error: Array, allowed: Array, iterations: Array) -> Array:
+        return (error > allowed) & (iterations < self.max_iterations)  # false for nan
 
-    def _on(self, again: Array, square: Array, limit: Array, k: Array) -> Array:
+    def _goes_on(self, at: Progress) -> Array:
         """Whether to go on, or to begin again elsewhere, unless that was done."""
-        return self._unfinished(square, limit, k) | ~(again | _is_root(square, limit))
+        return self._unfinished(*at[1:]) | ~(at.restarted | _is_root(at.error, at.allowed))
 
     def _quadratic(
         self,
@@ -240,34 +328,36 @@ class Newton(eqx.Module):
         """
         size = start @ start + floor * floor
 
-        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            z, _, again, square, limit, k = carry
-            lost = ~self._unfinished(square, limit, k)
-            z, k = z if near is None else jnp.where(lost, near, z), jnp.where(lost, 0, k)
+        def attempt(carry: tuple[Array, Array, Progress]) -> tuple[Array, Array, Progress]:
+            z, _, at = carry
+            lost = ~self._unfinished(*at[1:])
+            z = z if near is None else jnp.where(lost, near, z)
             A = jacobian(function, z)
 
-            def correction_at(z: Array, before: Array | None, k: Array) -> tuple[Array, ...]:
+            def correction_at(z: Array, before: Array | None, k: Array) -> Corrected:
                 delta = correction(A, function(z))
                 now, whole = delta @ delta, z @ z + size
-                limit = self._allowed**2 * whole * (float(alone) * whole if before is None else before)
+                allowed = self._allowed**2 * whole * (float(alone) * whole if before is None else before)
                 serves = jnp.asarray(True) if before is None else now < SLOW**2 * before
                 if rounding is not None and before is not None:
                     stays = ~serves & (now >= STAYS**2 * before) & (now <= rounding**2)
-                    limit = jnp.where(stays, now * now, limit)
-                return z, delta, now, now * now, limit, serves, k + 1
+                    allowed = jnp.where(stays, now * now, allowed)
+                return Corrected(z, delta, now, now * now, allowed, serves, k + 1)
 
-            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                z, delta, now, *_, k = carry
-                return correction_at(z - delta, now, k)
+            def again(last: Corrected) -> Corrected:
+                return correction_at(last.z - last.correction, last.square, last.iterations)
 
-            fast = lambda carry: self._unfinished(*carry[3:5], carry[6]) & carry[5]  # noqa: E731
-            z, delta, _, square, limit, _, k = lax.while_loop(fast, correct, correction_at(z, None, k))
-            return z, delta, again | lost, square, limit, k
+            def is_fast(last: Corrected) -> Array:
+                return self._unfinished(last.error, last.allowed, last.iterations) & last.serves
+
+            last = lax.while_loop(is_fast, again, correction_at(z, None, jnp.where(lost, 0, at.iterations)))
+            progress = Progress(at.restarted | lost, last.error, last.allowed, last.iterations)
+            return last.z, last.correction, progress
 
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
-        first: tuple[Array, ...] = (start, start, jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
-        z, delta, *_, square, limit, _ = lax.while_loop(lambda carry: self._on(*carry[2:]), attempt, first)
-        return z - delta, _is_root(square, limit), kept
+        nothing = Progress(jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
+        z, delta, at = lax.while_loop(lambda carry: self._goes_on(carry[2]), attempt, (start, start, nothing))
+        return z - delta, _is_root(at.error, at.allowed), kept
 
     def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
         """A point near the root: the guess if it is, else after parts of corrections from the start; or nan."""
@@ -280,18 +370,20 @@ class Newton(eqx.Module):
             delta = correction(A, function(begin))
             before = delta @ delta
 
-            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                part = carry[2]
+            def correct(last: Searched) -> Searched:
+                part = last.part
                 z = begin - part * delta
                 new = correction(A, function(z))
                 now = new @ new
-                return z, now <= (NEAR * part) ** 2 * before, part / 2, now <= (1 - part / 4) ** 2 * before
+                return Searched(z, now <= (NEAR * part) ** 2 * before, part / 2, now <= (1 - part / 4) ** 2 * before)
 
-            halve = lambda carry: ~carry[3] & (carry[2] > SHORTEST)  # noqa: E731
-            trial: tuple[Array, ...] = (begin, no, one, no)
-            z, near, _, good = lax.while_loop(halve, correct, trial)
+            def goes_too_far(last: Searched) -> Array:
+                return ~last.is_smaller & (last.part > SHORTEST)
+
+            last = lax.while_loop(goes_too_far, correct, Searched(begin, no, one, no))
             there = before <= HALF**2 * (begin @ begin)  # and where no part helps, all the rest is rounding
-            return jnp.where(good, z, jnp.where(there, begin, jnp.nan)), near | ~good, k + 1
+            z = jnp.where(last.is_smaller, last.z, jnp.where(there, begin, jnp.nan))
+            return z, last.is_near | ~last.is_smaller, k + 1
 
         first: tuple[Array, ...] = (jnp.where(near, guess, start), near, jnp.asarray(0))
         z, near, _ = lax.while_loop(lambda carry: ~carry[1] & (carry[2] < self.max_iterations), attempt, first)
@@ -319,60 +411,55 @@ class Newton(eqx.Module):
         def whole(z: Array) -> Array:  # of |z| and the size of the start, which are alike, the squared sum
             return 2 * (z @ z + size)
 
-        def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            start, z, better, inverse, renew, again, square, limit, k = carry
-            lost = ~self._unfinished(square, limit, k)
-            start, k = jnp.where(better, z, start), jnp.where(lost, 0, k)
+        def attempt(at: Kept) -> Kept:
+            renew, (restarted, *estimate) = at.renew, at.progress
+            lost = ~self._unfinished(*estimate)
+            start, k = jnp.where(at.better, at.z, at.start), jnp.where(lost, 0, at.progress.iterations)
             start = start if near is None else jnp.where(lost, near, start)
             # A loop that runs once or not at all: under ``vmap`` a branch would compute the Jacobian always.
             new = lambda _: (inverted(jacobian(function, start, together=1).T), jnp.asarray(False))  # noqa: E731
-            inverse = lax.while_loop(lambda carry: carry[1], new, (inverse, renew))[0]
+            inverse = lax.while_loop(lambda carry: carry[1], new, (at.inverse, renew))[0]
 
-            def correct(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-                _, z, _, _, before, last, k, inverse, value = carry
-                new_value = function(z)
-                delta = applied(inverse, new_value)
-                new, now, left = z - delta, delta @ delta, new_value @ new_value
-                blind = ~renew & (left > BLIND**2 * now)  # where the Jacobian was large, and is no longer
-                now = jnp.where(renew, now, jnp.maximum(now, left))
-                first, scale, ratio = last == 0.0, whole(new), jnp.where(blind, infinite, now / before)
+            def correct(last: Followed) -> Followed:
+                residual = function(last.z)
+                delta = applied(last.inverse, residual)
+                z, square, left = last.z - delta, delta @ delta, residual @ residual
+                blind = ~renew & (left > BLIND**2 * square)  # where the Jacobian was large, and is no longer
+                square = jnp.where(renew, square, jnp.maximum(square, left))
+                first, scale, ratio = last.ratio == 0.0, whole(z), jnp.where(blind, infinite, square / last.square)
                 quiet = STAGNANT**2 * scale
                 noise = quiet if rounding is None else jnp.maximum(quiet, (2 * rounding) ** 2)
+                inverse = last.inverse
                 if few:
-                    learnt = functools.partial(with_secant, inverse, new_value - value, delta)
-                    inverse = lax.cond(~first & (now > noise), learnt, lambda: inverse)
+                    improved = functools.partial(with_secant, inverse, residual - last.residual, delta)
+                    inverse = lax.cond(~first & (square > noise), improved, lambda: inverse)
                 # A correction with a new Jacobian is always taken.
                 ratio = jnp.where(first, jnp.where(renew, jnp.minimum(ratio, STAYS**2), TRUST**2), ratio)
-                square = now * jnp.maximum(ratio, last)
-                square = jnp.where((now < quiet) & (ratio >= slow**2), 0.0, square)
+                error = square * jnp.maximum(ratio, last.ratio)
+                error = jnp.where((square < quiet) & (ratio >= slow**2), 0.0, error)
                 if rounding is not None:
-                    square = jnp.where((now < noise) & (ratio >= STAYS**2), 0.0, square)
-                square = jnp.where(blind | (first & ~renew & (square > ROUNDING**2 * scale)), infinite, square)
-                return z, new, square, self._allowed**2 * scale, now, ratio, k + 1, inverse, new_value if few else value
+                    error = jnp.where((square < noise) & (ratio >= STAYS**2), 0.0, error)
+                error = jnp.where(blind | (first & ~renew & (error > ROUNDING**2 * scale)), infinite, error)
+                allowed, value = self._allowed**2 * scale, residual if few else last.residual
+                return Followed(last.z, z, error, allowed, square, ratio, last.iterations + 1, inverse, value)
 
-            fast = lambda carry: self._unfinished(*carry[2:4], carry[6]) & (carry[5] < slow**2)  # noqa: E731
+            def is_fast(last: Followed) -> Array:
+                return self._unfinished(last.error, last.allowed, last.iterations) & (last.ratio < slow**2)
+
             value = start[: start.size * few]
-            begin: tuple[Array, ...] = (start, start, infinite, zero, whole(start), zero, k, inverse, value)
-            before, z, square, limit, _, ratio, k, inverse, _ = lax.while_loop(fast, correct, begin)
-            z = lax.cond((ratio < 1) | ~(square > 0), lambda: z, lambda: before)
-            square = jnp.where(jnp.isnan(square) & ~renew, infinite, square)
-            better = renew | (ratio < 1) | ~self._unfinished(square, limit, k)
-            return start, z, better, inverse, jnp.asarray(True), again | lost, square, limit, k
+            begin = Followed(start, start, infinite, zero, whole(start), zero, k, inverse, value)
+            last = lax.while_loop(is_fast, correct, begin)
+            z = lax.cond((last.ratio < 1) | ~(last.error > 0), lambda: last.z, lambda: last.before)
+            error = jnp.where(jnp.isnan(last.error) & ~renew, infinite, last.error)
+            progress = Progress(restarted | lost, error, last.allowed, last.iterations)
+            better = renew | (last.ratio < 1) | ~self._unfinished(*progress[1:])
+            return Kept(start, z, better, last.inverse, jnp.asarray(True), progress)
 
-        unknown, no = jnp.max(jnp.abs(kept[0])) == 0.0, jnp.asarray(False)
-        first: tuple[Array, ...] = (
-            start,
-            start,
-            no,
-            kept,
-            unknown,
-            jnp.asarray(near is None),
-            infinite,
-            zero,
-            jnp.asarray(0),
-        )
-        _, z, _, inverse, *_, square, limit, _ = lax.while_loop(lambda carry: self._on(*carry[5:]), attempt, first)
-        return z, _is_root(square, limit), inverse
+        unknown = jnp.max(jnp.abs(kept[0])) == 0.0
+        nothing = Progress(jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
+        first = Kept(start, start, jnp.asarray(False), kept, unknown, nothing)
+        at = lax.while_loop(lambda at: self._goes_on(at.progress), attempt, first)
+        return at.z, _is_root(at.progress.error, at.progress.allowed), at.inverse
 
 
 def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
@@ -410,8 +497,8 @@ def make_newton(newton: Newton | None) -> Newton:
     return Newton() if newton is None else newton
 
 
-def _is_root(square: Array, limit: Array) -> Array:
-    return (square <= limit) & (limit < jnp.inf)
+def _is_root(error: Array, allowed: Array) -> Array:
+    return (error <= allowed) & (allowed < jnp.inf)
 
 
 def _length(z: Array) -> Array:
