@@ -90,6 +90,23 @@ def check_rotation(R: Array, name: str) -> None:
         raise ValueError(f"{name} must be a rotation matrix, RRᵀ = 1 with det R = 1, got {shortly(R)}")
 
 
+def represented(group: LieGroup, point: Point, matrix: Array) -> Point:
+    """The point, if its matrix is the given one, shape=[..., N, N], as near as numbers of a file are; not tested in a
+    trace.
+
+    Raises
+    ------
+    ValueError
+        If it is not: the matrix is no element of the group.
+    """
+    if is_traced(matrix):
+        return point
+    expected = np.asarray(group.to_matrix(point))
+    if np.shape(matrix) != expected.shape or not np.all(np.abs(expected - matrix) < NEAR):
+        raise ValueError(f"matrix must be that of an element of {group}, got {shortly(matrix)}")
+    return point
+
+
 @argument_type
 class LieGroup(Precise):
     """A finite-dimensional Lie group with a fixed basis of its algebra.

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup
+from geonh.groups.base import LieGroup, represented
 from geonh.groups.coefficients import matrix, vector
 
 
@@ -82,7 +82,7 @@ class Heisenberg(LieGroup):
 
     def from_matrix(self, matrix: Array) -> Array:
         x, y = matrix[..., 0, 1], matrix[..., 1, 2]
-        return vector(x, y, matrix[..., 0, 2] - 0.5 * x * y)
+        return represented(self, vector(x, y, matrix[..., 0, 2] - 0.5 * x * y), matrix)
 
     def space(self) -> Any:
         from geomstats.geometry.heisenberg import HeisenbergVectors

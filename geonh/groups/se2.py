@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, check_rotation
+from geonh.groups.base import LieGroup, check_rotation, represented
 from geonh.groups.coefficients import A, B, C, D, matrix, vector
 
 
@@ -140,7 +140,7 @@ class SE2(LieGroup):
             raise ValueError(f"matrix must have shape [..., 3, 3], got {list(jnp.shape(matrix))}")
         check_rotation(matrix[..., :2, :2], "matrix")
         theta = jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])
-        return vector(theta, matrix[..., 0, 2], matrix[..., 1, 2])
+        return represented(self, vector(theta, matrix[..., 0, 2], matrix[..., 1, 2]), matrix)
 
     def to_xytheta(self, g: Array) -> Array:
         """(x, y, θ) of a point (θ, x, y), both of shape=[..., 3]."""

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup
+from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import C, E, F, cross, hat, matmul, matvec, transpose
 from geonh.groups.so3 import SO3, rotation_polynomial, squared_norm
 
@@ -180,6 +180,7 @@ class SE3(LieGroup):
         return g
 
     def from_matrix(self, matrix: Array) -> Array:
+        check_rotation(matrix[..., :3, :3], "matrix[..., :3, :3]")
         return matrix
 
     def space(self) -> Any:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup
+from geonh.groups.base import LieGroup, represented
 
 
 class SO2(LieGroup):
@@ -77,7 +77,7 @@ class SO2(LieGroup):
 
     def from_matrix(self, matrix: Array) -> Array:
         """Point of the group of a rotation matrix, shape=[..., 2, 2]; the angle is in (−π, π]."""
-        return jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])[..., None]
+        return represented(self, jnp.arctan2(matrix[..., 1, 0], matrix[..., 0, 0])[..., None], matrix)
 
     def space(self) -> Any:
         from geomstats.geometry.special_orthogonal import SpecialOrthogonal

@@ -280,6 +280,7 @@ class SO3(LieGroup):
         return g
 
     def from_matrix(self, matrix: Array) -> Array:
+        check_rotation(matrix, "matrix")
         return matrix
 
     def to_quaternion(self, g: Array, *, scalar_first: bool) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.validators import as_count
-from geonh.groups.base import LieGroup
+from geonh.groups.base import LieGroup, represented
 
 
 class _Additive(LieGroup):
@@ -112,7 +112,7 @@ class Translations(_Additive):
         return one.at[..., :-1, -1].set(g)
 
     def from_matrix(self, matrix: Array) -> Array:
-        return matrix[..., :-1, -1]
+        return represented(self, matrix[..., :-1, -1], matrix)
 
     def space(self) -> Any:
         from geomstats.geometry.euclidean import Euclidean
@@ -160,7 +160,7 @@ class Torus(_Additive):
     def from_matrix(self, matrix: Array) -> Array:
         """Angles in (−π, π], shape=[..., n], of plane rotations down the diagonal, shape=[..., 2n, 2n]."""
         even = np.arange(0, 2 * self.dim, 2)
-        return jnp.arctan2(matrix[..., even + 1, even], matrix[..., even, even])
+        return represented(self, jnp.arctan2(matrix[..., even + 1, even], matrix[..., even, even]), matrix)
 
     def space(self) -> Any:
         from geomstats.geometry.hypersphere import Hypersphere

@@ -8,7 +8,7 @@ from catalogue import LARGE_MATRIX, MATRIX, SL2, special_linear_basis, su2_basis
 from geomstats.geometry.general_linear import GeneralLinear
 from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
-from geonh.groups import SO3, Heisenberg, MatrixGroup
+from geonh.groups import SE2, SE3, SO2, SO3, Heisenberg, MatrixGroup, Product, Torus, Translations
 
 rng = np.random.default_rng(4)
 
@@ -95,3 +95,19 @@ def test_bad_input(basis, error, message):
 def test_bad_names():
     with pytest.raises(ValueError, match="names must have 3 entries"):
         MatrixGroup(SL2, names=("e",))
+
+
+@pytest.mark.parametrize(
+    "group", [SO3(), SE3(), SO2(), SE2(), Torus(2), Translations(3), Heisenberg(), Product((SE2(), SO3()))], ids=str
+)
+def test_what_is_no_matrix_of_a_group_is_refused(group):
+    g = group.exp(0.3 * np.ones(group.dim))
+    matrix = np.asarray(group.to_matrix(g))
+    np.testing.assert_allclose(group.to_vector(group.from_matrix(matrix)), group.to_vector(g), atol=1e-14)
+    for wrong in (np.zeros_like(matrix), matrix + 1.0):
+        with pytest.raises(ValueError, match=r"^matrix.* must be"):
+            group.from_matrix(wrong)
+    with pytest.raises(TypeError, match="must be an array of numbers"):
+        group.from_matrix("abc")
+    with pytest.raises(ValueError, match="must have shape"):
+        group.from_vector(np.ones(99))
