@@ -312,10 +312,10 @@ class _Run:
 
     @staticmethod
     def _same(node: np.ndarray, other: np.ndarray) -> bool:
-        """Whether members that went well are at the same nodes."""
-        well = (node[:, -1] == 0) & (other[:, -1] == 0)
-        node, other = node[well, :-1], other[well, :-1]
-        return bool(np.all(np.abs(node - other) <= SAME * (1 + np.abs(other).max(axis=1, initial=0.0, keepdims=True))))
+        """Whether all members are at the same nodes, of the same status: where one failed, that is its last good one."""
+        near = SAME * (1 + np.abs(other[:, :-1]).max(axis=1, initial=0.0, keepdims=True))
+        alike = np.abs(node[:, :-1] - other[:, :-1]) <= near
+        return bool(np.all(alike) and np.array_equal(node[:, -1], other[:, -1]))
 
     def _padded(self, values: np.ndarray) -> np.ndarray:
         """With as many rows as a block has nodes."""

@@ -44,3 +44,31 @@ def test_members_have_their_own():
 
     many = jax.vmap(jax.grad(end))(x)
     np.testing.assert_allclose(many, np.stack([jax.grad(end)(one) for one in x]), rtol=1e-12)
+
+
+def failing(tree, node, quick, near):
+    """The same, failing at its number 250 whatever is known; the last entry counts the steps."""
+    after, quick, _ = step(tree, node[:2], quick, near)
+    return jnp.append(after, node[2] + 1), quick, jnp.where(node[2] == 250, 9, 0)
+
+
+def failing_when_done_again(tree, node, quick, near):
+    """Failing at every hundredth step if nothing is known, which is not so in the run."""
+    after = node[:2] + 0.1 + 0.05 * jnp.sin(tree[0] * node[:2])
+    fails = (node[2] % 100 == 0) & (node[2] > 0) & (quick[0] == 0)
+    return jnp.append(after, node[2] + 1), quick + 1.0, jnp.where(fails, 9, 0)
+
+
+@pytest.mark.parametrize("function", [failing, failing_when_done_again])
+@pytest.mark.parametrize(("n_nodes", "stride"), [(2501, 1), (10, 100), (3, 2501)])
+def test_where_steps_fail_the_derivative_is_that_of_the_nodes_before(function, n_nodes, stride):
+    a, x = jnp.asarray(0.7), jnp.array([0.3, -0.4, 0.0])
+    _, parts = Parts.of((np.asarray(a),))
+    run = Steps(first, function, parts, n_nodes, stride, 4, 1, False)
+
+    def end(a, x):
+        return jnp.sum(jnp.sin(run([a], x)[:, :2])) / n_nodes
+
+    _, forward = jax.jvp(end, (a, x), (jnp.asarray(1.0), jnp.ones(3)))
+    slope, slopes = jax.jit(jax.grad(end, (0, 1)))(a, x)
+    np.testing.assert_allclose(slope + jnp.sum(slopes[:2]), forward, rtol=1e-10)
