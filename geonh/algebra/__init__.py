@@ -1,3 +1,3 @@
-"""Small linear systems, eliminations and Newton's method, as single operations of a trace."""
+"""Small linear systems, eliminations and Newton's method, as JAX primitives."""
 
-from geonh.algebra import lowerings  # noqa: F401 - the engine learns how they are written
+from geonh.algebra import lowerings  # noqa: F401 - registers the lowerings with the engine

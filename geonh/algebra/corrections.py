@@ -1,4 +1,4 @@
-"""Corrections of Newton's method: A⁻¹b of few unknowns, and inverses that are kept, applied and improved."""
+"""Newton corrections A⁻¹b for few unknowns, and inverse Jacobians that are kept, applied and updated."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from geonh.algebra.linear import solve
 from geonh.engine.named import Named
 
 TINY = 1e-300
-"""To divide by instead of zero."""
+"""Lower bound on a denominator, in place of zero."""
 
 
 @Named
 def correction(A: Array, b: Array) -> Array:
-    """A⁻¹b, shape=[n]: up to n = 3 by cofactors, which take one division where elimination waits for one after another.
+    """A⁻¹b, shape=[n]: up to n = 3 by cofactors, with one division instead of the chain of divisions of elimination.
 
-    Digits that cancel in the cofactors are mended by the next correction.
+    Digits lost by cancellation in the cofactors are recovered by the next correction.
     """
     n = A.shape[0]
     if n == 2:
@@ -31,13 +31,13 @@ def correction(A: Array, b: Array) -> Array:
 
 @Named
 def with_secant(inverse: Array, change: Array, step: Array) -> Array:
-    """Broyden's update of the inverse: a residual that changed by ``change`` still asks for the step ``step``."""
+    """Broyden update of the inverse Jacobian: a residual change of ``change`` corresponds to the step ``step``."""
     return inverse - (change / jnp.maximum(jnp.sum(change * change), TINY))[:, None] * step
 
 
 @Named
 def inverted(A: Array) -> Array:
-    """A⁻¹, shape=[n, n], by Gauss and Jordan's elimination in place, without pivoting."""
+    """A⁻¹, shape=[n, n], by in-place Gauss-Jordan elimination without pivoting."""
 
     def eliminate(k: Array, A: Array) -> Array:
         pivot = 1 / A[k, k]
@@ -50,5 +50,5 @@ def inverted(A: Array) -> Array:
 
 @Named
 def applied(inverse: Array, b: Array) -> Array:
-    """Of a vector, by the transposed inverse."""
+    """Product of the inverse, given transposed, with a vector."""
     return b @ inverse

@@ -1,7 +1,7 @@
-"""Linear systems by elimination without pivoting, as one operation of a trace with derivatives of its own.
+"""Linear systems by elimination without pivoting, as one primitive with its own derivative rules.
 
-With x = A⁻¹b, dx = A⁻¹(db − dA x), and the transpose is A⁻ᵀ: the factors serve all of them, where the derivative of an
-elimination would eliminate again.
+With x = A⁻¹b, dx = A⁻¹(db − dA x), and the transpose is A⁻ᵀ: the rules reuse the solve, where differentiating through
+the elimination would eliminate again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from jax.interpreters import ad, batching
 from geonh.engine.named import Named
 
 UNROLLED = 10
-"""Largest dimension that is eliminated in a trace; above it LAPACK is called, but not by the native engine."""
+"""Largest dimension for which the elimination is unrolled when traced; above it LAPACK is called (not natively)."""
 
 
 @Named
 def eliminated(A: Array, b: Array, *, symmetric: bool) -> Array:
-    """A⁻¹b, shapes [..., n, n] and [..., n, k]; of a symmetric A the upper triangle is read."""
+    """A⁻¹b, shapes [..., n, n] and [..., n, k]; only the upper triangle of a symmetric A is read."""
     n = A.shape[-1]
     if n > UNROLLED:
         return jnp.linalg.solve(_mirrored(A) if symmetric else A, b)
     rows = [[A[..., min(i, j), max(i, j)] if symmetric else A[..., i, j] for j in range(n)] for i in range(n)]
     x, inverses = [b[..., i, :] for i in range(n)], []
     for k in range(n):
-        inverses.append(1 / rows[k][k])  # one division for a pivot: they are the slowest operations here
+        inverses.append(1 / rows[k][k])  # one division per pivot: divisions are the slowest operations here
         for i in range(k + 1, n):
             factor = (rows[k][i] if symmetric else rows[i][k]) * inverses[k]
             for j in range(i if symmetric else k + 1, n):
@@ -43,7 +43,7 @@ def eliminated(A: Array, b: Array, *, symmetric: bool) -> Array:
 
 
 def _mirrored(A: Array) -> Array:
-    """The symmetric matrix with this upper triangle."""
+    """Symmetric matrix with the upper triangle of A."""
     return jnp.where(np.tri(A.shape[-1], dtype=bool).T, A, jnp.swapaxes(A, -1, -2))
 
 
@@ -63,7 +63,7 @@ def _transposed(cotangent: Any, A: Array, b: Any, *, symmetric: bool) -> tuple:
 
 
 def _batched(args: tuple, axes: tuple, *, symmetric: bool) -> tuple:
-    """Over right-hand sides as so many more of their columns; over matrices along an axis in front."""
+    """Batching rule: batched right-hand sides become further columns, batched matrices a leading axis."""
     (A, b), (axis, right) = args, axes
     if axis is None:
         b = jnp.moveaxis(b, right, -1)

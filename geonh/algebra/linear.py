@@ -1,7 +1,7 @@
-"""Tiny dense linear systems, by elimination written out.
+"""Small dense linear systems, by unrolled elimination.
 
 A LAPACK call on a 3×3 matrix costs about a microsecond; Gaussian elimination unrolled into scalar operations costs
-nanoseconds, and zeros known at trace time fold. There is no pivoting, which is right for the symmetric positive
+nanoseconds, and zeros known at trace time are folded. There is no pivoting, which is right for the symmetric positive
 definite matrices of mechanics and for Newton's Jacobians near them. A vanishing pivot gives inf or nan, a small one
 loses digits: the caller checks the residual, as Newton's iteration does by its convergence test.
 """
@@ -20,7 +20,7 @@ from jax import Array, lax
 from geonh.algebra.elimination import eliminated
 
 LARGEST = 24
-"""Largest matrix whose pivots are computed by elimination written out; above it in a loop."""
+"""Largest dimension for which pivots are computed by unrolled elimination; above it in a loop."""
 
 
 def solve(A: Array, b: Array) -> Array:
@@ -44,7 +44,7 @@ def solve(A: Array, b: Array) -> Array:
 
 
 def solve_spd(A: Array, b: Array) -> Array:
-    """Solution of A x = b for symmetric positive definite A, of which the upper triangle is read.
+    """Solution of A x = b for symmetric positive definite A, of which only the upper triangle is read.
 
     The same elimination with about half of the operations; parameters, shapes and errors as in ``solve``.
     """
@@ -53,7 +53,7 @@ def solve_spd(A: Array, b: Array) -> Array:
 
 @jax.jit
 def pivots(A: Array) -> Array:
-    """Pivots of a symmetric matrix, shape=[n]: all positive if and only if it is positive definite."""
+    """Pivots of a symmetric matrix, shape=[n]: all are positive if and only if it is positive definite."""
     n = _dimension(A)
     if n > LARGEST:
         return _pivots_in_a_loop(A)
@@ -84,7 +84,7 @@ def det(A: Array) -> Array:
     n = _dimension(A)
     if n > 6:
         return jnp.linalg.det(A)
-    minors: dict[tuple[int, ...], Array] = {(): jnp.ones((), A.dtype)}  # of the last rows, by their columns
+    minors: dict[tuple[int, ...], Array] = {(): jnp.ones((), A.dtype)}  # minors of the last rows, by columns
     for row in reversed(range(n)):
         minors = {
             columns: sum(
@@ -101,17 +101,17 @@ def det(A: Array) -> Array:
 
 @jax.jit
 def gram_schmidt(rows: Array, M: Array) -> Array:
-    """Rows, shape=[r, n], made orthonormal for M, shape=[n, n], in their order."""
+    """Orthonormalize the rows, shape=[r, n], in order, in the inner product of M, shape=[n, n]."""
     return _orthonormal(rows, rows @ M)[0]
 
 
-# --- rows that are nearly parallel ------------------------------------------------------------------------
+# --- nearly parallel rows ---------------------------------------------------------------------------------
 @jax.jit
 def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
-    """Rows, shape=[m, n], made orthogonal and as long as the first, and what stands beside them, shape=[m, k], combined
-    in the same way: [rows | beside] becomes T[rows | beside], T lower triangular with a positive diagonal.
+    """Orthogonalize rows, shape=[m, n], scaled to the length of the first, with the same row operations on ``beside``,
+    shape=[m, k]: [rows | beside] becomes T[rows | beside], T lower triangular with a positive diagonal.
 
-    At an angle ε rows have lost the digits of 1/ε, their squares those of 1/ε²: so it is done before they are squared.
+    Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
     whole, _, squares = _separated(jnp.concatenate([rows, beside], axis=1), rows.shape[1])
     scales = jnp.stack([jnp.ones(()), *(jnp.sqrt(squares[0] / square) for square in squares[1:])])[: len(rows)]
@@ -122,8 +122,8 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
 def _separated(
     whole: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows
 ) -> tuple[Array, list[Array], list[Array]]:
-    """Rows orthogonal in their first n entries: each without its part along those before; for each the coefficients of
-    those after it; and their squared lengths. ``held`` makes constants of what the coefficients are computed from.
+    """Orthogonalize rows in their first n entries, each against those before it; return the rows, for each the
+    coefficients of those after it, and the squared lengths. ``held`` is applied to their input (stop_gradient).
     """
     found, coefficients, squares = [], [], []
     while len(whole):
@@ -137,28 +137,28 @@ def _separated(
     return jnp.stack(found) if found else whole, coefficients, squares
 
 
-# --- the saddle system of a mass matrix and constraints ----------------------------------------------------
+# --- saddle-point system of a mass matrix and constraints --------------------------------------------------
 @jax.jit
 def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
     """v and λ, shapes [n] and [m], with Mv − μᵀλ = force, μv = right; M symmetric and positive definite.
 
-    The system of constrained mechanics: of accelerations, projections of momenta, multipliers. m = 0 is M⁻¹force. One
-    symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: none is needed besides those of the two.
+    The system of constrained mechanics: for accelerations, momentum projections, multipliers. m = 0 is M⁻¹force. One
+    symmetric elimination, of M and then of −μM⁻¹μᵀ, whose pivots are negative: no pivots other than these are needed.
     """
     m, n = mu.shape
     whole = jnp.concatenate([mu, right[:, None]], axis=1)
-    rows, coefficients, _ = _separated(whole, n, lax.stop_gradient)  # on which the solution does not depend
+    rows, coefficients, _ = _separated(whole, n, lax.stop_gradient)  # the solution does not depend on these
     mu, right = rows[:, :n], rows[:, n]
     whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     found = solve_spd(whole, jnp.concatenate([force, right]))
     found, lam = found[:n], -found[n:]
-    for k in reversed(range(len(coefficients))):  # to those of the rows as they were
+    for k in reversed(range(len(coefficients))):  # multipliers of the original rows
         lam = lam.at[k].add(-coefficients[k] @ lam[k + 1 :])
     return found, lam
 
 
 class Saddle(NamedTuple):
-    """The same system for many right-hand sides: M⁻¹, M⁻¹μᵀ and (μM⁻¹μᵀ)⁻¹, shapes [n, n], [n, m], [m, m]."""
+    """Factors of the system, for many right-hand sides: M⁻¹, M⁻¹μᵀ, (μM⁻¹μᵀ)⁻¹, shapes [n, n], [n, m], [m, m]."""
 
     inverse: Array
     raised: Array
@@ -167,13 +167,13 @@ class Saddle(NamedTuple):
 
 @jax.jit
 def saddle_inverses(M: Array, mu: Array) -> Saddle:
-    """The parts from which any solution of the saddle system of M and μ is made by products."""
+    """Factors from which any solution of the saddle-point system of M and μ follows by matrix products."""
     inverse, raised = jnp.split(solve_spd(M, jnp.concatenate([jnp.eye(len(M)), mu]).T), [len(M)], axis=1)
     return Saddle(inverse, raised, solve_spd(mu @ raised, jnp.eye(len(mu))))
 
 
 class OrthonormalForms(NamedTuple):
-    """Rows of μ in Nξ = c ⇔ μξ = b made orthonormal for M⁻¹ in their order: N and NM⁻¹, shape=[m, n], c, shape=[m]."""
+    """Constraints Nξ = c ⇔ μξ = b with rows orthonormal in M⁻¹, in order: N and NM⁻¹, shape=[m, n], c, shape=[m]."""
 
     rows: Array
     lifts: Array
@@ -182,7 +182,7 @@ class OrthonormalForms(NamedTuple):
 
 @jax.jit
 def orthonormal_forms(M: Array, mu: Array, b: Array) -> OrthonormalForms:
-    """The orthonormal form of the constraint μξ = b (by Cholesky's factor of μM⁻¹μᵀ)."""
+    """Orthonormal form of the constraint μξ = b (by the Cholesky factor of μM⁻¹μᵀ)."""
     m, n = mu.shape
     lifts = jnp.concatenate([solve_spd(M, mu.T).T, jnp.zeros((m, 1))], axis=1)
     rows, lifts = _orthonormal(jnp.concatenate([mu, b[:, None]], axis=1), lifts)
@@ -191,9 +191,9 @@ def orthonormal_forms(M: Array, mu: Array, b: Array) -> OrthonormalForms:
 
 @jax.jit
 def polar(A: Array) -> Array:
-    """The orthogonal matrix nearest to a nonsingular A, shape=[m, m]: the factor U of A = U(AᵀA)^½.
+    """Orthogonal matrix nearest to a nonsingular A, shape=[m, m]: the polar factor U of A = U(AᵀA)^½.
 
-    In closed form up to m = 2; else by Newton and Schulz's iteration, which reaches rounding in five steps where the
+    In closed form up to m = 2; else by the Newton-Schulz iteration, which reaches rounding in five steps where the
     singular values are within a fifth of 1, as they are for bases of one subspace turned by up to some 40°, and in
     eleven up to some 80°; nan beyond.
     """
@@ -219,9 +219,9 @@ def polar(A: Array) -> Array:
 
 
 def _orthonormal(rows: Array, duals: Array) -> tuple[Array, Array]:
-    """Gram and Schmidt's process, on the rows and on their images under the metric at once.
+    """Gram-Schmidt process, on the rows and on their images under the metric at once.
 
-    Lengths are divided out last, so that no row waits for the root of the one before.
+    Normalization comes last, so that no row waits for the square root of the one before.
     """
     found: list[tuple[Array, Array, Array]] = []
     for row, dual in zip(rows, duals, strict=True):

@@ -1,7 +1,7 @@
-"""The library's own dense algebra: ``rule(emitter, equation, inputs) -> outputs``, found by the operation itself.
+"""Lowerings of the library's dense algebra: ``rule(emitter, equation, inputs) -> outputs``, looked up by primitive.
 
-Elimination without pivoting entry by entry, where zeros that are known cost nothing; an inverse that is kept, entry by
-entry or in memory, where rows are vectors.
+Elimination without pivoting is unrolled entry by entry, where known zeros cost nothing; a kept inverse is computed
+entry by entry or in memory, where rows are vectors.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from geonh.engine.native.moves import combined
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, pack
 
 LARGEST = 24
-"""Dimension up to which systems are solved entry by entry, twice that of symmetric ones: velocities and multipliers;"""
+"""Largest dimension of unrolled solves, twice that for symmetric systems (velocities and multipliers)."""
 WITHOUT_DIVISION = 3
-"""and up to which rows are multiplied by pivots, symmetric ones up to two: the entries grow to the power of 2ⁿ⁻¹, and
-masses may be large. In larger ones the last two rows are."""
+"""Dimension up to which rows are multiplied by pivots, two for symmetric matrices: the entries grow to the power of
+2ⁿ⁻¹, and masses may be large. In larger systems only the last two rows are."""
 
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -40,7 +40,7 @@ def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
-    """Each pivot is inverted while rows are still eliminated by the one before; the last two rows need no division."""
+    """Elimination; a pivot is inverted while rows are eliminated by the one before, the last two without division."""
     n, inverses = len(A), []
     last = n - 2 if n > WITHOUT_DIVISION - symmetric else 0
     for k in range(last):
@@ -50,7 +50,7 @@ def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: 
             for j in range(i if symmetric else k + 1, n):
                 A[i][j] = em.sub(A[i][j], em.mul(factor, A[k][j]))
             if i == k + 1 < last:
-                em.div(1.0, A[i][i])  # the next inverse, known when it is asked for
+                em.div(1.0, A[i][i])  # start the next inverse early
             B[i] = [em.sub(x, em.mul(factor, y)) for x, y in zip(B[i], B[k], strict=True)]
     B[last:] = _solved_without_division(em, [row[last:] for row in A[last:]], B[last:], symmetric)
     for i in reversed(range(last)):
@@ -63,7 +63,7 @@ def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: 
 def _solved_without_division(
     em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool
 ) -> list[list[Entry]]:
-    """The same elimination with rows times pivots, so that all divisions come last, and none waits for another."""
+    """Fraction-free elimination: rows are multiplied by pivots, so that all divisions come last and are independent."""
     n = len(A)
     if symmetric:
         A = [[A[min(i, j)][max(i, j)] for j in range(n)] for i in range(n)]
@@ -82,7 +82,7 @@ def _solved_without_division(
 
 
 def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """Block after block of unknowns that depend on each other, by the zeros that are known; small ones by cofactors."""
+    """Solve strongly connected blocks of unknowns in order, by the known zeros; small blocks by cofactors."""
     A, b = em.entries(xs[0]), em.entries(xs[1]).tolist()
     n = len(b)
     if n > LARGEST:
@@ -90,7 +90,7 @@ def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     needs = np.array([[isinstance(x, str) or x != 0 for x in row] for row in A.tolist()])
     if not needs.diagonal().all():
         needs[:] = True
-    for k in range(n):  # now of every length: which unknowns an equation needs by way of others
+    for k in range(n):  # transitive closure: unknowns that an equation needs through others
         needs |= np.outer(needs[:, k], needs[k])
     out: list[Entry] = [0.0] * n
     left = sorted(range(n), key=lambda i: needs[i].sum())
@@ -178,7 +178,7 @@ def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _pieces(n: int) -> list[tuple[int, int]]:
-    """Where the vectors begin of which a row of n numbers is made, and how long they are."""
+    """Split a row of n numbers into vectors: first index and length of each."""
     found, at = [], 0
     for width in (8, 4, 2, 1):
         while n - at >= width:
@@ -187,7 +187,7 @@ def _pieces(n: int) -> list[tuple[int, int]]:
     return found
 
 
-# in memory: one function for each dimension, written once
+# in memory: one function for each dimension, emitted once
 
 
 def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int, ...], write: Callable) -> Memory:
@@ -212,7 +212,7 @@ def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int
 
 
 class _Rows:
-    """Rows of n numbers in memory, worked on in vectors; with lanes a number is a vector already."""
+    """Rows of n numbers in memory, processed as vectors; with lanes each number is a vector already."""
 
     def __init__(self, em: Emitter, n: int) -> None:
         self.em, self.n = em, n
@@ -241,7 +241,7 @@ class _Rows:
         return self.new(f"{opcode} {self.type(width)} {', '.join(args)}")
 
     def all(self, x: str, width: int) -> str:
-        """One number throughout a vector."""
+        """Broadcast one number to a vector."""
         if width == 1:
             return x
         t = self.type(width)
@@ -249,7 +249,7 @@ class _Rows:
         return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
 
     def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
-        """x y + z."""
+        """Fused x y + z."""
         t = self.type(width)
         if not self.em.fused:
             return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
@@ -260,7 +260,7 @@ class _Rows:
 
 
 def _inverse_in_memory(rows: _Rows) -> None:
-    """Gauss and Jordan's elimination in place."""
+    """Gauss-Jordan elimination in place."""
     em, n = rows.em, rows.n
 
     def copied(i: str) -> None:
@@ -299,7 +299,7 @@ def _inverse_in_memory(rows: _Rows) -> None:
 
 # --- derivatives ---------------------------------------------------------------------------------------------
 def _of_solution(em: Emitter, eqn: Any, xs: list[Value], out: list[Value]) -> Push | None:
-    """d(A⁻¹b) = A⁻¹(db − dA x)."""
+    """Tangent of a solution: d(A⁻¹b) = A⁻¹(db − dA x)."""
     if eqn.params.get("symmetric"):
         return None
     solution = em.entries(out[0])
@@ -330,7 +330,7 @@ def _product(em: Emitter, A: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 # --- in NumPy ------------------------------------------------------------------------------------------------
 def _eliminated_by_rows(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """As ``eliminated``, by rows."""
+    """NumPy version of ``eliminated``, row by row."""
     n = A.shape[-1]
     if params["symmetric"]:
         A = np.where(np.tri(n, dtype=bool).T, A, np.swapaxes(A, -1, -2))

@@ -1,27 +1,28 @@
-r"""The one Newton iteration of the library.
+r"""Newton's method: the only nonlinear solver of the library.
 
 Solves r(z) = 0 for z of shape=[n], n small, with the Jacobian by forward mode, in a loop that stops when the error is
-at rounding level. A correction of relative size δ₁ with a Jacobian of its own leaves an error of about δ₁², and those
-after it by the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections by one
-Jacobian are enough; where they shrink slowly it is computed anew. That is best for few unknowns of a short residual.
-Otherwise a Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one
-to the next, and with ``follow`` from step to step. For few unknowns each correction after the first improves it by
-Broyden's secant update, so that it follows the Jacobian where the solution moves; for many that costs more than it
-gains. The error after the k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2}
-(where one unknown drives another the two alternate). An inverse kept from where an equation was stiff is blind to what
-is wrong there when it no longer is: the correction is small, and the residual stays. With an inverse from before δ is
-therefore the larger of correction and residual, which is to be in the units of z, of a Jacobian near 1.
-There is no pivoting: a vanishing pivot is a failure. Jacobians are derivatives: differences would need to know the size
-of each unknown, and then of its units.
+at rounding level. A correction of relative size δ₁ with a fresh Jacobian leaves an error of about δ₁², and later ones
+with the same Jacobian one of δ_k²/δ_{k−1}. With a guess as good as an integrator's two corrections with one Jacobian
+are enough; where they shrink slowly it is recomputed. That is best for few unknowns and a cheap residual. Otherwise a
+Jacobian costs more than many residuals, so its inverse is kept while the corrections shrink fast: from one to the next,
+and with ``follow`` from step to step. For few unknowns each correction after the first improves it by a Broyden update,
+so that it follows the Jacobian where the solution moves; for many that costs more than it gains. The error after the
+k-th correction is then estimated as δ_k times the larger of δ_k/δ_{k−1} and δ_{k−1}/δ_{k−2} (where one unknown drives
+another the two alternate). An inverse kept from where an equation was stiff misses errors where it no longer is: the
+correction is small, but the residual stays large. With a kept inverse δ is therefore the larger of correction and
+residual, which must be in the units of z, with a Jacobian near 1. There is no pivoting: a vanishing pivot is a failure.
+Jacobians come from automatic differentiation: finite differences would need the scale of each unknown, and hence its
+units.
 
-Far from the root, ``descend`` takes the part s = 1, ½, ¼, … of a correction, Jδ = r(z): the largest for which r is a
-number at z − sδ and |J⁻¹r(z − sδ)| ≤ (1 − s/4)|δ| (Deuflhard's natural test: it needs no scale of r, and r(z − sδ) =
-(1 − s)r(z) + O(s²) passes it for small s); until such a part leaves a quarter of it to correct. The gap to where r ends
-may be far smaller than z, so that no correction is the last for being small beside z: the next one tells.
+Far from the root, ``descend`` damps Newton's method: of a correction δ with Jδ = r(z) it takes sδ, s = 1, ½, ¼, …, with
+the largest s for which r is finite at z − sδ and |J⁻¹r(z − sδ)| ≤ (1 − s/4)|δ| (Deuflhard's natural monotonicity test:
+it needs no scale of r, and r(z − sδ) = (1 − s)r(z) + O(s²) passes it for small s); until the next correction is at most
+a quarter of such a step. The distance to the boundary of the domain of r may be far smaller than z, so that no
+correction is accepted as the last for being small relative to z: the next one decides.
 
-Where the Jacobian does not depend on z, which is seen at trace time, the equation is solved once and the method that
-asked is explicit. The derivative of the solution is that of the implicit function, so the result may be differentiated
-any number of times.
+If the Jacobian does not depend on z, which is detected at trace time, the equation is solved once and the calling
+method is explicit. The solution is differentiated by the implicit function theorem, so the result may be
+differentiated any number of times.
 """
 
 from __future__ import annotations
@@ -44,41 +45,41 @@ from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.engine.tracing import forward_only, once
 
 KEEP = 6
-"""With more unknowns than this the inverse Jacobian is kept, also that of a short residual, and not improved;"""
+"""Number of unknowns above which the inverse Jacobian is kept even for a cheap residual, without Broyden updates."""
 SLOW = 0.1
-"""it is kept while a correction is smaller than the one before by this factor (three times that with more unknowns);"""
+"""Contraction factor of the corrections below which the inverse Jacobian is kept (three times that above ``KEEP``)."""
 TRUST = 0.015
-"""of the first correction with a Jacobian from before this factor is believed, and of the second no smaller one: where
-the unknowns move along a line, what was learnt makes the first correction almost exact in that direction alone."""
+"""Contraction factor assumed for the first correction with a kept Jacobian, and a lower bound for that of the second:
+if the unknowns move along a line, Broyden updates make the first correction almost exact in that direction only."""
 ROUNDING = 3e-17
-"""A relative error below this is rounding (left over from step to step with one sign it adds up, as energies show),"""
+"""Relative error below which it counts as rounding (errors of one sign accumulate over the steps, as energies show)."""
 STAGNANT = 1e-14
-"""and so is a correction below this that is no longer smaller than the one before."""
+"""Relative size below which a correction that is not smaller than the one before counts as rounding."""
 HALF = 1e-8
-"""Half the digits: of an ill-conditioned equation rounding may be this, as of p = v/√(1 + v²) near p = 1."""
+"""Half of the digits: size of rounding in an ill-conditioned equation, as for p = v/√(1 + v²) near p = 1."""
 BLIND = 10.0
-"""An inverse from before is computed anew if it makes of a residual a correction shorter by more than this factor."""
+"""Ratio of residual to correction above which a kept inverse Jacobian is recomputed."""
 STAYS = 0.5
-"""A correction shrinks no more where it is not smaller than the one before by this factor."""
+"""Ratio of a correction to the one before above which the iteration stagnates."""
 SHORTEST = 2.0**-48
-"""The smallest part of a correction that is tried where the whole goes too far."""
+"""Smallest damping factor tried by the line search."""
 NEAR = 0.25
-"""The solution is near where a correction by the same Jacobian would be shorter than what was taken by this factor."""
+"""Ratio of the next correction with the same Jacobian to the step taken below which the solution is near."""
 
 
 class Progress(NamedTuple):
-    """How far an iteration is. Sizes and errors are squares, so that nothing waits for a root.
+    """Progress of an iteration. Sizes and errors are squared, to avoid square roots.
 
     Attributes
     ----------
     restarted : bool
-        Whether it began again at the other start, or has none.
+        True if the iteration was restarted from the other start, or there is none.
     error : float
-        Estimated error of the last iterate, squared; infinite before there is an estimate.
+        Estimated error of the last iterate, squared; infinite before the first estimate.
     allowed : float
-        What that may be.
+        Largest error allowed, squared.
     iterations : int
-        Corrections so far.
+        Number of corrections so far.
     """
 
     restarted: Array
@@ -88,8 +89,8 @@ class Progress(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """A correction by a Jacobian of its own, or of the correction before: z, what is to be taken from it, its squared
-    length, error and what that may be, whether the Jacobian serves for another one, and how many there were."""
+    """Correction with its own Jacobian, or that of the correction before: z, the correction to subtract, its squared
+    length, error and allowed error, whether the Jacobian may be used again, and the number of corrections."""
 
     z: Array
     correction: Array
@@ -101,7 +102,7 @@ class Corrected(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A part of a correction that is tried: where it leads, whether that is near the root, the next part, whether the
+    """Trial step of the line search: its end point, whether that is near the root, the next damping factor, whether the
     residual is smaller there."""
 
     z: Array
@@ -111,24 +112,24 @@ class Searched(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """Corrections by one kept inverse.
+    """Corrections with one kept inverse Jacobian.
 
     Attributes
     ----------
     before, z : array, shape=[n]
         The iterate before the last correction, and after it.
     error, allowed : float
-        As of ``Progress``.
+        As in ``Progress``.
     square : float
-        Of the last correction or residual, the larger of the two.
+        Squared size of the last correction or residual, the larger of the two.
     ratio : float
-        Of that to the one before, at least; zero before the first.
+        Ratio of that to the one before, or more; zero before the first.
     iterations : int
-        Corrections so far.
+        Number of corrections so far.
     inverse : array, shape=[n, n]
-        Improved by secants.
+        Inverse Jacobian, with Broyden updates.
     residual : array, shape=[n], or [0] where the inverse is not improved
-        At the iterate before the last.
+        Residual at the iterate before the last.
     """
 
     before: Array
@@ -143,8 +144,8 @@ class Followed(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """An iteration with a kept inverse: where corrections began and led to, whether that is better, the inverse,
-    and whether it is to be computed anew."""
+    """Iteration with a kept inverse Jacobian: first and last iterate, whether the last is better, the inverse, and
+    whether it must be recomputed."""
 
     start: Array
     z: Array
@@ -155,19 +156,19 @@ class Kept(NamedTuple):
 
 
 class Newton(eqx.Module):
-    """Newton's method, which keeps and improves its Jacobian where that is cheaper.
+    """Newton's method; the Jacobian is kept and updated where that is cheaper.
 
     Parameters
     ----------
     tol : float
-        Relative error of the solution is below its square, as far as rounding allows; less than 1e-3.
+        The relative error of the solution is below its square, as far as rounding allows; less than 1e-3.
     max_iterations : int
-        Bound; reaching it is a failure.
+        Maximum number of corrections; reaching it is a failure.
 
     Raises
     ------
     TypeError
-        If ``tol`` is no number.
+        If ``tol`` is not a number.
     ValueError
         If ``tol`` is not in (0, 1e-3), or ``max_iterations`` is not a positive integer.
     """
@@ -193,18 +194,18 @@ class Newton(eqx.Module):
         residual : callable
             r(z), shape=[n] to shape=[n].
         guess : array, shape=[n]
-            Where to start; no derivative flows through it.
+            Initial guess; no derivative flows through it.
         floor : float
-            Size of z that counts as zero.
+            Size of z below which it counts as zero.
         rounding : float, optional
-            What a correction may be that shrinks no more.
+            Size of a correction that counts as rounding if the corrections stagnate.
 
         Returns
         -------
         root : array, shape=[n]
             The last iterate.
         converged : array of bool, shape=[]
-            Whether the estimated error met the tolerance.
+            True if the estimated error met the tolerance.
         """
 
         return self.follow(residual, guess, no_inverse(guess.size, cheap=True), floor, rounding)[:2]
@@ -218,31 +219,31 @@ class Newton(eqx.Module):
         rounding: float | Array | None = None,
         near: Array | None = None,
     ) -> tuple[Array, Array, Array | None]:
-        """``solve`` for equations that change little from call to call: one Jacobian serves many of them.
+        """``solve`` for equations that change little from call to call: one Jacobian is reused for many of them.
 
         Parameters
         ----------
         residual : callable
             r(z), shape=[n] to shape=[n].
         guess : array, shape=[n]
-            Where to start; no derivative flows through it.
+            Initial guess; no derivative flows through it.
         inverse : array, shape=[n, n] or [0, 0]
-            Of the Jacobian, from the call before; ``no_inverse(n)`` in the first. If it is empty none is kept.
+            Transposed inverse Jacobian of the call before; ``no_inverse(n)`` for the first. If empty, none is kept.
         floor : float
-            Size of z that counts as zero.
+            Size of z below which it counts as zero.
         rounding : float, optional
-            What a correction may be that shrinks no more.
+            Size of a correction that counts as rounding if the corrections stagnate.
         near : array, shape=[n], optional
-            Where to begin again if ``guess`` leads to no root.
+            Second initial guess, used if ``guess`` does not lead to a root.
 
         Returns
         -------
         root : array, shape=[n]
             The last iterate.
         converged : array of bool, shape=[]
-            Whether the estimated error met the tolerance.
+            True if the estimated error met the tolerance.
         inverse : array, shape=[n, n] or [0, 0], or None
-            For the next call; None where the equations are affine, and neither guess nor inverse is of use.
+            Inverse for the next call; None for affine equations, which need neither guess nor inverse.
         """
         residual = once(residual)
         if is_affine(residual, guess):
@@ -268,26 +269,26 @@ class Newton(eqx.Module):
         start: Array,
         floor: float | Array = 1e-14,
     ) -> tuple[Array, Array]:
-        """``solve`` where the residual may be far from linear, and no number beyond some region: a gradient of what is
-        convex there.
+        """``solve`` for a residual that may be far from linear and is not finite outside of some region, such as the
+        gradient of a function that is convex there.
 
         Parameters
         ----------
         residual : callable
             r(z), shape=[n] to shape=[n].
         guess, left : array, shape=[n]
-            ``start`` after one correction, and what is left to correct by the same Jacobian.
+            ``start`` after one correction, and the remaining correction by the same Jacobian.
         start : array, shape=[n]
-            Where r is a number; no derivative flows through it.
+            A point where r is finite; no derivative flows through it.
         floor : float
-            Size of z that counts as zero.
+            Size of z below which it counts as zero.
 
         Returns
         -------
         root : array, shape=[n]
             The last iterate.
         converged : array of bool, shape=[]
-            Whether the estimated error met the tolerance.
+            True if the estimated error met the tolerance.
         """
 
         def iterate(function: Callable[[Array], Array], guess: Array, *more: Array) -> tuple[Array, Array]:
@@ -307,7 +308,7 @@ class Newton(eqx.Module):
         return (error > allowed) & (iterations < self.max_iterations)  # false for nan
 
     def _goes_on(self, at: Progress) -> Array:
-        """Whether to go on, or to begin again elsewhere, unless that was done."""
+        """True if the iteration goes on, or is to be restarted from the second guess."""
         return self._unfinished(*at[1:]) | ~(at.restarted | _is_root(at.error, at.allowed))
 
     def _quadratic(
@@ -321,10 +322,10 @@ class Newton(eqx.Module):
         *,
         alone: bool = True,
     ) -> tuple[Array, Array, Array]:
-        """Root, whether it was found, and ``kept``: a Jacobian, and corrections by it while they shrink fast.
+        """Root, whether it converged, and ``kept``: one Jacobian, and corrections with it while they shrink fast.
 
-        By squares of sizes, and a correction is taken where the next is computed: nothing waits for a root, a quotient
-        or a choice. ``alone`` says whether a first correction that is small beside z may be the last.
+        Sizes are squared, and a correction is subtracted where the next is computed: nothing waits for a square root, a
+        quotient or a branch. ``alone`` allows a first correction that is small relative to z to be the last.
         """
         size = start @ start + floor * floor
 
@@ -360,7 +361,7 @@ class Newton(eqx.Module):
         return z - delta, _is_root(at.error, at.allowed), kept
 
     def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
-        """A point near the root: the guess if it is, else after parts of corrections from the start; or nan."""
+        """Point near the root: the guess if it is near, else by damped corrections from the start; or nan."""
         way, one, no = guess - start, jnp.asarray(1.0), jnp.asarray(False)
         near = left @ left <= NEAR**2 * (way @ way)  # false for nan
 
@@ -381,7 +382,7 @@ class Newton(eqx.Module):
                 return ~last.is_smaller & (last.part > SHORTEST)
 
             last = lax.while_loop(goes_too_far, correct, Searched(begin, no, one, no))
-            there = before <= HALF**2 * (begin @ begin)  # and where no part helps, all the rest is rounding
+            there = before <= HALF**2 * (begin @ begin)  # if no damping factor helps, the rest is rounding
             z = jnp.where(last.is_smaller, last.z, jnp.where(there, begin, jnp.nan))
             return z, last.is_near | ~last.is_smaller, k + 1
 
@@ -398,17 +399,16 @@ class Newton(eqx.Module):
         rounding: Array | None = None,
         near: Array | None = None,
     ) -> tuple[Array, Array, Array]:
-        """Root, whether it was found, and the inverse used last, renewed where the corrections shrink too slowly.
+        """Root, whether it converged, and the last inverse Jacobian, recomputed if the corrections shrink too slowly.
 
-        By squares of sizes. Whether a correction was good is asked where it is undone, so that the next does not wait
-        for the answer.
+        Sizes are squared. A correction is checked where it would be undone, so that the next need not wait for it.
         """
         size = start @ start + floor * floor
         few = start.size <= KEEP
         slow = SLOW if few else 3 * SLOW  # a new Jacobian costs more than n residuals
         infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
 
-        def whole(z: Array) -> Array:  # of |z| and the size of the start, which are alike, the squared sum
+        def whole(z: Array) -> Array:  # squared sum of |z| and the size of the start, which are similar
             return 2 * (z @ z + size)
 
         def attempt(at: Kept) -> Kept:
@@ -424,7 +424,7 @@ class Newton(eqx.Module):
                 residual = function(last.z)
                 delta = applied(last.inverse, residual)
                 z, square, left = last.z - delta, delta @ delta, residual @ residual
-                blind = ~renew & (left > BLIND**2 * square)  # where the Jacobian was large, and is no longer
+                blind = ~renew & (left > BLIND**2 * square)  # the Jacobian was large, and no longer is
                 square = jnp.where(renew, square, jnp.maximum(square, left))
                 first, scale, ratio = last.ratio == 0.0, whole(z), jnp.where(blind, infinite, square / last.square)
                 quiet = STAGNANT**2 * scale
@@ -463,9 +463,10 @@ class Newton(eqx.Module):
 
 
 def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[Array, Any]]:
-    """An iteration, of a residual and what it begins with, to (root, whatever), with the derivative of the root.
+    """Wrap an iteration, of a residual and its initial values to (root, auxiliary), to differentiate its root.
 
-    It is that of the implicit function, ṙ + (∂r/∂z)ż = 0: one Jacobian, one solution, transposed in reverse mode.
+    Its derivative is that of the implicit function theorem, ṙ + (∂r/∂z)ż = 0: one Jacobian, one solve, transposed in
+    reverse mode.
     """
 
     def found(residual: Callable[[Array], Array], *begin: Array) -> tuple[Array, Any]:
@@ -493,7 +494,7 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
 
 
 def make_newton(newton: Newton | None) -> Newton:
-    """A user's choice, or the default for None; what is neither is refused where a method is made."""
+    """Return the user's solver, or the default for None; anything else is refused where a method is constructed."""
     return Newton() if newton is None else newton
 
 
@@ -507,19 +508,19 @@ def _length(z: Array) -> Array:
 
 @judged
 def no_inverse(n: int, *, cheap: bool = False) -> Array:
-    """What ``Newton.follow`` takes for n unknowns when nothing is known.
+    """Initial inverse Jacobian of ``Newton.follow`` for n unknowns (nothing known).
 
     Parameters
     ----------
     n : int
         Number of unknowns.
     cheap : bool
-        Whether the residual is short.
+        True if the residual is cheap to evaluate.
 
     Returns
     -------
     array, shape=[n, n] or [0, 0]
-        Zeros for the transposed inverse, faster to apply; empty, so that every correction has a Jacobian of its own,
+        Zeros, for the transposed inverse, faster to apply; empty, so that each correction has its own Jacobian,
         for up to ``KEEP`` = 6 unknowns of a residual that is ``cheap``.
 
     Raises

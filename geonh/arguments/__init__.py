@@ -1,1 +1,1 @@
-"""Validation of what users give: numbers, types by signatures, traced functions, data of files, memory."""
+"""Validation of user input: numbers, types by signatures, traced functions, data of files, memory."""

@@ -1,4 +1,4 @@
-"""The form that data from a file must have: looked at once, before anything is made of it."""
+"""Schema validation of data read from files, before anything is constructed from it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 from geonh.arguments.validators import shortly
 
 COUNT = range(1, 2**53)
-"""Form of a number of things, at least one."""
+"""Schema of a count, at least one."""
 
 
 def misfit(value: Any, form: Any, name: str = "") -> str:
-    """Where a value that JSON can hold has another form than it should, and what is there.
+    """Location and value of the first mismatch between JSON data and a schema.
 
     Parameters
     ----------
     value : object
-        What was read.
+        The data that was read.
     form : type, range, tuple, list or dict
-        A type, exactly; a range or a tuple, of which the value is one; a list of one form for entries that all have it,
-        or of the forms of each; a dict of the forms of some keys, or ``{str: form}`` for all values of a mapping.
+        An exact type; a range or a tuple that contains the value; a list of one schema for all entries, or of the
+        schemas of each; a dict of the schemas of some keys, or ``{str: form}`` for all values of a mapping.
     name : str
-        Of the value, for what is said.
+        Name of the value in the message.
 
     Returns
     -------
     str
-        "" if the form is right.
+        "" if the data match.
     """
     if isinstance(form, dict) and isinstance(value, dict):
         of_keys = dict.fromkeys(value, form[str]) if str in form else form

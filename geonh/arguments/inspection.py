@@ -1,9 +1,8 @@
-"""What a user's function does that JAX lets pass without a word, seen in its trace: indices out of range, float32.
+"""Checks of a user's traced function for errors that JAX does not report: indices out of range, float32.
 
-JAX clamps such indices, or drops what they name. The trace is walked with the values of the integers in it that are
-constants; loops of known length are walked as often as they run (up to ``TURNS`` times), so that an index that counts
-is known too. A function with an index that depends on data is made ``careful``: there its value is nan, and the step
-fails.
+JAX clamps such indices, or drops the accesses. The jaxpr is evaluated abstractly, with the values of constant integers
+propagated; loops of known length are unrolled (up to ``TURNS`` iterations), so that an index that counts is known too.
+A function with a data-dependent index is made ``careful``: out of range its value is nan, and the step fails.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from geonh.arguments.purity import refuse_changing
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 TURNS = 50
-"""Of a loop, at most."""
+"""Maximum number of loop iterations unrolled."""
 
 
 def inspected(name: str, closed: Any) -> bool:
-    """Raise for a traced function that reads what is not there, or loses digits.
+    """Raise for a traced function that indexes out of range, or loses precision.
 
     Returns
     -------
     bool
-        Whether it reads an array at an index that depends on data, so that nothing is known of it here.
+        True if it has an array index that depends on data, so that it cannot be checked here.
 
     Raises
     ------
     ValueError
-        If it uses a constant index that its array does not have.
+        If a constant index is out of range for its array.
     TypeError
         If it computes in single precision.
     """
@@ -51,12 +50,12 @@ def inspected(name: str, closed: Any) -> bool:
 
 
 def careful(function: Callable) -> Callable:
-    """The function, nan with all its derivatives where it reads past an array at an index that depends on data."""
+    """Return the function with bounds checks: nan, with all derivatives, if a data-dependent index is out of range."""
     return function if isinstance(function, _Careful) else _Careful(function)
 
 
 class _Careful(eqx.Module):
-    """``careful`` of a function; of the same function equal, so that systems made alike share their programs."""
+    """Bounds-checked function; equal for equal functions, so that identical systems share compiled programs."""
 
     function: Callable
 
@@ -69,8 +68,8 @@ class _Careful(eqx.Module):
         try:
             closed, inspection = jax.make_jaxpr(self.function)(*args), _Inspection()
         except TypeError:
-            return self.function(*args)  # it fails there too, or gives what is no number, which its caller judges
-        with contextlib.suppress(_Found):  # which is told where it is inspected
+            return self.function(*args)  # it fails here too, or returns a non-number, which the caller refuses
+        with contextlib.suppress(_Found):  # the error is raised where the function is inspected
             inspection.walk(closed, [None] * len(closed.jaxpr.invars))
         if not inspection.reads_by_data:
             return self.function(*args)
@@ -82,7 +81,7 @@ class _Careful(eqx.Module):
 
 
 class _Found(Exception):
-    """What is wrong, and the kind of error to raise for it."""
+    """Error found in a trace, with the type of exception to raise for it."""
 
     def __init__(self, kind: type[Exception], text: str) -> None:
         super().__init__(text)
@@ -90,7 +89,7 @@ class _Found(Exception):
 
 
 class _Inspection:
-    """A walk over a trace."""
+    """Abstract evaluation of a jaxpr with known constants."""
 
     reads_by_data = False
 
@@ -110,7 +109,7 @@ class _Inspection:
         return [value(atom) for atom in jaxpr.outvars]
 
     def _outputs(self, eqn: Any, given: list) -> list:
-        """What an equation gives, as far as it is known: the values of small integers, and what is inside of it."""
+        """Known outputs of an equation: small integers, and the outputs of nested jaxprs."""
         unknown, name = [None] * len(eqn.outvars), eqn.primitive.name
         if name == "scan":
             return self._scan(eqn.params, given, unknown)
@@ -131,7 +130,7 @@ class _Inspection:
         return unknown
 
     def _scan(self, params: dict, given: list, unknown: list) -> list:
-        """A loop, turn by turn; of what it gives only the last carry is known."""
+        """Unrolled loop; of its outputs only the last carry is known."""
         n_consts, n_carry = params["num_consts"], params["num_carry"]
         consts, carry, rows = given[:n_consts], given[n_consts:][:n_carry], given[n_consts + n_carry :]
         turns = range(params["length"])[:: -1 if params["reverse"] else 1]
@@ -166,7 +165,7 @@ class _Inspection:
         elif name == "dynamic_update_slice":
             self._compare(array.shape, range(array.ndim), given[2:], eqn.invars[1].aval.shape)
         elif (name == "gather" or name.startswith("scatter")) and given[1] is None:
-            self.reads_by_data |= eqn.params["mode"] != jax.lax.GatherScatterMode.CLIP  # asked for
+            self.reads_by_data |= eqn.params["mode"] != jax.lax.GatherScatterMode.CLIP  # clamping was asked for
         elif name == "gather" or name.startswith("scatter"):
             numbers = eqn.params["dimension_numbers"]
             axes = getattr(numbers, "start_index_map", None) or numbers.scatter_dims_to_operand_dims
@@ -181,7 +180,7 @@ class _Inspection:
             first, length = np.ravel(np.asarray(_now(start))), shape[axis]
             outside = first[(first < 0) | (first > length - sizes[axis])]
             if outside.size:
-                index = int(outside[0])  # a negative one was counted from the end
+                index = int(outside[0])  # a negative index was counted from the end
                 index = index - length if index < 0 else index + sizes[axis] - 1
                 raise _Found(
                     ValueError,
@@ -191,19 +190,19 @@ class _Inspection:
 
 
 def _single(value: Any) -> str:
-    """The decimal number whose single precision a float64 scalar has, as JAX makes it in silence; "" for others.
+    """Decimal number of which a float64 scalar is the float32 rounding, as JAX makes it silently; "" for others.
 
-    What has 16 binary digits or fewer, as parts of two have, is let pass; another has 24 by chance once in 2^29.
+    Numbers with 16 binary digits or fewer, as dyadic fractions have, pass; others have 24 by chance once in 2^29.
     """
     if np.shape(value) != () or getattr(value, "dtype", None) != np.float64 or not abs(value) < np.finfo("f4").max:
         return ""
     single = np.float32(value)
-    few = int(np.frexp(single)[0] * 2**24) % 2**8 == 0  # of 24 binary digits 16 at most
+    few = int(np.frexp(single)[0] * 2**24) % 2**8 == 0  # at most 16 of 24 binary digits
     return "" if few or float(single) != value or float(str(single)) == value else str(single)
 
 
 class _Later(NamedTuple):
-    """A known value, computed when an index asks for it."""
+    """Known value, computed lazily when an index needs it."""
 
     made: Callable[[], Sequence[Any]]
     place: int
@@ -214,14 +213,14 @@ def _now(value: Any) -> Any:
 
 
 def _made(eqn: Any, given: list) -> list:
-    """What an equation gives for known arguments."""
-    with float64(), jax.ensure_compile_time_eval():  # as it was traced
+    """Outputs of an equation for known inputs."""
+    with float64(), jax.ensure_compile_time_eval():  # as in the trace
         found = eqn.primitive.bind(*map(_now, given), **eqn.params)
     return list(found) if eqn.primitive.multiple_results else [found]
 
 
 def _is_small_integer(aval: Any) -> bool:
-    return getattr(getattr(aval, "dtype", None), "kind", "O") in "iub" and aval.size <= 1000  # a random key has none
+    return getattr(getattr(aval, "dtype", None), "kind", "O") in "iub" and aval.size <= 1000  # random keys have no kind
 
 
 def _concrete(value: Any) -> Any:

@@ -1,15 +1,15 @@
-"""Room for what is kept."""
+"""Memory check before allocation."""
 
 from __future__ import annotations
 
 import os
 
 MEMORY = 0.8
-"""The part of the machine's memory that what is kept may take."""
+"""Fraction of the machine's memory that stored results may take."""
 
 
 def refuse_too_much(what: str, numbers: dict[str, int], advice: str) -> None:
-    """Raise MemoryError, with what helps, if there is no room for so many numbers."""
+    """Raise MemoryError, with advice, if so many float64 numbers do not fit into memory."""
     needed = 8 * sum(numbers.values())
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

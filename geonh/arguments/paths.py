@@ -9,16 +9,16 @@ from geonh.arguments.validators import shortly
 
 
 class FileError(ValueError):
-    """A file that is not a trajectory of geonh, is damaged, or holds what this geonh cannot read or write."""
+    """Error of a file that is not a geonh trajectory, is damaged, or has content this geonh cannot read or write."""
 
 
 def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
-    """A path on this machine.
+    """Validate a path on this machine.
 
     Raises
     ------
     FileError
-        For a network address, or what is no path.
+        For a network address, or what is not a path.
     """
     try:
         text = os.fspath(path)
@@ -32,11 +32,11 @@ def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
 
 
 LONGEST = 255
-"""Bytes of a name of a file or folder, at most, on the file systems in use."""
+"""Maximum length in bytes of a file or folder name on the file systems in use."""
 
 
 def _can_be_named(text: str) -> bool:
-    """Whether files can have such a name, here and in NetCDF: half of a surrogate pair has no bytes."""
+    """True if files can have such a name, here and in NetCDF: a lone surrogate cannot be encoded."""
     try:
         return all(len(part.encode()) <= LONGEST for part in Path(text).parts)
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Double precision without touching anybody's JAX configuration.
+"""Double precision without changes to the user's JAX configuration.
 
-Everything in geonh is float64. Public entry points run inside ``float64()`` and hand NumPy arrays out; code under a
-user's own ``jit``, ``grad`` or ``vmap`` needs a trace in double precision, and ``require_float64`` says so.
+Everything in geonh is float64. Public entry points run inside ``float64()`` and return NumPy arrays; code under a
+user's own ``jit``, ``grad`` or ``vmap`` must be traced in double precision, and ``require_float64`` checks that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 
 class _Tracing(threading.local):
-    """Whether what is being traced in this thread asked if it is, so that its trace serves no other call."""
+    """Thread-local flag: set if the function being traced asked whether it is traced; its trace is then not reused."""
 
     asked = False
 
@@ -26,7 +26,7 @@ tracing = _Tracing()
 
 @contextmanager
 def float64() -> Iterator[None]:
-    """Context in which JAX computes in double precision, and numbers of all types mix as they do in NumPy.
+    """Context in which JAX computes in double precision, with type promotion as in NumPy.
 
     Thread-local, and undone on exit: ``with gn.float64(): ...``.
 
@@ -39,7 +39,7 @@ def float64() -> Iterator[None]:
 
 
 def is_float64() -> bool:
-    """Whether JAX is configured as ``float64`` configures it."""
+    """True if JAX is configured as by ``float64``."""
     config: Any = jax.config
     return (
         config.jax_enable_x64
@@ -49,7 +49,7 @@ def is_float64() -> bool:
 
 
 def is_traced(*trees: Any) -> bool:
-    """Whether any leaf is being traced by a JAX transformation; who asks judges numbers where they are known."""
+    """True if any leaf is a JAX tracer; the caller is then marked, since it validates concrete values only."""
     found = has_tracers(trees)
     if found:
         tracing.asked = True
@@ -61,12 +61,12 @@ def has_tracers(*trees: Any) -> bool:
 
 
 def require_float64(name: str) -> None:
-    """Raise unless JAX is tracing in double precision.
+    """Raise unless JAX traces in double precision.
 
     Raises
     ------
     RuntimeError
-        Inside a trace made without 64-bit types, where float32 would be silent.
+        Inside a trace made without 64-bit types, where float32 would be used silently.
     """
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise RuntimeError(
@@ -76,7 +76,7 @@ def require_float64(name: str) -> None:
 
 
 def single_precision_note(*values: Any) -> str:
-    """What to say of numbers that are slightly wrong, if all of them are exact in float32: "" if not."""
+    """Hint for an error message if all of these slightly wrong numbers are exact in float32; "" if not."""
     arrays = [np.asarray(leaf, float) for leaf in jax.tree.leaves(values)]
     if not all(np.array_equal(a, a.astype(np.float32)) for a in arrays):
         return ""

@@ -1,7 +1,7 @@
-"""Whether functions depend on what they are given alone, as far as two traces tell.
+"""Check that functions are pure, by comparing two traces.
 
-A trace takes everything else as it is: random numbers of NumPy, the time of day, the next of an iterator would be
-constants of a program in silence. Where another trace has others, the function is refused.
+A trace captures everything but the arguments as constants: random numbers of NumPy, the time of day, the next item of
+an iterator would silently be constants of a program. A function whose second trace differs is refused.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ WORDS = (
 )
 
 _known: weakref.WeakSet[Callable] = weakref.WeakSet()
-"""Functions that are not looked at again."""
+"""Functions that have passed the check."""
 
 
 class ChangingError(ValueError):
-    """A function gives another result each time that it is traced."""
+    """Error of an impure function: it gives another result each time that it is traced."""
 
 
 def refuse_changing(function: Callable, args: tuple, traced: Callable[..., Any] | None = None) -> None:
-    """Trace a function twice, where it is new, and raise for one that changes.
+    """Trace a function twice, unless it was checked before, and raise if the traces differ.
 
     Parameters
     ----------
     traced : callable, optional
-        Gives the first of the two traces, where there is one already.
+        Returns the first of the two traces, if there is one already.
 
     Raises
     ------
     ChangingError
-        If the traces differ. A function that cannot be traced, or closes over what is, is left to its caller.
+        If the traces differ. A function that cannot be traced, or captures tracers, is left to its caller.
     """
     try:
         if function in _known:
             return
-        first, second = (jax.make_jaxpr(lambda *args: function(*args)) for _ in range(2))  # which JAX takes for new
+        first, second = (jax.make_jaxpr(lambda *args: function(*args)) for _ in range(2))  # uncached by JAX
         pair = (traced or first)(*args), second(*args)
     except Exception:
         return
     if any(isinstance(const, jax.core.Tracer) for one in pair for const in getattr(one, "consts", ())):
-        return  # it closes over what is being traced, of which traces within make different things
+        return  # it captures tracers, for which nested traces differ
     if not _alike(*pair):
         raise ChangingError(WORDS)
-    with contextlib.suppress(TypeError):  # of what is not referred to weakly
+    with contextlib.suppress(TypeError):  # not all callables support weak references
         _known.add(function)
 
 
 def _alike(first: Any, second: Any) -> bool:
-    """Whether two traces compute the same."""
+    """True if two jaxprs are the same computation."""
     if first is second:
         return True
     a, b = (getattr(one, "jaxpr", one) for one in (first, second))
@@ -84,7 +84,7 @@ def _alike(first: Any, second: Any) -> bool:
 
 
 def _same(x: Any, y: Any) -> bool:
-    """Whether parts of two traces are the same; what is neither numbers nor traces does not count."""
+    """True if parts of two jaxprs are equal; objects other than numbers and jaxprs are not compared."""
     if x is y:
         return True
     if isinstance(x, jax.core.Tracer) or type(x) is not type(y):

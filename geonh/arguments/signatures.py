@@ -1,6 +1,6 @@
-"""What public functions are given, judged by the types that their signatures name: a sentence for each type.
+"""Validation of arguments of public functions by the types in their signatures, with one error message for each type.
 
-An argument of a type that is not known here, or of one of several, is for the function itself to judge.
+Arguments of an unknown type, or of a union of types, are validated by the function itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Out = TypeVar("Out")
 
 
 def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
-    """Decorate a public function: arguments of another type than its signature says are refused by their names.
+    """Decorator for a public function: arguments whose type contradicts the signature are refused by name.
 
     Raises
     ------
@@ -39,13 +39,13 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
             judge, default = judges.get(name, (None, None))
             if judge is not None and value is not default:
                 judge(value, name)
-        return function(*args, **kwargs)  # for an argument too many or too few Python says it
+        return function(*args, **kwargs)  # Python itself reports missing or surplus arguments
 
     return wrapper
 
 
 def argument_type(kind: type) -> type:
-    """Decorate a class that signatures name: arguments are tested for being its instances."""
+    """Decorator for a class that signatures name: arguments are checked to be its instances."""
     _CLASSES[kind.__name__] = kind
     return kind
 
@@ -54,7 +54,7 @@ _CLASSES: dict[str, type] = {}
 
 
 def _judge_of(annotation: str) -> Callable[[Any, str], Any] | None:
-    """The judge of the values of one type, which is perhaps optional."""
+    """Validator of one type, possibly optional; None if unknown."""
     annotation = annotation.removesuffix(" | None")
     bare = annotation
     while (inner := re.sub(r"\[[^][]*\]", "", bare)) != bare:
@@ -63,7 +63,7 @@ def _judge_of(annotation: str) -> Callable[[Any, str], Any] | None:
 
 
 def _instance(name: str, words: str) -> Callable[[Any, str], None]:
-    """Of an ``argument_type``; of one that was not imported yet there is no instance."""
+    """Validator of instances of an ``argument_type``; a class that was not imported yet has none."""
 
     def judge(value: Any, argument: str) -> None:
         if not isinstance(value, _CLASSES.get(name, ())):
@@ -73,7 +73,7 @@ def _instance(name: str, words: str) -> Callable[[Any, str], None]:
 
 
 def _each(judge_of_one: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
-    """Of the entries of a list, or of a mapping."""
+    """Validator of the entries of a list or a mapping."""
 
     def judge(value: Any, argument: str) -> None:
         if not isinstance(value, list | tuple | Mapping):
@@ -150,4 +150,4 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "float": _number,
     "str": _text,
 }
-"""Of values that are not None, by the type as a signature has it."""
+"""Validators of values other than None, by type annotation."""

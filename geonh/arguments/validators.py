@@ -1,4 +1,4 @@
-"""Validators: what users give, as numbers of float64, counts, flags, names; errors name the argument and the mend."""
+"""Validators of user input: float64 numbers, counts, flags, names; errors name the argument and the remedy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "
 
 
 def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, finite: bool = True) -> Any:
-    """Convert input to float64; traced values stay traced. Where it need not be ``finite``, nan and inf are let pass.
+    """Convert input to float64; traced values stay traced. Unless ``finite``, nan and inf are accepted.
 
     Raises
     ------
     TypeError
-        If the value is in single precision already, or not of real numbers: nothing is cast in silence.
+        If the value is in single precision already, or not of real numbers: nothing is cast silently.
     ValueError
-        If it has not the given shape, or is not finite and must be.
+        If it does not have the given shape, or is not finite and must be.
     """
     for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
@@ -49,25 +49,25 @@ def _are_arrays(value: Any) -> bool:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; a truth value is none, nor a duration, which NumPy counts among integers."""
+    """True if a value is an integer; bool does not count, nor does a duration, which NumPy counts among integers."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def entries(value: Any) -> list | None:
-    """The entries of a list or another iterable, but of text; or None."""
+    """Entries of a list or another iterable, but not of text; else None."""
     try:
         return None if isinstance(value, str | bytes) else list(value)
-    except Exception:  # of others that are iterable in name only: a sparse matrix, a view of two axes
+    except Exception:  # objects that are iterable in name only: a sparse matrix, a memory view of two axes
         return None
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:
-    """A whole number of at least ``least``, as an int.
+    """Validate an integer of at least ``least``, returned as an int.
 
     Raises
     ------
     ValueError
-        If it is none (a truth value is none), or not below 2^53.
+        If it is not an integer (a bool is not), is less than ``least``, or not below 2^53.
     """
     whole = is_whole(value)
     if not whole or not least <= value < 2**53:
@@ -79,12 +79,12 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
 
 
 def as_part(value: Any, name: str) -> float:
-    """A number in (0, 1), such as a relative tolerance.
+    """Validate a number in (0, 1), such as a relative tolerance.
 
     Raises
     ------
     TypeError, ValueError
-        If it is none.
+        If it is not one.
     """
     number = float(as_float64(value, name, ()))
     if not 0 < number < 1:
@@ -93,12 +93,12 @@ def as_part(value: Any, name: str) -> float:
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """A truth value.
+    """Validate a bool.
 
     Raises
     ------
     TypeError
-        If it is none.
+        If it is not one.
     """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {shortly(value)}")
@@ -106,12 +106,12 @@ def as_flag(value: Any, name: str) -> bool:
 
 
 def as_names(value: Any, name: str) -> list[str]:
-    """A list of texts.
+    """Validate a list of str.
 
     Raises
     ------
     TypeError
-        If it is none; a single text is none.
+        If it is not one; a single str is not.
     """
     if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
         raise TypeError(f"{name} must be a list of names, got {shortly(value)}")
@@ -119,12 +119,12 @@ def as_names(value: Any, name: str) -> list[str]:
 
 
 def one_of(value: Any, name: str, choices: Iterable) -> Any:
-    """The value, if it is one of the choices.
+    """Return the value if it is one of the choices.
 
     Raises
     ------
     ValueError
-        If it is none; a truth value is no number.
+        If it is not; a bool does not count as a number.
     """
     known = list(choices)
     value = int(value) if isinstance(value, np.integer) and is_whole(value) else value
@@ -134,7 +134,7 @@ def one_of(value: Any, name: str, choices: Iterable) -> Any:
 
 
 def shortly(value: Any) -> str:
-    """What a value looks like, in one line or so; a user's own may not be able to say."""
+    """Short representation of a value, on about one line, also for objects whose repr fails."""
     try:
         text = str(value)[:40] if isinstance(value, int) else repr(value)
     except Exception:
@@ -143,7 +143,7 @@ def shortly(value: Any) -> str:
 
 
 def close(word: str, words: Iterable[str]) -> str:
-    """ "; did you mean …?" or nothing."""
+    """Suggestion "; did you mean …?" of similar words, or "" if there are none."""
     pool = list(words)
     found = difflib.get_close_matches(word.lower(), pool, n=3, cutoff=0.5)
     found = found or [w for w in pool if len(word) > 2 and word.lower() in w][:3]
@@ -151,24 +151,24 @@ def close(word: str, words: Iterable[str]) -> str:
 
 
 def _converted(value: Any, name: str) -> np.ndarray:
-    """A float64 array of what is not traced."""
+    """Convert a value that is not traced to a float64 array."""
     leaves = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
     for made in {type(leaf) for leaf in leaves}:
         if issubclass(made, np.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
-        if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy takes for numbers, beside some
+        if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy would accept as numbers in some lists
             words = "text" if issubclass(made, bytearray) else "truth values"
             raise TypeError(f"{name} must be real numbers, got {words}: {shortly(value)}")
-        if hasattr(made, "to_value") or hasattr(made, "to_base_units"):  # of Astropy, of Pint
+        if hasattr(made, "to_value") or hasattr(made, "to_base_units"):  # quantities of Astropy, of Pint
             raise TypeError(f"{name} has a unit, {shortly(value)}: give the numbers, in the units of the system (SI)")
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unequal lengths
         how = "; np.concatenate makes one array of several" if _are_arrays(value) else ""
         raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}{how}") from error
-    except TypeError as error:  # keys of random numbers, what cannot be copied to this machine
+    except TypeError as error:  # random keys, arrays that cannot be copied to the host
         raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
-    refuse_single(array, name)  # of what is no array before: a tensor, a buffer
+    refuse_single(array, name)  # objects that were not arrays before: a tensor, a buffer
     kind = str(array.dtype.kind)
     if kind == "O":
         kind = next((_kind(entry) for entry in array.flat if _kind(entry)), "")
@@ -187,7 +187,7 @@ def _converted(value: Any, name: str) -> np.ndarray:
 
 
 def _kind(entry: Any) -> str:
-    """The letter of NumPy for what an entry of an array of objects is, "V" if it is no number; "" for real numbers."""
+    """NumPy kind character of an entry of an object array, "V" if it is not a number; "" for real numbers."""
     if isinstance(entry, bool | np.bool_):
         return "b"
     if isinstance(entry, np.generic | np.ndarray) and entry.shape == ():
@@ -205,7 +205,7 @@ def _kind(entry: Any) -> str:
 
 
 def _traced(value: Any, name: str) -> Any:
-    """A float64 array of what is traced, wholly or in part."""
+    """Convert a value that is traced, wholly or in part, to a float64 array."""
     array = jnp.asarray(value)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {_KINDS.get(array.dtype.kind, array.dtype.name)}")
@@ -222,7 +222,7 @@ def refuse_single(value: Any, name: str) -> None:
 
 
 def refuse_kinds(value: Any, name: str) -> None:
-    """Raise TypeError for an array that is masked, or of other than numbers and truth values."""
+    """Raise TypeError for an array that is masked, or not of numbers or bools."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
     kind = getattr(getattr(value, "dtype", None), "kind", "")

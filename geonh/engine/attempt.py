@@ -1,8 +1,8 @@
-"""Steps that may fail, under derivatives: none flows through what did not happen.
+"""Steps that may fail, with derivatives: none flows through a failed step.
 
-Where a step fails its numbers are thrown away, but the derivative of a choice, ``jnp.where(well, new, old)``, still
-multiplies the failed step's Jacobian by zero in reverse mode, and zero times nan is nan. Here the tangents that enter
-a failed step are zeroed before they meet its Jacobian, so that in reverse mode the zero is chosen after it.
+The result of a failed step is discarded, but the derivative of ``jnp.where(well, new, old)`` still multiplies the
+failed step's Jacobian by zero in reverse mode, and zero times nan is nan. Here the tangents that enter a failed step
+are zeroed before its Jacobian is applied, so that in reverse mode the zero is selected after it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax import Array
 
 
 def attempted(step: Callable[[Any], Any], example: Any, well: Callable[[Any], Array]) -> Callable[[Any], Any]:
-    """``step`` with derivatives, of the state and of all it closes over, that are zero where it is not ``well``.
+    """Wrap ``step`` so that derivatives, also of its captured variables, are zero where it is not ``well``.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def attempted(step: Callable[[Any], Any], example: Any, well: Callable[[Any], Ar
     example : pytree of arrays
         A state; its structure and types are those of the result.
     well : callable
-        Of the new state: whether the step happened, a boolean scalar.
+        Predicate of the new state: true if the step succeeded, a boolean scalar.
     """
     structure = jax.tree.structure(example)
     closed = jax.make_jaxpr(step)(example)
@@ -45,5 +45,5 @@ def attempted(step: Callable[[Any], Any], example: Any, well: Callable[[Any], Ar
 
 
 def _chosen(happened: Array, tangent: Any) -> Any:
-    """The tangent where the step happened, else zero; integers have none to choose."""
+    """Tangent if the step succeeded, else zero; integers have none."""
     return tangent if tangent.dtype == jax.dtypes.float0 else jnp.where(happened, tangent, jnp.zeros_like(tangent))

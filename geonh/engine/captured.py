@@ -1,4 +1,4 @@
-"""What functions read around them, and what may change there: a trace takes it as it is, so it names the trace."""
+"""Captured variables of functions: a trace holds them as constants, so their values are part of its cache key."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import jax
 import numpy as np
 
 SMALL = 64
-"""Entries, at most, of an array that is known by its values;"""
+"""Maximum size of an array that is identified by its values."""
 LARGE = 10_000
-"""and of one of NumPy that is known by a digest: beyond, it is another array only if it is another object."""
+"""Maximum size of a NumPy array that is identified by a digest; larger ones are identified by object identity."""
 LISTED = 500
-"""Functions, objects and entries of lists and dicts, at most, that one look goes through."""
+"""Maximum number of functions, objects and entries of lists and dicts that one inspection visits."""
 
 
 def around(tree: Any) -> tuple:
-    """What the functions among the leaves read from their closures and modules, and from objects there; hashable.
+    """Captured variables of the functions among the leaves, from closures, modules and objects there; hashable.
 
-    Numbers, texts, arrays, lists and dicts of them, attributes, and what other functions read, but for globals of
-    libraries. A trace takes them as they are; where they have changed, it is another trace.
+    They are numbers, strings, arrays, lists and dicts of them, attributes, and captured variables of other functions,
+    but not globals of libraries. A trace holds them as constants; if they have changed, the function is traced again.
     """
     return tuple(_around(leaf) for leaf in jax.tree.leaves(tree) if callable(leaf))
 
@@ -43,7 +43,7 @@ def _around(function: Any) -> Any:
 
 
 class _Known(threading.local):
-    """What functions read around them, by their ids, with the functions."""
+    """Thread-local cache of captured variables, by function id, with the functions."""
 
     seen: dict[int, tuple[Any, Any]] | None = None
 
@@ -53,7 +53,7 @@ _known = _Known()
 
 @contextlib.contextmanager
 def looked_at_once() -> Iterator[None]:
-    """Context, of the trace of a program say, in which a function is looked at once; it may change what it reads."""
+    """Context (such as the trace of a program) in which a function is inspected once, even if its captures change."""
     outermost = _known.seen is None
     _known.seen = {} if outermost else _known.seen
     try:
@@ -63,7 +63,7 @@ def looked_at_once() -> Iterator[None]:
 
 
 class _Only:
-    """An object, equal to itself only."""
+    """Wrapper of an object that compares by identity."""
 
     def __init__(self, whole: Any) -> None:
         self.whole = whole
@@ -76,21 +76,21 @@ class _Only:
 
 
 class _Look:
-    """A look at what a function reads, that goes to each object once."""
+    """Inspection of the variables that a function captures; visits each object once."""
 
     def __init__(self) -> None:
         self.left = LISTED
         self.done: dict[Any, tuple[int, Any]] = {}
         self.written: frozenset[str] = frozenset()
-        """Attributes that the functions set themselves, such as counters;"""
+        """Attributes that the functions set themselves, such as counters."""
         self.classes = 0
-        """how deep it is in classes, whose methods are not all called."""
+        """Nesting depth in classes, whose methods are not all called."""
 
     def at(self, x: Any, names: tuple[str, ...] = ()) -> Any:
-        """What is seen in ``x``, of a module the attributes of those names; hashable. Else whether it is the same."""
+        """Hashable key of ``x``, for a module of the attributes of those names; else its object identity."""
         try:
             return self._at(x, names)
-        except Exception:  # of objects that do not let themselves be looked at
+        except Exception:  # objects that cannot be inspected
             return _Only(x)
 
     def _at(self, x: Any, names: tuple[str, ...]) -> Any:
@@ -136,7 +136,7 @@ class _Look:
         return tuple((name, self.at(value, names)) for name, value in found.items() if name not in self.written)
 
     def _in_object(self, x: Any) -> Any:
-        """Attributes of an object, with its class, that is no library's; what others wrap."""
+        """Attributes and class of an object that is not a library's; for wrappers, the wrapped function."""
         if isinstance(x, type):
             return self._in_class(x)
         if _is_fixed(type(x).__module__) and not isinstance(x, SimpleNamespace | argparse.Namespace):
@@ -152,7 +152,7 @@ class _Look:
 
     def _in_class(self, x: type) -> Any:
         own = [] if _is_fixed(x.__module__) else [one for one in x.__mro__ if not _is_fixed(one.__module__)]
-        written, self.written = self.written, frozenset()  # what methods set others may set too
+        written, self.written = self.written, frozenset()  # other code may set what methods set
         kept = [{n: y for n, y in vars(one).items() if n[:2] != "__" or isinstance(y, FunctionType)} for one in own]
         self.classes += 1
         found = tuple(map(self._items, kept))
@@ -161,13 +161,13 @@ class _Look:
         return found or _Only(x)
 
     def _read_by(self, function: FunctionType) -> tuple:
-        """What a function reads, and does not write: from its module, its closure and its defaults."""
+        """Variables that a function captures and does not assign: from its module, its closure and its defaults."""
         code, module = function.__code__, function.__globals__
         names = _names(code)
-        fixed = _is_fixed(function.__module__, installed=len(self.done) > 1)  # but for what the user gave
+        fixed = _is_fixed(function.__module__, installed=len(self.done) > 1)  # except for the user's own function
         found = {} if fixed else {name: module[name] for name in names.all if name in module}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-            with contextlib.suppress(ValueError):  # empty
+            with contextlib.suppress(ValueError):  # empty cell
                 found[name] = cell.cell_contents
         if not self.classes:
             self.written |= names.set_attributes
@@ -179,7 +179,7 @@ class _Look:
 def _seen_in_array(x: Any) -> Any:
     if isinstance(x, jax.core.Tracer):
         return None
-    if getattr(x.dtype, "hasobject", True):  # those of JAX have other things, as keys, but no objects
+    if getattr(x.dtype, "hasobject", True):  # JAX arrays have other types, such as keys, but no objects
         return _Only(x)
     if x.size <= SMALL:
         return x.shape, x.dtype.str, np.asarray(x).tobytes()
@@ -188,7 +188,7 @@ def _seen_in_array(x: Any) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def _is_fixed(module: str | None, installed: bool = True) -> bool:
-    """Whether nobody changes a module: geonh's, Python's, or one that is ``installed``, where that counts."""
+    """True for modules that do not change: geonh's, Python's, or (optionally) ``installed`` ones."""
     package = (module or "").split(".")[0]
     found = sys.modules.get(package)
     path = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", ())), None)
@@ -203,7 +203,7 @@ def _is_fixed(module: str | None, installed: bool = True) -> bool:
 
 
 class _Names(NamedTuple):
-    """Names in code, and in functions within it: of globals and attributes, as far as it tells; what it sets."""
+    """Names in code and nested functions: globals and attributes that it reads, and those that it assigns."""
 
     all: tuple[str, ...]
     set_outside: frozenset[str]
@@ -223,7 +223,7 @@ def _names(code: CodeType) -> _Names:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Code, with that of functions within it."""
+    """Code object and those of nested functions."""
     yield code
     for const in code.co_consts:
         if isinstance(const, CodeType):

@@ -1,7 +1,8 @@
-"""Functions and stepping loops compiled once for a structure: by the native engine, or by XLA where it cannot.
+"""Functions and stepping loops, compiled once for each structure: natively, or by XLA as a fallback.
 
-A pytree such as (system, method, clock) is parted into its arrays, which are arguments of the program, and the rest
-(functions, names, structure), which with the shapes names it. So other parameters, steps and starts compile nothing.
+A pytree such as (system, method, clock) is partitioned into its arrays, which are arguments of the program, and the
+static rest (functions, names, structure), which with the shapes is its cache key. So new parameters, step sizes and
+initial values compile nothing.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from geonh.engine.native.drivers import Pace
 _log = logging.getLogger("geonh")
 _ASKED: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
 PROGRAMS = 128
-"""Programs that are kept in memory."""
+"""Maximum number of programs kept in memory."""
 PIECE = 1000
-"""Rows that one call of an XLA loop saves at most."""
+"""Maximum number of rows saved by one call of an XLA loop."""
 
 
 class EngineWarning(UserWarning):
-    """The native engine cannot run a function, so XLA does, slower."""
+    """Warning that the native engine cannot run a function, so that it falls back to XLA, slower."""
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an argument of a program rather than a part of it."""
+    """True if a leaf is an argument of a program, false if it is static."""
     return isinstance(leaf, np.ndarray | np.generic | jax.Array)
 
 
@@ -50,7 +51,7 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
     Parameters
     ----------
     function : callable
-        Of module level, traceable: it names the program.
+        Traceable and defined at module level: part of the cache key.
     tree : pytree
         Arrays and anything hashable.
     nodes : pytree of arrays
@@ -59,32 +60,32 @@ def mapped(function: Callable, tree: Any, nodes: Any) -> Any:
     Returns
     -------
     pytree of NumPy arrays
-        The caller's own, to be written to.
+        New arrays, which may be written to.
     """
     return prepared(function, tree, jax.tree.map(lambda a: np.asarray(a)[0], nodes))(nodes)
 
 
 def computed(function: Callable, tree: Any, node: Any) -> Any:
-    """``function(tree, node)`` for one node, compiled, in NumPy."""
+    """``function(tree, node)`` for one node, compiled, as NumPy arrays."""
     found = mapped(function, tree, jax.tree.map(lambda a: np.asarray(a)[None], node))
     return jax.tree.map(lambda a: a[0], found)
 
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
-    """``mapped`` as a function of the nodes, for many calls: like ``node``, with a first axis."""
+    """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
     made = map_of(Bound.to(function, static), types(arrays), types(node))
     return lambda nodes: made.run(arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
-    """The loop of ``step(tree, state)`` → (state, status), of which ``row(tree, state)``, a vector, is saved."""
+    """Stepping loop of ``step(tree, state)`` → (state, status); the vectors ``row(tree, state)`` are saved."""
     arrays, static = eqxi.hashable_partition(tree, is_array)
     return Stepping(arrays, loop_of(Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)))
 
 
 class Stepping:
-    """A loop with its arguments; ``engine`` says what runs it."""
+    """Stepping loop with its arguments; ``engine`` is the engine that runs it."""
 
     def __init__(self, arrays: Any, loop: Any) -> None:
         self._arrays, self._loop = arrays, loop
@@ -92,7 +93,7 @@ class Stepping:
         self.width: int = loop.width
 
     def is_new(self) -> bool:
-        """Whether this was never asked before of the loop with these arguments: true once."""
+        """True for the first call of the loop with these arguments."""
         asked = _ASKED.setdefault(self._loop, set())
         values = hash(b"".join(np.asarray(a).tobytes() for a in jax.tree.leaves(self._arrays)))
         is_new = values not in asked
@@ -102,24 +103,24 @@ class Stepping:
     def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
 
-        Gives (last good state, status, number of rows) many times a second, between saved nodes too, and at the end.
+        Yields (last good state, status, number of rows) many times a second, between saved nodes too, and at the end.
         """
         return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
 
 
 def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Crowd:
-    """The loop of ``stepping`` for many members.
+    """Stepping loop of ``stepping`` for a batch.
 
     Parameters
     ----------
     step, row : callable
         As for ``stepping``.
     one : pytree
-        The tree of one member.
+        Tree of one member.
     many : pytree
-        The same, with the members along a first axis of those arrays that differ between them.
+        The same tree, with the batch along a leading axis of those arrays that differ between members.
     state : pytree of arrays
-        Of one member.
+        State of one member.
     """
     (arrays, static), (everything, _) = (eqxi.hashable_partition(tree, is_array) for tree in (one, many))
     pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
@@ -129,7 +130,7 @@ def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Cro
 
 
 class Crowd:
-    """A loop for many members; ``engine`` says what runs it."""
+    """Stepping loop for a batch; ``engine`` is the engine that runs it."""
 
     def __init__(self, arrays: Any, varies: tuple[bool, ...], loop: Any) -> None:
         self._leaves, self._structure = jax.tree.flatten(arrays)
@@ -140,9 +141,9 @@ class Crowd:
     def run(
         self, members: np.ndarray, states: Any, n_nodes: int, stride: int, threads: int
     ) -> tuple[np.ndarray, Reached]:
-        """Rows of those members, shape=[members, n_nodes, width], and where they ended.
+        """Rows of these members, shape=[members, n_nodes, width], and their final states.
 
-        The rows of a member after its last good step mean nothing.
+        Rows of a member after its last good step are undefined.
         """
         found = self._together if isinstance(self._loop, native.Lanes) else self._in_turn
         return found(members, states, n_nodes, stride, threads)
@@ -167,7 +168,7 @@ class Crowd:
 
 
 class Reached(NamedTuple):
-    """Where members ended, along the first axis: last good state, status, number of rows."""
+    """Final values for a batch, along the first axis: last good state, status, number of rows."""
 
     state: Any
     status: np.ndarray
@@ -175,7 +176,7 @@ class Reached(NamedTuple):
 
 
 def types(tree: Any) -> Any:
-    """Shapes and types of a pytree of arrays, numbers or shapes, hashable."""
+    """Structure, shapes and dtypes of a pytree of arrays, numbers or shapes; hashable."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, tuple(
         (np.shape(leaf), np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str) for leaf in leaves
@@ -183,19 +184,19 @@ def types(tree: Any) -> Any:
 
 
 def example(types: Any) -> Any:
-    """Shapes of the types that ``types`` tells."""
+    """Pytree of shapes from the result of ``types``."""
     structure, leaves = types
     return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in leaves])
 
 
 @dataclass(frozen=True)
 class Bound:
-    """``function(tree, node)`` as one of the tree's arrays and the node; equal where the programs are."""
+    """``function(tree, node)`` as a function of the tree's arrays and the node; equal if the programs are equal."""
 
     function: Callable
     static: Any
     around: tuple
-    """What the functions in ``static`` read around them."""
+    """Captured variables of the functions in ``static``."""
 
     @classmethod
     def to(cls, function: Callable, static: Any) -> Bound:
@@ -207,20 +208,20 @@ class Bound:
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def map_of(function: Callable, arrays: Any, node: Any) -> Any:
-    """The map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
+    """Compiled map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
     return _native_or(function, lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def loop_of(step: Callable, row: Callable, arrays: Any, state: Any) -> Any:
-    """The loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
+    """Compiled loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
     examples = example(arrays), example(state)
     return _native_or(step, lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def lanes_of(step: Callable, row: Callable, arrays: Any, state: Any, varies: tuple[bool, ...]) -> Any:
-    """The native loop for members side by side, or None."""
+    """Native loop for a batch in SIMD lanes, or None."""
     if not native.available():
         return None
     try:
@@ -249,17 +250,17 @@ def _name(function: Callable) -> str:
 
 
 class _XlaMap:
-    """``native.Map`` by XLA."""
+    """``native.Map`` as an XLA program."""
 
     def __init__(self, function: Callable) -> None:
         self._function = jax.jit(jax.vmap(function, in_axes=(None, 0)))
 
     def run(self, arrays: Any, nodes: Any) -> Any:
-        return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX's own cannot be written to
+        return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
 
 
 class _XlaLoop:
-    """``native.Loop`` by XLA."""
+    """``native.Loop`` as an XLA program."""
 
     def __init__(self, step: Callable, row: Callable, arrays: Any, state: Any) -> None:
         with float64():
@@ -314,7 +315,7 @@ class _XlaLoop:
 
 
 def _by_xla(function: Callable, *arguments: Any, if_noted: bool = False) -> Any:
-    """What a function of JAX gives, as NumPy arrays; Ctrl-C is heard while it compiles and runs."""
+    """Result of a JAX function, as NumPy arrays; Ctrl-C interrupts its compilation and its run."""
 
     def call() -> Any:
         with float64():

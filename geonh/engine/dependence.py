@@ -1,4 +1,4 @@
-"""What a function depends on, and how, seen from its trace."""
+"""Analysis of the dependence of a function on its arguments, from its jaxpr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 from jax.interpreters.partial_eval import dce_jaxpr
 
 ABSENT, AFFINE, OTHERWISE = 0, 1, 2
-"""How a value depends on the variable."""
+"""Degree of the dependence on the variable: none, affine, or other."""
 
 LINEAR = frozenset(
     (
@@ -19,34 +19,34 @@ LINEAR = frozenset(
         *("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "scatter-add"),
     )
 )
-"""Operations linear in all their real arguments at once; what is not real among them is an index or a condition."""
+"""Primitives jointly linear in all their real arguments; other arguments are indices or conditions."""
 BILINEAR = {"mul", "dot_general"}
-"""Operations linear in each of two arguments."""
+"""Primitives linear in each of two arguments."""
 SOLVES = {"triangular_solve"}
-"""Solutions of linear systems (A, b)."""
+"""Primitives that solve linear systems (A, b)."""
 CALLS = frozenset(
     (
         *("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
         *("remat", "remat2", "checkpoint", "composite"),
     )
 )
-"""Operations that evaluate a jaxpr on their arguments."""
+"""Primitives that evaluate a jaxpr on their arguments."""
 
 
 def called_jaxpr(eqn: Any) -> Any:
-    """The jaxpr that a call evaluates, closed or without constants."""
+    """Jaxpr that a call evaluates, closed or without constants."""
     return jaxpr_of(eqn.params)
 
 
 def jaxpr_of(params: Mapping[str, Any]) -> Any:
-    """The same, from a call's parameters."""
+    """Jaxpr that a call evaluates, from its parameters."""
     return next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
 
 
 def depends(function: Callable, at: Any, *others: Any) -> bool:
-    """Whether the traced values of ``function(at, *others)`` use ``at``; all are pytrees of arrays or of shapes.
+    """True if the traced values of ``function(at, *others)`` use ``at``; all are pytrees of arrays or of shapes.
 
-    What is not used in the trace does not matter; the converse may fail where terms cancel.
+    False is exact; True may be wrong where terms cancel.
     """
     jaxpr = jax.make_jaxpr(function)(at, *others).jaxpr
     used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1]
@@ -54,7 +54,7 @@ def depends(function: Callable, at: Any, *others: Any) -> bool:
 
 
 def is_affine(function: Callable, at: Any, *others: Any) -> bool:
-    """Whether the trace of ``function(at, *others)`` shows that it is affine in ``at``; terms that cancel are not seen.
+    """True if the jaxpr of ``function(at, *others)`` is affine in ``at``; terms that cancel are not detected.
 
     All are pytrees of arrays or of shapes.
     """
@@ -64,7 +64,7 @@ def is_affine(function: Callable, at: Any, *others: Any) -> bool:
 
 
 def degrees(jaxpr: Any, inputs: Sequence[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
-    """How the outputs of a jaxpr depend on the variable, from how its inputs do."""
+    """Degrees of the outputs of a jaxpr in the variable, from those of its inputs."""
     jaxpr, seen = getattr(jaxpr, "jaxpr", jaxpr), {} if seen is None else seen
     key = (id(jaxpr), *inputs)
     if key in seen:
@@ -103,7 +103,7 @@ def _of_outputs(eqn: Any, before: list[int], seen: dict[tuple, list[int]]) -> li
 
 
 def round_a_loop(eqn: Any, before: list[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
-    """How the results of a loop of known length depend on the variable, from how its arguments do."""
+    """Degrees of the results of a loop of known length in the variable, from those of its arguments."""
     seen = {} if seen is None else seen
     first, m = eqn.params["num_consts"], eqn.params["num_carry"]
     while True:

@@ -1,4 +1,4 @@
-"""Functions as operations of JAX: pytrees as vectors, and one evaluation in machine code."""
+"""Functions as JAX operations: pytrees as vectors, and a single native evaluation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from geonh.engine.operations import Operation, Part, members
 
 @dataclass(frozen=True)
 class Layout:
-    """How a pytree of arrays and numbers is laid out as a vector in double precision."""
+    """Layout of a pytree of arrays and numbers as a float64 vector."""
 
     structure: Any
     types: tuple[tuple[tuple[int, ...], str], ...]
 
     @classmethod
     def of(cls, tree: Any) -> Layout:
-        """That of an example, of arrays or of their shapes."""
+        """Layout of an example pytree, of arrays or of their shapes."""
         return cls(*types(tree))
 
     @property
@@ -36,12 +36,12 @@ class Layout:
         return sum(int(np.prod(shape)) for shape, _ in self.types)
 
     def flat(self, tree: Any) -> Array:
-        """The vector, shape=[size]."""
+        """Flatten a pytree to a vector, shape=[size]."""
         leaves = [jnp.asarray(x).reshape(-1).astype(jnp.float64) for x in jax.tree.leaves(tree)]
         return jnp.concatenate(leaves) if leaves else jnp.zeros(0)
 
     def tree(self, vectors: Array) -> Any:
-        """The pytree of vectors, shape=[..., size], whose leading axes all its arrays have."""
+        """Unflatten vectors, shape=[..., size], to a pytree whose arrays all have the leading axes."""
         leaves, begin, lead = [], 0, vectors.shape[:-1]
         for shape, dtype in self.types:
             end = begin + int(np.prod(shape))
@@ -52,14 +52,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Parts:
-    """What is left of a pytree without its arrays; hashable.
+    """Static part of a pytree, without its arrays; hashable.
 
     Attributes
     ----------
     static, types : hashable
-        What is no array, and structure and types of the arrays.
+        Leaves that are not arrays, and structure and types of the arrays.
     around : tuple
-        What the functions in ``static`` read around them.
+        Captured variables of the functions in ``static``.
     """
 
     static: Any
@@ -68,7 +68,7 @@ class Parts:
 
     @classmethod
     def of(cls, tree: Any) -> tuple[list[Any], Parts]:
-        """Arrays and the rest."""
+        """Partition a pytree into its arrays and the static part."""
         arrays, static = eqxi.hashable_partition(tree, is_array)
         return jax.tree.leaves(arrays), cls(static, types(arrays), around(static))
 
@@ -78,7 +78,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Evaluation(Operation):
-    """y = function(tree, x), shape=[size]; the function is hashable, and named by its program."""
+    """y = function(tree, x), shape=[size]; the function is hashable, and part of the cache key of its program."""
 
     function: Callable[[Any, Array], Array]
     parts: Parts
@@ -95,7 +95,7 @@ class Evaluation(Operation):
 
 
 def mapped_part(part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
-    """A part of an evaluation in machine code, as ``Operation.native`` has it."""
+    """Native code of a part of an evaluation, as for ``Operation.native``."""
     program = map_of(_Mapped(part), types(()), types(operands))
     if not isinstance(program, native.Map):
         return None

@@ -1,8 +1,8 @@
-"""What a trace computes, in NumPy, one equation after another: for what is called outside of programs.
+"""Interpreter of jaxprs in NumPy, equation by equation: for calls outside of programs.
 
-XLA compiles each operation of each shape that it meets for the first time, some 20 ms and 1.4 MB for an addition of two
-vectors. A method that is called a few times is computed here at once. Numbers follow JAX on a CPU, up to rounding: what
-has no rule, ``bind`` gives to JAX.
+XLA compiles each primitive for each new shape, some 20 ms and 1.4 MB for an addition of two vectors. A method that is
+called a few times is evaluated here at once. Results agree with JAX on a CPU, up to rounding; primitives without a rule
+are evaluated by JAX (``bind``).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Arrays = list[np.ndarray]
 
 
 def interpret(closed: Any, arguments: Sequence[Any]) -> Arrays:
-    """Outputs of a closed jaxpr, as NumPy arrays of its types."""
+    """Evaluate a closed jaxpr; the outputs are NumPy arrays of its types."""
     with np.errstate(all="ignore"):
         return _run(closed.jaxpr, closed.consts, list(map(np.asarray, arguments)))
 
 
 def in_numpy(function: Callable, *examples: Any) -> Callable:
-    """A traceable function of pytrees of arrays, computed in NumPy for arguments like the examples."""
+    """Traceable function of pytrees of arrays, evaluated in NumPy for arguments like the examples."""
     closed, results = jax.make_jaxpr(function, return_shape=True)(*examples)
     structure = jax.tree.structure(results)
     return lambda *args: jax.tree.unflatten(structure, interpret(closed, jax.tree.leaves(args)))
@@ -48,7 +48,7 @@ def _run(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> Arrays:
 
 
 def _closed(jaxpr: Any, arguments: Sequence[Any]) -> Arrays:
-    """Of a jaxpr, closed or without constants."""
+    """Evaluate a jaxpr, closed or without constants."""
     return _run(jaxpr.jaxpr, jaxpr.consts, arguments) if hasattr(jaxpr, "consts") else _run(jaxpr, [], arguments)
 
 
@@ -56,33 +56,33 @@ def _equation(eqn: Any, xs: Arrays) -> Sequence[np.ndarray]:
     rule = rule_of(eqn.primitive)
     if rule is not None:
         return rule(eqn.params, *xs)
-    with jax.ensure_compile_time_eval():  # within a trace too
+    with jax.ensure_compile_time_eval():  # also within a trace
         found = eqn.primitive.bind(*jax.device_put(xs), **eqn.params)
         return list(map(np.asarray, found if eqn.primitive.multiple_results else [found]))
 
 
 def rule_of(primitive: Any) -> Callable[..., Sequence[np.ndarray]] | None:
-    """What an operation computes, of its parameters and of arrays; None if only JAX knows it."""
+    """NumPy rule of a primitive, a function of its parameters and arrays; None if there is none."""
     if primitive in functions:
         return RULES.get(primitive.name) or functools.partial(_own, functions[primitive])
     return RULES.get(primitive.name)
 
 
 def _own(function: Callable, params: dict, *xs: np.ndarray) -> Arrays:
-    """An operation of the library, by what it is made of."""
+    """Evaluate a primitive of the library by its jaxpr."""
     types = tuple((x.shape, x.dtype) for x in xs)
     return _closed(_written_out(function, types, tuple(params.items())), xs)
 
 
 @functools.lru_cache(maxsize=256)
 def _written_out(function: Callable, types: tuple, options: tuple) -> Any:
-    """The jaxpr of a function of the library that is one operation elsewhere."""
+    """Jaxpr of the function of a primitive of the library."""
     return jax.make_jaxpr(functools.partial(function, **dict(options)))(*(jax.ShapeDtypeStruct(*t) for t in types))
 
 
-# --- entry by entry ------------------------------------------------------------------------------------------
+# --- elementwise ---------------------------------------------------------------------------------------------
 def _power(x: np.ndarray, n: int) -> np.ndarray:
-    """xⁿ by squares, as a compiler does it."""
+    """xⁿ by repeated squaring, as compilers do."""
     if n < 0:
         return 1 / _power(x, -n)
     found: np.ndarray | None = None
@@ -94,7 +94,7 @@ def _power(x: np.ndarray, n: int) -> np.ndarray:
 
 
 def _quotient(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of integers towards zero, and −1 by zero."""
+    """Quotient; of integers truncated, with −1 for division by zero."""
     if x.dtype.kind in "fc":
         return x / y
     some = np.where(y == 0, 1, y)
@@ -108,7 +108,7 @@ def _remainder(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _converted(params: dict, x: np.ndarray) -> np.ndarray:
-    """To an integer what is out of range gives the nearest, and nan zero."""
+    """Type conversion; to integers it saturates, and nan becomes 0."""
     dtype = np.dtype(params["new_dtype"])
     if x.dtype.kind != "f" or dtype.kind not in "iu":
         return x.astype(dtype)
@@ -125,7 +125,7 @@ def _selected(params: dict, which: np.ndarray, *cases: np.ndarray) -> np.ndarray
 
 
 def _special(name: str) -> Callable:
-    """Of SciPy, which takes a tenth of a second to import."""
+    """Rule by SciPy, which takes a tenth of a second to import."""
 
     def rule(params: dict, x: np.ndarray) -> np.ndarray:
         from scipy import special
@@ -136,11 +136,11 @@ def _special(name: str) -> Callable:
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
-    return np.where(x == 0, x, np.sign(x))  # of −0 it is that
+    return np.where(x == 0, x, np.sign(x))  # sign(−0) = −0
 
 
 def _rounded(params: dict, x: np.ndarray) -> np.ndarray:
-    """To the nearest integer, halves to the even one or away from zero."""
+    """Round to the nearest integer, halves to even or away from zero."""
     if params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
         return np.rint(x)
     whole = np.trunc(x)
@@ -193,7 +193,7 @@ def _pad(params: dict, x: np.ndarray, filler: np.ndarray) -> np.ndarray:
 
 
 def _window(x: np.ndarray, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
-    """Where a window lies, moved inside the array."""
+    """Slices of a window, clamped to the array."""
     begins = [min(max(int(start), 0), n - size) for start, n, size in zip(starts, x.shape, sizes, strict=True)]
     return tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
 
@@ -256,7 +256,7 @@ def _running(function: Callable) -> Callable:
 def _places(
     params: dict, x: np.ndarray, indices: np.ndarray, sizes: Sequence[int], batch_axes: tuple, axes: Sequence[int]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Of each window (the batch along one axis) the first index of each axis, clamped, and whether it lies inside."""
+    """First index on each axis, clamped, of each window (the batch flattened), and whether it lies within bounds."""
     batch = indices.shape[:-1]
     starts = [np.zeros(math.prod(batch), np.int64)] * x.ndim
     for k, axis in enumerate(axes):
@@ -304,7 +304,7 @@ def _scatter(combine: Any) -> Callable:
         parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
         places, out = _entries([start[inside] for start in starts], sizes), np.array(x)
         own = params.get("update_jaxpr")
-        if combine is None and own is not None and getattr(own, "jaxpr", own).eqns:  # of .at[i].apply(f), on numbers
+        if combine is None and own is not None and getattr(own, "jaxpr", own).eqns:  # .at[i].apply(f), number by number
             for at in zip(*(np.broadcast_to(axis, parts[inside].shape).ravel() for axis in places), strict=True):
                 out[at] = _run(getattr(own, "jaxpr", own), params["update_consts"], [out[at], np.zeros((), x.dtype)])[0]
         elif combine is None:
@@ -380,7 +380,7 @@ def _while(params: dict, *xs: np.ndarray) -> Arrays:
         if not going.any():
             return carried
         new = _closed(params["body_jaxpr"], [*of_body, *carried])
-        if not going.all():  # under vmap: members that have finished keep what they have
+        if not going.all():  # under vmap: members that have finished keep their values
             members = [going.reshape(going.shape + (1,) * (x.ndim - going.ndim)) for x in new]
             new = [np.where(on, x, before) for on, x, before in zip(members, new, carried, strict=True)]
         carried = new
@@ -431,4 +431,4 @@ RULES: dict[str, Callable[..., Sequence[np.ndarray]]] = {
     "unstack": lambda params, x: list(np.moveaxis(x, params["axis"], 0)),
     "optimization_barrier": lambda params, *xs: xs,
 }
-"""By the names of operations."""
+"""Rules by name of the primitive."""

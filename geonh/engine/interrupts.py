@@ -1,4 +1,4 @@
-"""Long calls of compiled code that a user can interrupt, and interrupts that wait for the right moment."""
+"""Interruptible calls of compiled code, and deferred handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ except ImportError:  # on Windows
     resource = None
 
 AGAIN = 0.1
-"""Seconds after which an interrupt that nobody answered comes again."""
+"""Seconds after which an unhandled interrupt is raised again."""
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 PAGE = 2**16
-"""Bytes, of which the size of a stack is a multiple."""
+"""Granularity of stack sizes, in bytes."""
 USUAL = 2**23
-"""Bytes of a stack that compilers count on."""
+"""Stack size that compilers rely on, in bytes."""
 _NAME = "geonh: compiled code"
 _one_size = threading.Lock()
 
@@ -35,9 +35,9 @@ def _in_main_thread() -> bool:
 
 
 def stack_of_a_thread() -> int:
-    """Bytes that the stack of a thread has, as far as one can tell: what the user chose, or the system allows."""
+    """Stack size of a thread in bytes, as far as known: as set by the user, or the system's limit."""
     with _one_size:
-        chosen = threading.stack_size()  # which also forgets it
+        chosen = threading.stack_size()  # reading it also resets it
         threading.stack_size(chosen)
     sizes = [USUAL, chosen]
     if resource is not None:
@@ -46,11 +46,11 @@ def stack_of_a_thread() -> int:
 
 
 def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack: int = 0) -> Out:
-    """Call a function that stays in compiled code for long, such as a compiler; Ctrl-C is heard meanwhile.
+    """Call a function that stays in compiled code for long, such as a compiler, such that Ctrl-C interrupts it.
 
-    It runs in a thread of its own, with a ``stack`` of at least so many bytes, which after a KeyboardInterrupt goes on
-    to its end, its result lost: what it works on must be kept by the function. ``if_noted`` raises one also for
-    a Ctrl-C that ``Interrupts`` only noted.
+    The function runs in a separate thread, with a ``stack`` of at least so many bytes. After a KeyboardInterrupt the
+    thread runs to its end and its result is discarded: the function must keep its operands alive. ``if_noted`` raises
+    one also for a Ctrl-C that ``Interrupts`` only recorded.
     """
     if not _in_main_thread() and not stack and stack_of_a_thread() >= USUAL // 8:
         return function()
@@ -81,18 +81,18 @@ def interruptible(function: Callable[[], Out], *, if_noted: bool = False, stack:
 
 
 def busy() -> bool:
-    """Whether a call that was interrupted still goes on."""
+    """True if an interrupted call is still running."""
     return any(thread.name == _NAME for thread in threading.enumerate())
 
 
 class Interrupts:
-    """While it is entered, Ctrl-C is not lost, and comes at the right moment.
+    """Context manager in which Ctrl-C is not lost, and is handled at a safe time.
 
-    It is only noted, in ``heard``; a second one raises KeyboardInterrupt. Or, if ``at_once``, it raises, and again
-    until it is answered: an exception in a callback of the garbage collector is printed and gone. What is being
-    imported meanwhile is imported to its end: some modules (those of MLIR) cannot be begun twice in a process.
+    It is only recorded, in ``heard``; a second one raises KeyboardInterrupt. With ``at_once`` it is raised immediately,
+    and again until it is handled, since an exception in a callback of the garbage collector is printed and discarded.
+    Imports in progress are completed: some modules (those of MLIR) cannot be imported twice in a process.
 
-    Where another program has its own answer to Ctrl-C, or in a thread, nothing is changed.
+    If another SIGINT handler is installed, or outside of the main thread, nothing is changed.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
@@ -117,8 +117,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def answer(self, frame: Any) -> None:
-        """Note it, or raise: not where Python would print the exception and go on, nor in an import, but a moment
-        later."""
+        """Record the signal, or raise; a moment later if the exception would be discarded here, or during an import."""
         raises = self._at_once or self.heard
         later = raises and (_is_lost(frame) or _is_importing(frame, self._within))
         self.heard = True
@@ -132,14 +131,14 @@ class Interrupts:
     def _remind(self) -> None:
         if self in _entered:
             if hasattr(signal, "pthread_kill"):
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes a call that waits
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes a blocking call
             else:
                 _thread.interrupt_main()
 
 
 def _is_lost(frame: Any) -> bool:
-    """Whether an exception would be lost there: in a callback of the garbage collector, or of a weak reference, a
-    ``__del__``, or a comparison, of which JAX makes another error."""
+    """True if an exception would be lost in this frame: in a callback of the garbage collector or of a weak reference,
+    a ``__del__``, or a comparison, whose exceptions JAX replaces."""
     callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None:
         if frame.f_code in callbacks or frame.f_code.co_name in _LOSING or frame.f_code in _OF_WEAK_REFERENCES:
@@ -149,7 +148,7 @@ def _is_lost(frame: Any) -> bool:
 
 
 def _is_importing(frame: Any, within: Any) -> bool:
-    """Whether a module is being imported there, by what ``within`` called."""
+    """True if ``within`` called, directly or not, an import that is in progress in this frame."""
     while frame is not None and frame is not within:
         if (frame.f_code.co_filename, frame.f_code.co_name) == _IMPORT:
             return True
@@ -165,14 +164,14 @@ _entered: list[Interrupts] = []
 
 
 def interrupt(number: int, frame: Any) -> None:
-    """What Ctrl-C does: a signal handler, for other signals that are to do the same."""
+    """Handler of SIGINT (Ctrl-C), also for other signals that are to act like it."""
     if not _entered:
         signal.default_int_handler(number, frame)
     _entered[-1].answer(frame)
 
 
 def interrupted_at_once(function: Callable[Args, Out]) -> Callable[Args, Out]:
-    """Decorate a function in which Ctrl-C raises KeyboardInterrupt for certain."""
+    """Decorator for a function in which Ctrl-C always raises KeyboardInterrupt."""
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:

@@ -1,8 +1,8 @@
-"""Jacobians as single operations of a trace.
+"""Jacobians as single JAX primitives.
 
-JAX traces a derivative with every operation anew, which takes several times as long as tracing the function did. In a
-program that is only run a Jacobian is one operation that holds the function's trace: the native engine differentiates
-while it writes (``native/derivatives.py``). Wherever else it is needed it is ``jax.jacfwd``.
+Tracing a derivative in JAX takes several times as long as tracing the function. In a forward-only program a Jacobian is
+one primitive that holds the jaxpr of the function: the native engine differentiates it during lowering
+(``native/derivatives.py``). Elsewhere it is ``jax.jacfwd``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from geonh.engine.named import functions
 from geonh.engine.tracing import is_forward_only
 
 primitive = Primitive("geonh_jacobian")
-"""Of ``(*constants, point)`` with the keywords of ``_derived``."""
+"""Primitive with arguments ``(*constants, point)`` and the keyword parameters of ``_derived``."""
 SIDE_BY_SIDE = 8
-"""Columns in a vector."""
+"""Number of columns computed in one vector."""
 
 
 def jacobian(function: Callable[[Array], Array], point: Array, *, together: int = 0) -> Array:
     """Derivative of a function at a point, shape=[n] to shape=[m], as an array of shape=[m, n].
 
-    ``together`` asks for all columns by the same instructions, so many of them in each pass of a loop: one for a short
-    program, ``SIDE_BY_SIDE`` for a fast one where there are many columns and few zeros among them.
+    ``together`` computes all columns by the same instructions, so many of them in each pass of a loop: one for a short
+    program, ``SIDE_BY_SIDE`` for a fast one with many columns and few zeros among them.
     """
     if not is_forward_only():
         return jax.jacfwd(function)(point)

@@ -1,7 +1,6 @@
-"""How an operation of one's own is compiled: what it computes stands with it, and is told to the engine here.
+"""Registration of lowerings of user-defined primitives with the engine.
 
-An operation is a ``Primitive`` of JAX, made by ``Named`` for a function of arrays. Without a lowering it is written out
-as what it is made of.
+An operation is a JAX ``Primitive``, made by ``Named`` from a function of arrays. Without a lowering it is inlined.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ def register_lowering(
     tangent: Callable[..., Any] | None = None,
     in_numpy: Callable[..., Any] | None = None,
 ) -> None:
-    """Tell the engine how an operation is written.
+    """Register the lowering of a primitive.
 
     Parameters
     ----------
     primitive : Primitive
         The operation.
     rule : callable
-        (emitter, equation, inputs) → outputs, ``Value`` each: writes its instructions.
+        (emitter, equation, inputs) → outputs, ``Value`` each: emits its instructions.
     degree : str, optional
-        "linear in each" of its two arguments, or the "solution" x of Ax = b for the arguments A, b: what is found to
-        be affine is solved by one correction.
+        "linear in each" of its two arguments, or the "solution" x of Ax = b for the arguments A, b: equations detected
+        as affine are solved by one correction.
     tangent : callable, optional
-        (emitter, equation, inputs, outputs) → push, a function from the tangents of the arguments (None for zero) to
-        those of the results; or None where JAX is to differentiate.
+        (emitter, equation, inputs, outputs) → push, the JVP: a function from the tangents of the arguments (None for
+        zero) to those of the results; or None to let JAX differentiate.
     in_numpy : callable, optional
-        (parameters, *arrays) → array: what it computes outside of programs, where that is faster than what it is made
-        of.
+        (parameters, *arrays) → array: evaluation outside of programs, where that is faster than evaluating its
+        inlined jaxpr.
     """
     RULES[primitive] = rule
     if degree is not None:

@@ -1,8 +1,8 @@
-"""Small dense algebra as single operations of a trace.
+"""Small dense linear algebra as single JAX primitives.
 
-Traced as they are, elimination and its kin are thousands of equations on scalars. ``named`` makes of such a function
-one equation: the native engine writes it its own way, and wherever else it is needed (under a user's ``jit``, ``grad``,
-``vmap``) the function itself is traced in its place.
+Traced inline, an elimination is thousands of scalar equations. ``Named`` turns such a function into one equation: the
+native engine has a lowering for it, and wherever else it is needed (under a user's ``jit``, ``grad``, ``vmap``) the
+function itself is traced.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 functions: dict[Any, Callable] = {}
-"""What operations of the library compute, in ``jax.numpy``, by their primitives."""
+"""Implementations in ``jax.numpy`` of the library's primitives."""
 
 
 class Named:
-    """A function of arrays that returns one array, as an operation; its keywords are numbers that do not change.
+    """Function of arrays that returns one array, as a primitive; its keyword arguments are static.
 
     Attributes
     ----------
     primitive : Primitive
-        By which it is known in a jaxpr.
+        Primitive of the function in a jaxpr.
     function : callable
-        What it computes, in ``jax.numpy``.
+        Implementation in ``jax.numpy``.
     """
 
     def __init__(self, function: Callable[..., jax.Array]) -> None:

@@ -1,8 +1,8 @@
-"""Machine code as operations of JAX, under a user's own ``jit``, ``grad`` and ``vmap``.
+"""Native code as JAX operations, for use under ``jit``, ``grad`` and ``vmap``.
 
-An operation y = f(arrays, x) is three primitives: its value; its tangent, linear in the tangents of arrays and x; the
-transpose of that, the cotangents. Each calls a program of the native engine. Elsewhere than on a CPU, where the engine
-has no code, and in derivatives of derivatives it is what JAX makes of ``plain``.
+An operation y = f(arrays, x) is three primitives: its value; its tangent, linear in the tangents of arrays and x; and
+the transpose of that, the cotangents. Each calls a native program. On other platforms than a CPU, without a lowering,
+and in higher derivatives the fallback is JAX on ``plain``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
 
 @dataclass(frozen=True)
 class Operation:
-    """y = f(arrays, x), of any arrays and a vector x, in double precision; equal to another where its programs are."""
+    """y = f(arrays, x), of any arrays and a vector x, in double precision; equal if the programs are equal."""
 
     def plain(self, arrays: list[Any], x: Array) -> Array:
-        """y in JAX."""
+        """Evaluate y in JAX."""
         raise NotImplementedError
 
     def shape(self, x: Any) -> tuple[int, ...]:
@@ -35,25 +35,25 @@ class Operation:
         raise NotImplementedError
 
     def native(self, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> Callable | None:
-        """A function of NumPy arrays that calls machine code for a part of this, or None where there is no code.
+        """NumPy function that calls native code for a part of this operation, or None without a lowering.
 
         It takes the operands of the part, whose shapes for one member are given, and returns a list of its results.
-        What is batched has the members along a first axis, and so has all it returns if anything is.
+        Batched operands have the batch as leading axis, and if any are, so do all results.
         """
         raise NotImplementedError
 
     def __call__(self, arrays: Sequence[Any], x: Any) -> Array:
-        """y, traceable."""
+        """Evaluate y; traceable."""
         operands = (*map(jnp.asarray, arrays), jnp.asarray(x))
         return _primitives[VALUE].bind(*operands, part=Part(VALUE, self), batched=())[0]
 
 
 @dataclass(frozen=True)
 class Part:
-    """The value of an operation, its tangent or its cotangents; ``active`` are the arrays that the last two move.
+    """Value of an operation, its tangent or its cotangents; ``active`` marks the arrays that are differentiated.
 
     The value takes (*arrays, x); the tangent (*arrays, x, y, *tangents of the active arrays, tangent of x); the
-    cotangents (*arrays, x, y, cotangent of y), and gives those of the active arrays and of x.
+    cotangents (*arrays, x, y, cotangent of y), and return those of the active arrays and of x.
     """
 
     kind: str
@@ -75,24 +75,24 @@ class Part:
         return [*moving, x]
 
     def parted(self, operands: Sequence[Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
-        """Arrays, x, and what comes after y."""
+        """Split operands into arrays, x, and those after y."""
         n = len(operands) - 1 if self.kind == VALUE else len(self.active)
         return list(operands[:n]), operands[n], tuple(operands[n + 2 :])
 
 
 def chosen(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
-    """Those of the active arrays."""
+    """Values of the active arrays."""
     return [value for value, moves in zip(values, active, strict=True) if moves]
 
 
 def joined(arrays: Sequence[Any], moving: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
-    """All arrays, the active ones replaced."""
+    """Insert the active arrays among all arrays."""
     left = iter(moving)
     return [next(left) if moves else array for array, moves in zip(arrays, active, strict=True)]
 
 
 def members(operands: Sequence[Any], batched: tuple[bool, ...]) -> int | None:
-    """Number of members, None where nothing is batched."""
+    """Batch size, None if nothing is batched."""
     return next((x.shape[0] for x, many in zip(operands, batched, strict=True) if many), None) if batched else None
 
 
@@ -101,7 +101,7 @@ def _plain(part: Part, batched: tuple[bool, ...]) -> Callable:
 
 
 def _one(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[Any]:
-    """Shapes of the operands of one member."""
+    """Shapes of the operands without the batch axis."""
     flags = batched or (False,) * len(operands)
     return [jax.ShapeDtypeStruct(x.shape[many:], x.dtype) for x, many in zip(operands, flags, strict=True)]
 
@@ -114,12 +114,12 @@ def _shapes(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Shape
 
 
 def _nothing(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
-    """Results where there are no members."""
+    """Results for an empty batch."""
     return [jnp.zeros(x.shape) for x in _shapes(*operands, part=part, batched=batched)]
 
 
 def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
-    """Outside of a trace."""
+    """Evaluation outside of a trace."""
     if members(operands, batched) == 0:
         return _nothing(*operands, part=part, batched=batched)
     program = part.of.native(part, _one(operands, batched), batched)
@@ -129,7 +129,7 @@ def _evaluated(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[An
 
 
 def _called(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
-    """Within a program of XLA on a CPU."""
+    """Lowering within an XLA program on a CPU."""
     if members(operands, batched) == 0:
         return _nothing(*operands, part=part, batched=batched)
     program = part.of.native(part, _one(operands, batched), batched)
@@ -149,7 +149,7 @@ def _called(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[Any]:
 
 
 def _halves(x: Any) -> Any:
-    """Numbers of 64 bits as two of 32: the thread in which XLA calls may have JAX in single precision."""
+    """View 64-bit numbers as pairs of 32 bits: the callback thread of XLA may have JAX in single precision."""
     return lax.bitcast_convert_type(x, np.uint32) if x.dtype.itemsize == 8 else x
 
 
@@ -160,7 +160,7 @@ def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -
     if not any(batched):
         found = primitive.bind(*moved, part=part, batched=new)
         return found, [0] * len(found)
-    # Members of members are members.
+    # nested batches are flattened to one
     outer = next(x.shape[0] for x, many in zip(moved, new, strict=True) if many)
     inner = next(x.shape[many] for x, many, old in zip(moved, new, batched, strict=True) if old)
     flat = []
@@ -175,7 +175,7 @@ def _batch(args: tuple, dims: tuple, *, part: Part, batched: tuple[bool, ...]) -
 
 
 def _pushed(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
-    """Tangents of a value."""
+    """JVP rule of a value."""
     (y,) = _primitives[VALUE].bind(*primals, part=part, batched=batched)
     *arrays, x = (jnp.asarray(t) if isinstance(t, float) else t for t in tangents)  # as ``jax.jvp`` was given it
     active = tuple(not isinstance(t, ad.Zero) and t.dtype != jax.dtypes.float0 for t in arrays)
@@ -187,13 +187,13 @@ def _pushed(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool,
 
 
 def _derived(primals: tuple, tangents: tuple, *, part: Part, batched: tuple[bool, ...]) -> tuple:
-    """Tangents of a derivative."""
+    """JVP rule of a derivative."""
     return jax.jvp(_plain(part, batched), primals, tuple(map(ad.instantiate_zeros, tangents)))
 
 
 def _pulled(given: list, *operands: Any, part: Part, batched: tuple[bool, ...]) -> list:
-    """Cotangents of a tangent's operands."""
-    n = len(part.active) + 2  # arrays, x and y, which are known
+    """Transpose rule: cotangents of a tangent's operands."""
+    n = len(part.active) + 2  # arrays, x and y, which are primal values
     if isinstance(given[0], ad.Zero):
         return [None] * len(operands)
     flags = batched and (*batched[:n], any(batched))

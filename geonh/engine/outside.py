@@ -1,9 +1,9 @@
-"""Public methods that are called outside of a trace: traced once for a structure, and computed in NumPy.
+"""Public methods called outside of a trace: traced once for each structure, and evaluated in NumPy.
 
-So a first call compiles nothing, and a later one does not go through a method's Python again. Methods run as they are
-where they must see their numbers (they ask ``is_traced``, or branch on them), take a function, give more than arrays,
-or need no JAX for what they are given; so do those of objects with functions that may change (partial functions,
-objects with attributes). What a user's function reads from around it is looked at each time.
+So a first call compiles nothing, and later calls skip the method's Python code. A method runs directly if it needs
+concrete values (it calls ``is_traced``, or branches on them), takes a function, returns more than arrays, or needs no
+JAX for its arguments; so do methods of objects with mutable functions (partial functions, objects with attributes). The
+captured variables of a user's function are compared on each call.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from geonh.engine.interpreted import interpret
 from geonh.engine.tracing import forward_only
 
 CALLS = 256
-"""Traces that are kept."""
+"""Maximum number of traces kept."""
 SHORT = 20
-"""Equations, at most, of a method that may do without JAX for arrays of NumPy."""
+"""Maximum number of equations of a method that may run on NumPy arrays without JAX."""
 _CLEAN = get_opaque_trace_state()
 
 
 class _Changing(TypeError):
-    """What cannot be part of a key."""
+    """Error for an object that cannot be part of a cache key."""
 
 
 def evaluated(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True) -> Any:
-    """``method(*args, **kwargs)``, of an object and arrays; whether the trace is ``kept`` for the next call."""
+    """``method(*args, **kwargs)``, of an object and arrays; if ``kept``, the trace is cached for the next call."""
     config: Any = jax.config
     if get_opaque_trace_state() != _CLEAN or config.jax_debug_nans or config.jax_debug_infs:
         return method(*args, **kwargs)
@@ -51,9 +51,9 @@ def evaluated(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True)
         by_jax = any(isinstance(x, jax.Array) for x in arrays)
         trace = _traced if kept else _traced.__wrapped__
         traced = trace(method, structure, static, types, by_jax, kept)
-        # Copies are nobody else's, where JAX takes the memory that it is given.
+        # JAX may reuse the memory of its arguments, hence the copies.
         found = traced and list(map(np.array, interpret(traced[0], arrays)))
-    except Exception:  # as it runs, it tells why
+    except Exception:  # the direct call raises the error
         traced = None
     if not traced:
         return _apart(method(*args, **kwargs), (args, kwargs))
@@ -61,7 +61,7 @@ def evaluated(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True)
 
 
 def _apart(found: Any, given: Any) -> Any:
-    """The same arrays of NumPy, in memory that is not that of what was given."""
+    """Copy NumPy results that share memory with the arguments."""
     if type(found) is tuple:
         return tuple(_apart(part, given) for part in found)
     if not isinstance(found, np.ndarray):
@@ -71,7 +71,7 @@ def _apart(found: Any, given: Any) -> Any:
 
 
 def _is_number(x: Any) -> bool:
-    """Whether a leaf is an argument of the trace: an array of numbers, or a number that is not whole."""
+    """True if a leaf is an argument of the trace: an array of numbers, or a float."""
     if isinstance(x, float):
         return True
     if not isinstance(x, np.ndarray | np.generic | jax.Array):
@@ -84,7 +84,7 @@ def _is_number(x: Any) -> bool:
 
 
 class _Same:
-    """A leaf, equal to itself only, and what a function reads around it."""
+    """Leaf that compares by identity, and its captured variables."""
 
     def __init__(self, leaf: Any) -> None:
         self.leaf, self.around = leaf, around(leaf)
@@ -97,8 +97,8 @@ class _Same:
 
 
 def _key(leaf: Any) -> Any:
-    """What stands for a leaf that is no number."""
-    frozen = dataclasses.is_dataclass(leaf) and type(leaf).__hash__ is not None  # no such object changes
+    """Cache key of a leaf that is not a number."""
+    frozen = dataclasses.is_dataclass(leaf) and type(leaf).__hash__ is not None  # immutable
     if callable(leaf) and not isinstance(leaf, FunctionType | type) and not frozen:
         raise _Changing("a function that may change")
     return _Same(leaf) if callable(leaf) else (type(leaf), leaf)
@@ -112,9 +112,9 @@ def _leaf(key: Any) -> Any:
 def _traced(
     method: Callable, structure: Any, static: tuple, types: tuple, by_jax: bool, kept: bool
 ) -> tuple[Any, Any] | None:
-    """The jaxpr of a method and the structure of its results; None if it must run as it is.
+    """Jaxpr of a method and structure of its results; None if it must run directly.
 
-    Where it is not ``kept``, neither are the traces of functions that it calls.
+    If not ``kept``, the traces of functions that it calls are not kept either.
     """
     simple = True
 
@@ -137,10 +137,10 @@ def _traced(
         with forward_only() if kept else contextlib.nullcontext():
             closed, results = jax.make_jaxpr(flat, return_shape=True)(*(jax.ShapeDtypeStruct(*t) for t in types))
             asked = tracing.asked
-            if not by_jax and len(closed.jaxpr.eqns) <= SHORT:  # without JAX, no equation comes of numbers of NumPy
+            if not by_jax and len(closed.jaxpr.eqns) <= SHORT:  # without JAX, NumPy arrays lead to no equations
                 some = [np.ones(shape, dtype) for shape, dtype in types]
                 asked |= not jax.make_jaxpr(lambda: called(some))().jaxpr.eqns
-    except Exception:  # as it runs, it tells why, of its own arguments
+    except Exception:  # the direct call raises the error, for its own arguments
         return None
     finally:
         tracing.asked = before

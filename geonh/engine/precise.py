@@ -1,4 +1,4 @@
-"""``Precise``: objects whose public methods compute in double precision wherever they are called."""
+"""``Precise``: base class of objects whose public methods always compute in double precision."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Out = TypeVar("Out")
 
 
 def _outside(leaf: Any) -> Any:
-    """A NumPy array in place of a JAX array that is not being traced."""
+    """Convert a JAX array that is not traced to a NumPy array."""
     return np.asarray(leaf) if isinstance(leaf, jax.Array) and not has_tracers(leaf) else leaf
 
 
 def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
-    """Call in double precision with NumPy arrays out, single-precision arguments refused."""
+    """Call in double precision and return NumPy arrays; single-precision arguments are refused."""
     _refuse_arguments(function, args, kwargs)
     with float64():
         return jax.tree.map(_outside, function(*args, **kwargs))
@@ -36,14 +36,14 @@ def _inside_and_out(function: Callable, args: tuple, kwargs: dict) -> Any:
 
 @functools.cache
 def _parameters(function: Callable) -> list[str]:
-    """Names of a public function's arguments."""
+    """Names of the arguments of a public function."""
     return list(inspect.signature(function).parameters)
 
 
 def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
     """Raise TypeError, naming the argument, for one in single precision, or not of numbers.
 
-    A method that takes the ``name`` of its argument judges it itself.
+    A method that takes the ``name`` of its argument validates it itself.
     """
     parameters = _parameters(function)
     if "name" in parameters:
@@ -57,7 +57,7 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
 
 
 def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
-    """Decorate a public function: double precision inside, NumPy arrays out, unless it is being traced."""
+    """Decorator for a public function: computes in double precision and returns NumPy arrays, unless it is traced."""
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
@@ -72,7 +72,7 @@ def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
 
 @jax.tree_util.register_pytree_node_class
 class Method:
-    """A public method of a mathematical object, as a pytree of the object: its parameters are leaves."""
+    """Public method bound to an object, as a pytree: the object's parameters are its leaves."""
 
     __slots__ = ("__func__", "__self__", "__weakref__")
 
@@ -114,7 +114,7 @@ class Method:
 
 
 class _Public:
-    """What a class has for a ``Method``: of the class it is the function itself."""
+    """Descriptor of a public method: a ``Method`` of an instance, the plain function of the class."""
 
     def __init__(self, function: Callable) -> None:
         self._function = function
@@ -124,17 +124,17 @@ class _Public:
 
 
 class Precise(eqx.Module):
-    """A mathematical object whose public methods compute in double precision wherever they are called.
+    """Base class of mathematical objects whose public methods always compute in double precision.
 
-    Lists of numbers become arrays. Where JAX has 64-bit types, a method then runs as it is. Elsewhere it runs inside
-    ``float64()``, gives NumPy arrays, and refuses single-precision input and traces. Subclasses, a user's too, need
-    do nothing for it.
+    Lists of numbers become arrays. With 64-bit types enabled in JAX, a method then runs directly. Otherwise it runs
+    inside ``float64()``, returns NumPy arrays, and refuses single-precision input and traces. Subclasses, a user's too,
+    need no changes for this.
     """
 
-    __getattribute__ = object.__getattribute__  # what equinox's is for, ``Method`` does in a tenth of the time
+    __getattribute__ = object.__getattribute__  # ``Method`` replaces equinox's bound methods and is ten times faster
 
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
-        """For subclasses: refuse what a public method is given, by the names of its arguments."""
+        """Hook for subclasses: validate the arguments of a public method, by name."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -144,8 +144,8 @@ class Precise(eqx.Module):
 
 
 def _in_float64(value: Any) -> Any:
-    """A float64 array in place of one of integers, which would wrap, or of another order of bytes; a point of a
-    product is a tuple of such.
+    """Convert an integer array, which would wrap, or one of another byte order to float64; also within a tuple (a point
+    of a product).
     """
     if isinstance(value, np.ndarray) and value.dtype is not _FLOAT64 and value.shape:
         kind = value.dtype.kind
@@ -156,8 +156,8 @@ def _in_float64(value: Any) -> Any:
 
 
 def _as_numbers(value: Any) -> Any:
-    """A float64 array in place of a list or tuple of real numbers; any other list is for the method to judge."""
-    numbers = type(value) is tuple and value and all(type(x) in (int, float) for x in value)  # as no point is
+    """Convert a list or tuple of real numbers to a float64 array; other lists are validated by the method."""
+    numbers = type(value) is tuple and value and all(type(x) in (int, float) for x in value)  # points are not
     if not (numbers or isinstance(value, list)):
         return value
     if has_tracers(value):

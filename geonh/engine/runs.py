@@ -1,8 +1,8 @@
-"""Runs of many steps as operations of JAX.
+"""Runs of many steps as JAX operations.
 
-The derivative of a run is that of its steps one after another: forwards beside the steps, or backwards from nodes that
-were kept, with the steps between two of them done again. Solutions of equations are differentiated by the implicit
-function, never through iterations. Where a step fails no derivative flows through it.
+A run is differentiated step by step: in forward mode along with the steps, or in reverse mode from stored nodes, with
+the steps between two of them recomputed (checkpointing). Solutions of equations are differentiated by the implicit
+function theorem, never through iterations. No derivative flows through a failed step.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from geonh.engine.steps import (
 )
 
 BLOCK, OF_MANY = 1024, 512
-"""Steps whose cotangents are computed in one call, of one member and of each of many."""
+"""Number of steps whose cotangents are computed in one call, for a single member and for each of a batch."""
 CPUS = os.cpu_count() or 1
 
 
@@ -45,23 +45,23 @@ CPUS = os.cpu_count() or 1
 class Steps(Operation):
     """Nodes of a run, shape=[n_nodes + 1, size], node 0 and one every ``stride`` steps, from x.
 
-    The last entry of a node is its status. From a failure on the last good node is repeated, with the status of the
-    step after it; a start whose status is not 0 goes nowhere.
+    The last entry of a node is its status. After a failure the last good node is repeated, with the status of the
+    failed step; nothing is done from a start whose status is not 0.
 
     Parameters
     ----------
     first : callable
         (tree, x, near) to node 0.
     step : callable
-        (tree, node, quick, near) to (node, quick, status), nodes without their status. Both are hashable, and named by
-        their programs.
+        (tree, node, quick, near) to (node, quick, status), nodes without their status. Both are hashable, and part of
+        the cache keys of their programs.
     parts : Parts
-        Of the tree.
+        Static part of the tree.
     quick : int
-        Length of the vector that goes from step to step and only saves iterations: zeros where nothing is known. It
-        is not in the nodes.
+        Length of the warm-start vector that is passed from step to step and only saves iterations: zeros for a cold
+        start. It is not part of the nodes.
     driven : bool
-        Whether the last array has a row for each node, of which a step is given its own and the next: ``near``.
+        True if the last array has a row for each node, of which a step is given its own and the next: ``near``.
     """
 
     first: Callable[..., Array]
@@ -78,12 +78,12 @@ class Steps(Operation):
 
     @property
     def once(self) -> Step:
-        """A step."""
+        """Operation of one step."""
         return Step(self.step, self.parts, self.driven)
 
     @property
     def begun(self) -> Begun:
-        """Node 0."""
+        """Operation that gives node 0."""
         return Begun(self.first, self.once, self.size)
 
     def plain(self, arrays: list[Any], x: Array) -> Array:
@@ -115,7 +115,7 @@ class Steps(Operation):
 
 
 class _Program:
-    """A loop in machine code for members, which stand along the first axis of states and of what varies."""
+    """Native loop for a batch, which is the first axis of states and of the arrays that vary."""
 
     def __init__(self, step: Callable, row: Callable, given: Any, varies: list[bool], state: Any, many: bool) -> None:
         kinds, self.varies = (types(given), types(state)), tuple(varies)
@@ -128,7 +128,7 @@ class _Program:
 
 
 class _Run:
-    """A part of a run in machine code; within, one member too stands along a first axis."""
+    """Native code of a part of a run; internally a single member has a batch axis too."""
 
     def __init__(self, of: Steps, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
         self.of, self.part, self.n = of, part, len(of.parts.types[1]) + of.driven
@@ -177,7 +177,7 @@ class _Run:
         return found if self.many else [value[0] for value in found]
 
     def _at_first(self, arrays: list) -> list:
-        """Of the controls, or of their tangents, the rows that the first node and the next one have."""
+        """Rows of the controls, or of their tangents, for the first node and the next one."""
         if not self.of.driven or not arrays or (len(arrays) < self.n and not self.part.active[-1]):
             return arrays
         *others, rows = arrays
@@ -186,14 +186,14 @@ class _Run:
         return [*others, _numbers(2, *rows.shape[1:])]
 
     def _begin(self, n: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """What goes with the nodes before the step of a number."""
+        """Cold-start warm-start vectors and step numbers that accompany the nodes before a step."""
         return np.zeros((n, self.of.quick)), np.full(n, number)
 
     def _nodes(
         self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int, quick: np.ndarray | None = None
     ) -> np.ndarray:
-        """shape=[members, n_nodes + 1, size] from x, shape=[members, size], the node before the step of a number; with
-        what the run knew there, or with nothing."""
+        """Nodes, shape=[members, n_nodes + 1, size], from x, shape=[members, size], the node before step ``number``;
+        with a warm start from ``quick``, or a cold start."""
         begin = self._begin(len(x), number)
         rows, reached = self.steps.run(
             (arrays, []), (x[:, :-1], begin[0] if quick is None else quick, begin[1]), n_nodes, stride
@@ -208,7 +208,7 @@ class _Run:
     def _recalled(
         self, arrays: list, x: np.ndarray, number: int, n: int, stride: int, quick: np.ndarray | None = None
     ) -> np.ndarray:
-        """What the run knew at x, and after every so many steps, shape=[members, n + 1, quick]."""
+        """Warm-start vectors of the run at x, and after every ``stride`` steps, shape=[members, n + 1, quick]."""
         begin = self._begin(len(x), number)
         quick = begin[0] if quick is None else quick
         if not n:
@@ -242,7 +242,7 @@ class _Run:
             stride, state = 1 if seen else most, (good - 1, x_bar, sums, quick, seen)
             given = arrays, (self._padded(nodes), self._padded(entering), known, number)
             rows, reached = self.derived.run(given, state, most // stride, stride)
-            if np.isnan(reached.state[1]).any():  # some step has another solution than the run found
+            if np.isnan(reached.state[1]).any():  # some step converged to another solution than in the run
                 known[:, :steps] = self._recalled(arrays, nodes[:, 0], number, steps, 1, before())[:, :steps]
                 rows, reached = self.derived.run(given, state, most // stride, stride)
             _, x_bar, sums, quick, _ = reached.state
@@ -257,18 +257,19 @@ class _Run:
         return [*sums, *driven, x_bar]
 
     def _ahead(self, rows: np.ndarray) -> bool:
-        """Whether the rows of nodes have an axis of members in front."""
+        """True if the rows of nodes have a batch axis."""
         return rows.ndim > self.axes
 
     def _length(self, arrays: list) -> int:
-        """Rows of the last array."""
+        """Number of rows of the last array."""
         return arrays[-1].shape[self._ahead(arrays[-1])]
 
     def _backwards(self, arrays: list, y: np.ndarray, y_bar: np.ndarray) -> Iterator[tuple]:
-        """Blocks of at most ``self.block`` steps, from the last on, with the members along the first axis.
+        """Iterate over blocks of at most ``self.block`` steps, from the last backwards, with a batch axis.
 
-        The number of the first step; nodes from the one before it on; how many steps; the cotangents that enter at the
-        nodes; and a function of nothing to what the run knew before the first step, which is asked for rarely.
+        Yields the number of the first step; nodes from the one before it on; the number of steps; the cotangents that
+        enter at the nodes; and a function that returns the warm start of the run before the first step, which is rarely
+        needed.
         """
         of, stride = self.of, self.of.stride
         every = stride if stride > 1 else self.block
@@ -291,7 +292,7 @@ class _Run:
         last: np.ndarray,
         before: Callable[[], np.ndarray],
     ) -> Iterator[tuple]:
-        """The same of steps from x to a node after them that are done again, a cotangent entering after the last."""
+        """Blocks of recomputed steps from x to a later node, with a cotangent entering after the last."""
         if n_steps <= self.block:
             y = self._nodes(arrays, x, number, n_steps, 1)
             if not self._same(y[:, -1], after):
@@ -312,13 +313,13 @@ class _Run:
 
     @staticmethod
     def _same(node: np.ndarray, other: np.ndarray) -> bool:
-        """Whether all members are at the same nodes, of the same status: where one failed, that is its last good one."""
+        """True if all members are at the same nodes with the same status; after a failure, at the last good one."""
         near = SAME * (1 + np.abs(other[:, :-1]).max(axis=1, initial=0.0, keepdims=True))
         alike = np.abs(node[:, :-1] - other[:, :-1]) <= near
         return bool(np.all(alike) and np.array_equal(node[:, -1], other[:, -1]))
 
     def _padded(self, values: np.ndarray) -> np.ndarray:
-        """With as many rows as a block has nodes."""
+        """Pad to as many rows as a block has nodes."""
         if values.shape[1] == self.block + 1:
             return values
         padded = np.zeros((len(values), self.block + 1, values.shape[2]))
@@ -327,7 +328,7 @@ class _Run:
 
 
 def _at(known: Callable[[], np.ndarray], i: int) -> np.ndarray:
-    """What a run knew at the i-th of some nodes."""
+    """Warm-start vector of a run at the i-th of some nodes."""
     return known()[:, i]
 
 

@@ -1,6 +1,6 @@
-"""Steps of a run for the engine: forwards, with their tangents, and backwards with cotangents; and node 0.
+"""Steps of a run for the engine: forward, with tangents, and backward with cotangents; and node 0.
 
-Each is a function of parameters and a state, named by its program.
+Each is a function of parameters and a state, and part of the cache key of its program.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from geonh.engine.evaluation import Parts
 from geonh.engine.operations import Operation, chosen, joined
 
 SAME = 1e-8
-"""Nodes that differ by less, relative to 1 and their largest entry, are the same solution of a step."""
+"""Tolerance, relative to 1 and their largest entry, below which two nodes are the same solution of a step."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of (node, quick, its number)."""
+    """Step of the state (node, quick, step number)."""
 
     step: Callable
     parts: Parts
@@ -35,13 +35,13 @@ class Step:
         return (node, quick, i + 1), status.astype(np.int32)
 
     def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
-        """What the i-th step is given: arrays for the tree, and the rows of its two nodes."""
+        """Arguments of the i-th step: arrays for the tree, and the rows of its two nodes."""
         return (arrays[:-1], lax.dynamic_slice_in_dim(arrays[-1], i, 2)) if self.driven else (arrays, None)
 
 
 @dataclass(frozen=True)
 class Begun(Operation):
-    """Node 0 of a run, shape=[size], from x."""
+    """Operation that gives node 0 of a run, shape=[size], from x."""
 
     first: Callable
     step: Step
@@ -57,7 +57,7 @@ class Begun(Operation):
 
 @dataclass(frozen=True)
 class Advance:
-    """A step for the engine; its parameters are (arrays, [])."""
+    """Forward step for the engine; its parameters are (arrays, [])."""
 
     step: Step
 
@@ -67,7 +67,7 @@ class Advance:
 
 @dataclass(frozen=True)
 class AdvanceTangent:
-    """A step with its tangent; the parameters are (arrays, tangents of the active ones)."""
+    """Step with its tangent; the parameters are (arrays, tangents of the active ones)."""
 
     step: Step
     active: tuple[bool, ...]
@@ -85,15 +85,15 @@ class AdvanceTangent:
 
 @dataclass(frozen=True)
 class Retreat:
-    """A step backwards with cotangents, in a block of steps.
+    """Backward step with cotangents, in a block of steps.
 
-    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, what
-    the run knew before each of its steps (zeros where that is not at hand), and the number of its first step. The state
-    is the index of the step, the cotangents of the node and, so far, of the active arrays, what saves iterations, and
-    the cotangent of the rows that the step saw.
+    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, the
+    warm starts of the run at each of its steps (zeros if not available), and the number of its first step. The state is
+    the index of the step, the cotangents of the node and, summed so far, of the active arrays, the warm-start vector,
+    and the cotangent of the rows of the step.
 
-    A step that is long for its system may have several solutions. It begins with what the later one knew, and may find
-    another one than the run did: then it is done once more with what the run knew, and if that is another one too the
+    A step that is long for its system may have several solutions. It starts warm from the later step, and may converge
+    to another solution than in the run: then it is repeated with the warm start of the run, and if that fails too the
     cotangents are nan.
     """
 

@@ -1,4 +1,4 @@
-"""What a trace is for: in a program that is only run, no derivative is prepared, and nothing is traced twice."""
+"""Tracing options: in forward-only programs no derivative rules are prepared, and no function is traced twice."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _forward: Any = jax.make_user_context(False)
 
 @contextmanager
 def forward_only() -> Iterator[None]:
-    """Context of traces that nobody differentiates; what ``jit`` traced in it is not taken elsewhere.
+    """Context of traces that are not differentiated; ``jit`` caches of these traces are not used elsewhere.
 
-    The trace, and so every bit, is the same where a user has switched ``jit`` off.
+    The trace, and so every bit of the result, is the same if the user has disabled ``jit``.
     """
     with _forward(True), jax.disable_jit(False), looked_at_once():
         yield
 
 
 def is_forward_only() -> bool:
-    """Whether the trace being made is of a program that is only run."""
+    """True if the program being traced is not differentiated."""
     return bool(_forward.value)
 
 
 def once(function: Function) -> Function:
-    """The function, traced a single time in such a program however often it is called."""
+    """Return the function, traced only once in a forward-only program, however often it is called."""
     return cast(Function, jax.jit(function)) if is_forward_only() else function
 
 
 def traced_once(method: Function) -> Function:
-    """Decorate a method of an equinox module that is costly to trace: in such a program one trace serves all calls."""
+    """Decorator for an equinox method that is costly to trace: in a forward-only program it is traced once."""
 
     @functools.wraps(method)
     def wrapper(*args: Any) -> Any:
@@ -55,7 +55,7 @@ def traced_once(method: Function) -> Function:
 
 
 KEPT = 96
-"""Functions of users, and methods of systems, of which JAX keeps the traces: it does as long as these are there."""
+"""Maximum number of user functions, and of methods of systems, whose traces are kept alive in JAX's cache."""
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -64,12 +64,12 @@ def _method(method: Callable, static: Any, _: tuple) -> Callable:
 
 
 def called(function: Callable, *args: Any) -> Any:
-    """``function(*args)``; of a user's function, which is called many times in a step, one trace serves all calls.
+    """``function(*args)`` for a user's function, which is called many times in a step but traced once.
 
     Raises
     ------
     ChangingError
-        If it does not depend on the arguments alone.
+        If it does not depend on its arguments alone.
     """
     arrays = all(isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in jax.tree.leaves(args))
     if not arrays or isinstance(function, eqx.Module):
@@ -84,9 +84,9 @@ def called(function: Callable, *args: Any) -> Any:
     except TypeError as error:
         if "is not a valid JAX type" not in str(error):
             raise
-        return function(*args)  # what is no number is for the caller to judge
+        return function(*args)  # non-numbers are refused by the caller
 
 
-@functools.lru_cache(maxsize=KEPT)  # each wrapper looks for the trace anew, which takes time
+@functools.lru_cache(maxsize=KEPT)  # a new wrapper would look up the trace again, which is slow
 def _jitted(function: Callable, _: tuple) -> Any:
     return jax.jit(lambda *args: function(*args))

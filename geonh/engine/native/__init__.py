@@ -1,10 +1,10 @@
-"""The native engine: the jaxpr of a step, written as LLVM instructions, compiled to one loop of machine code.
+"""The native engine: the jaxpr of a step is lowered to LLVM instructions and compiled to one loop of machine code.
 
-From a jaxpr of arrays to code: ``values`` (how a value is held), ``builder`` (text of instructions), ``arithmetic``,
-``elementary`` and ``elementwise`` (operations on entries), ``moves``, ``indexing`` and ``linalg`` (on arrays),
-``control`` (loops and branches), ``emitter`` (equation by equation), ``programs`` (the stepping loop around it),
-``machine`` (LLVM, and who owns the code), ``drivers`` (what others call). ``docs/engine.md`` says how it is meant and
-what it costs.
+From a jaxpr of arrays to code: ``values`` (representation of values), ``builder`` (text of instructions),
+``arithmetic``, ``elementary`` and ``elementwise`` (operations on entries), ``moves``, ``indexing`` and ``linalg`` (on
+arrays), ``loops`` and ``branches`` (control flow), ``emitter`` (equation by equation), ``programs`` (the stepping loop
+around it), ``machine`` (LLVM, and ownership of code), ``drivers`` (interface). ``docs/engine.md`` describes design and
+costs.
 """
 
 from geonh.engine.native import branches, derivatives, indexing, linalg, loops, moves  # noqa: F401 - register rules

@@ -1,10 +1,9 @@
-"""Arithmetic on entries: what is known is folded, what is not becomes an instruction.
+"""Arithmetic on entries: known numbers are folded (constant folding), others become instructions.
 
-Sums of products are fused here, not by LLVM, so that the bits of a program depend neither on the optimisation level
+Sums of products are fused here, not by LLVM, so that the bits of a program depend neither on the optimization level
 nor on the number of lanes. Numbers follow JAX on a CPU: integer division truncates, division by zero gives −1 and a
 remainder the dividend, a shift past the width gives zero; nan passes through max and min; comparisons with nan are
-false, ``ne`` is true. A zero known when the program is written absorbs what it multiplies, inf and nan too, and x + 0
-is x, also for −0.
+false, ``ne`` is true. A zero known at compile time absorbs its factors, inf and nan too, and x + 0 is x, also for −0.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _INTEGER = {
 
 
 def fold(function: Callable, kind: str, *args: Entry) -> Entry:
-    """A function of known numbers, computed in their type; without one, as a number."""
+    """Constant folding of a function of known numbers in their type; returns a Python number."""
     with np.errstate(all="ignore"):
         return np.asarray(function(*(DTYPES[kind].type(x) for x in args))).item()
 
 
 class Arithmetic(Storage):
-    """A builder that computes."""
+    """Builder with arithmetic."""
 
     # double precision
 
@@ -122,13 +121,13 @@ class Arithmetic(Storage):
         return self.apply("fneg", "d", x) if isinstance(x, str) else -x
 
     def multiply_add(self, x: Entry, y: Entry, z: Entry) -> Entry:
-        """x y + z, rounded once."""
+        """Fused x y + z, rounded once."""
         return self.intrinsic("fma", "d", x, y, z)
 
-    # integers and truth values
+    # integers and bools
 
     def integer(self, name: str, kind: str, x: Entry, y: Entry) -> Entry:
-        """One of add, sub, mul, and, or, xor."""
+        """Integer add, sub, mul, and, or, xor."""
         if known(x, y):
             return fold(_INTEGER[name], kind, x, y)
         if name == "sub":
@@ -154,7 +153,7 @@ class Arithmetic(Storage):
         return self.integer("xor", "b", True, x)
 
     def divide(self, kind: str, x: Entry, y: Entry, *, remainder: bool) -> Entry:
-        """Integer quotient, towards zero, or its remainder."""
+        """Truncated integer quotient, or its remainder."""
         if not isinstance(y, str) and y not in (0, -1):
             if not isinstance(x, str):
                 quotient = abs(int(x)) // abs(int(y)) * (1 if (x < 0) == (y < 0) else -1)
@@ -165,7 +164,7 @@ class Arithmetic(Storage):
             some = self.select(zero, 1, y, kind)
             result = self.apply("urem" if remainder else "udiv", kind, x, some)
             return self.select(zero, x if remainder else 2 ** int(kind[1:]) - 1, result, kind)
-        minus = self.compare("eq", kind, y, -1)  # the least number by −1 is out of range in LLVM
+        minus = self.compare("eq", kind, y, -1)  # the least integer divided by −1 overflows in LLVM
         some = self.select(self.either(zero, minus), 1, y, kind)
         result = self.apply("srem" if remainder else "sdiv", kind, x, some)
         if remainder:
@@ -173,7 +172,7 @@ class Arithmetic(Storage):
         return self.select(zero, -1, self.select(minus, self.integer("sub", kind, 0, x), result, kind), kind)
 
     def shift(self, opcode: str, kind: str, x: Entry, y: Entry) -> Entry:
-        """shl, lshr or ashr, with the result of many single shifts past the width."""
+        """shl, lshr or ashr; past the width, the result of repeated single shifts."""
         width = int(kind[1:])
         unsigned = "u" + kind[1:]
         inside = 0 <= y < width if not isinstance(y, str) else self.compare("lt", unsigned, y, width)
@@ -181,10 +180,10 @@ class Arithmetic(Storage):
             return self.apply(opcode, kind, x, self.select(inside, y, width - 1, kind))
         return self.select(inside, self.apply(opcode, kind, x, self.select(inside, y, 0, kind)), 0, kind)
 
-    # both
+    # all kinds
 
     def compare(self, name: str, kind: str, x: Entry, y: Entry) -> Entry:
-        """One of eq, ne, lt, le, gt, ge."""
+        """Comparison eq, ne, lt, le, gt or ge."""
         if known(x, y):
             return bool(_COMPARISONS[name](x, y))
         if kind == "d":
@@ -226,7 +225,7 @@ class Arithmetic(Storage):
         return self.cast("sext" if before[0] == "i" else "zext", x, before, after)
 
     def _saturated(self, x: Entry, kind: str) -> int:
-        """nan gives 0, and what is out of range the nearest number."""
+        """Saturating conversion to an integer; nan gives 0."""
         info = np.iinfo(DTYPES[kind])
         if math.isnan(x):  # type: ignore[arg-type]
             return 0
@@ -260,12 +259,12 @@ class Arithmetic(Storage):
 
 
 def _ordered(x: Entry, y: Entry) -> tuple[Entry, Entry]:
-    """Operands of a commutative instruction in an order of their own, so that its text is a key."""
+    """Operands of a commutative instruction in canonical order, so that its text is a key."""
     return (y, x) if str(x) > str(y) else (x, y)
 
 
 def _scales(x: float) -> bool:
-    """Whether to multiply by a number is exact, but for the least and the largest: a power of two."""
+    """True for a power of two, by which multiplication is exact, up to underflow and overflow."""
     return abs(math.frexp(x)[0]) == 0.5 and abs(math.frexp(x)[1]) < 64
 
 

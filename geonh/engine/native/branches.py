@@ -1,7 +1,7 @@
-"""Branches as control flow: ``rule(emitter, equation, inputs) -> outputs``.
+"""Lowerings of branches to control flow: ``rule(emitter, equation, inputs) -> outputs``.
 
-Short branches are computed all and selected from. Otherwise one runs; with lanes each that some lane takes runs for
-those lanes.
+Short branches are all computed, with a selection. Otherwise one runs; with lanes each branch that some lane takes runs,
+masked to those lanes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from geonh.engine.native.loops import in_memory
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, kind_of, known, pack
 
 SELECTED = 30
-"""Branches of at most so many operations are computed all,"""
+"""Maximum number of operations of branches that are all computed, with a selection,"""
 FEW = 2
-"""where they have at most so many results; what follows a branch waits for no condition, as the CPU foresees it."""
+"""and of their results; more are branched on, since the CPU predicts the condition and does not wait for it."""
 
 
 def _cond(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -35,7 +35,7 @@ def _cond(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _taken(em: Emitter, index: Entry, kind: str, which: int, n: int) -> Entry:
-    """Whether of n branches this one is taken; an index out of range takes the nearest."""
+    """Condition that branch ``which`` of n is taken; an index out of range is clamped."""
     if kind == "b":
         return index if which else em.negated(index)
     first, last = em.compare("le", kind, index, which), em.compare("ge", kind, index, which)
@@ -53,11 +53,11 @@ def _selected(em: Emitter, index: Entry, kind: str, cases: Sequence[np.ndarray],
 def _branches(
     em: Emitter, branches: Sequence[Any], index: Entry, kind: str, args: list[Value], avals: Sequence[Any]
 ) -> list[Value]:
-    """One branch runs; its results meet in phi nodes, or in memory."""
+    """Run one branch; results are merged by phi nodes, or in memory."""
     function, n = em.function, len(branches)
     end = function.label()
     merged: list[Any] = [em.place(aval) if in_memory(em, aval.size) else [] for aval in avals]
-    # All comparisons stand before the branches: what is known later must be computed on every way.
+    # All comparisons are emitted before the branches: reused values must be computed on every path.
     first = [_taken(em, index, kind, 0, n), *(em.compare("le", kind, index, which) for which in range(1, n - 1))]
     for which, branch in enumerate(branches):
         here, following = function.label(), function.label()
@@ -97,7 +97,7 @@ def _branches(
 def _masked_branches(
     em: Emitter, branches: Sequence[Any], index: Entry, kind: str, args: list[Value], avals: Sequence[Any]
 ) -> list[Value]:
-    """Every branch that some lane takes runs, for those lanes."""
+    """Run every branch that some lane takes, masked to those lanes."""
     function, outer = em.function, em.function.mask
     results = [em.place(aval) for aval in avals]
     for which, branch in enumerate(branches):
@@ -117,7 +117,7 @@ def _masked_branches(
 
 
 def _loops(jaxpr: Any) -> bool:
-    """Whether a jaxpr has a loop of unknown length."""
+    """True if a jaxpr has a loop of unknown length."""
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "while":
             return True

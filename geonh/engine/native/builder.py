@@ -1,8 +1,7 @@
-"""Text of LLVM functions, instruction by instruction.
+"""Builder of LLVM functions as text, instruction by instruction.
 
-The text of an instruction is its key: what stands already is not written again, within one function and where the
-first one is computed on every way (``scope``). With W lanes a value is a vector of W numbers wherever the lanes may
-differ, and one number where they cannot.
+The text of an instruction is its key: common subexpressions are emitted once, within a function and where the first one
+dominates (``scope``). With W lanes a value is a vector of W numbers if it may vary by lane, else a scalar.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from geonh.engine.native.values import (
 )
 
 PREFIX = "geonh_"
-"""Before the names of C's functions, so that LLVM makes no assumptions of its own about them."""
+"""Prefix of the names of C functions, so that LLVM makes no assumptions about them."""
 LONGEST = 1000
-"""Lines of a block, about: the time that LLVM takes grows with the square of them."""
+"""Approximate maximum number of lines of a block: LLVM takes time quadratic in it."""
 
 
 class Function:
-    """A function that is being written."""
+    """LLVM function under construction."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -35,7 +34,7 @@ class Function:
         self.scoped: list[Hashable] = []
         self.products: dict[str, tuple[Entry, Entry]] = {}
         self.block = "entry"
-        self.begun = 0  # number of the line after which the block stands
+        self.begun = 0  # line number at which the block begins
         self.mask: str | None = None
         self.n_names = 0
 
@@ -53,14 +52,14 @@ class Function:
 
 
 class Builder:
-    """Writes instructions into the current ``function``.
+    """Builder of instructions in the current ``function``.
 
     Parameters
     ----------
     lanes : int
-        How many members are computed side by side.
+        Number of members computed in SIMD lanes.
     fma : bool
-        Whether the CPU has fused multiply-add; then sums of products use it.
+        True if the CPU has fused multiply-add; sums of products then use it.
     """
 
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
@@ -80,7 +79,7 @@ class Builder:
 
     @contextlib.contextmanager
     def side_by_side(self, lanes: int) -> Iterator[None]:
-        """Write for so many lanes in a program of one; what is written within is not known afterwards."""
+        """Context that emits for so many lanes in a program of one; its values are not reused afterwards."""
         before = self.lanes
         self._write_for(lanes)
         with self.scope():
@@ -93,7 +92,7 @@ class Builder:
         return self._types[wide][kind]
 
     def emit(self, text: str, wide: bool = False) -> str:
-        """Name of the result of an instruction without side effects, perhaps from before."""
+        """Emit an instruction without side effects, or reuse an earlier one; return the name of its result."""
         function = self.function
         name = function.known.get(text)
         if name is None:
@@ -103,7 +102,7 @@ class Builder:
         return name
 
     def remember(self, key: Hashable, value: Any) -> None:
-        """Let ``value`` be known under a key, which is no text, as long as what is computed here is."""
+        """Cache ``value`` under a key, which is not a text, in the current scope."""
         self.function.known[key] = value
         self.function.scoped.append(key)
 
@@ -111,12 +110,12 @@ class Builder:
         self.function.lines.append(text)
 
     def reserve(self) -> int:
-        """Number of a line that is filled later."""
+        """Reserve a line to be filled later, and return its number."""
         self.function.lines.append("")
         return len(self.function.lines) - 1
 
     def operand(self, entry: Entry, kind: str, wide: bool = False) -> str:
-        """Text of an operand, the same number for all lanes if need be."""
+        """Text of an operand, broadcast to all lanes if necessary."""
         if isinstance(entry, str):
             if not wide or entry[1] == "v":
                 return entry
@@ -125,7 +124,7 @@ class Builder:
             return self.emit(
                 f"shufflevector {vector} {one}, {vector} poison, <{self.lanes} x i32> zeroinitializer", True
             )
-        key = (entry, type(entry), str(entry), kind, wide)  # the text tells −0 from 0
+        key = (entry, type(entry), str(entry), kind, wide)  # the text distinguishes −0 from 0
         text = self._literals.get(key)
         if text is None:
             text = literal(entry, kind)
@@ -133,7 +132,7 @@ class Builder:
         return text
 
     def apply(self, opcode: str, kind: str, *args: Entry) -> str:
-        """Result of an instruction on operands of one type."""
+        """Emit an instruction on operands of one type, and return its result."""
         wide = self.lanes > 1 and any(map(is_wide, args))
         operands = ", ".join([x if not wide and isinstance(x, str) else self.operand(x, kind, wide) for x in args])
         return self.emit(f"{opcode} {self._types[wide][kind]} {operands}", wide)
@@ -143,7 +142,7 @@ class Builder:
         return self.emit(f"{opcode} {self.type(before, wide)} {entry} to {self.type(after, wide)}", wide)
 
     def intrinsic(self, name: str, kind: str, *args: Entry, flags: str = "", more: str = "") -> str:
-        """Call of LLVM's function ``name`` for operands of one type, and perhaps constants ``more``."""
+        """Call LLVM intrinsic ``name`` on operands of one type, with optional constants ``more``."""
         wide = self.lanes > 1 and any(map(is_wide, args))
         t = self._types[wide][kind]
         full = self._intrinsics.get((name, kind, wide))
@@ -155,7 +154,7 @@ class Builder:
         return self.emit(f"call {flags}{t} {full}({t} {operands}{more})", wide)
 
     def external(self, name: str, *args: Entry) -> str:
-        """Call of a pure C function of doubles, for lanes one after another."""
+        """Call a pure C function of doubles, for lanes sequentially."""
         self.externals[name] = None
         self.declare(f"declare double @{PREFIX}{name}({', '.join(['double'] * len(args))}) #1")
 
@@ -168,20 +167,20 @@ class Builder:
         return self.from_lanes([call([self.lane(x, "d", i) for x in args]) for i in range(self.lanes)], "d")
 
     def lane(self, entry: Entry, kind: str, i: int) -> Entry:
-        """The value in lane i."""
+        """Extract the value in lane i."""
         if not is_wide(entry):
             return entry
         return self.emit(f"extractelement {self.type(kind, True)} {entry}, i64 {i}")
 
     def from_lanes(self, entries: Sequence[Entry], kind: str) -> str:
-        """The vector of values for the lanes."""
+        """Assemble a vector from the values of the lanes."""
         vector, name = self.type(kind, True), "poison"
         for i, x in enumerate(entries):
             name = self.emit(f"insertelement {vector} {name}, {self.type(kind)} {self.operand(x, kind)}, i64 {i}", True)
         return name
 
     def any_lane(self, condition: Entry) -> Entry:
-        """Whether a condition holds in some lane."""
+        """Condition that holds if it does in any lane."""
         if not is_wide(condition):
             return condition
         vector, name = self.type("b", True), f"@llvm.vector.reduce.or.v{self.lanes}i1"
@@ -198,7 +197,7 @@ class Builder:
         self.function.block, self.function.begun = block, len(self.function.lines)
 
     def pause(self) -> None:
-        """Go on in another block where this one is long."""
+        """Begin a new block if this one is long."""
         if len(self.function.lines) - self.function.begun > LONGEST:
             following = self.function.label()
             self.jump(following)
@@ -208,13 +207,13 @@ class Builder:
         self.line(f"br label %{block}")
 
     def branch(self, condition: Entry, yes: str, no: str, *, seldom: bool = False) -> None:
-        """To one of two blocks; where the first is the one ``seldom`` taken, LLVM makes no selections of it."""
+        """Branch to one of two blocks; ``seldom`` marks the first as unlikely, so that LLVM does not use a select."""
         weights = ", !prof !0" if seldom else ""
         self.line(f"br i1 {self.operand(condition, 'b')}, label %{yes}, label %{no}{weights}")
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed within is not known afterwards."""
+        """Scope of common subexpressions: values computed within are not reused afterwards."""
         function = self.function
         n = len(function.scoped)
         yield
@@ -223,7 +222,7 @@ class Builder:
         del function.scoped[n:]
 
     def for_each(self, n: int | str, body: Callable[[str], None]) -> None:
-        """Loop over i = 0 … n − 1 with nothing carried."""
+        """Emit a loop over i = 0 … n − 1 without a carry."""
         if n == 0:
             return
         function = self.function
@@ -240,13 +239,13 @@ class Builder:
 
     @property
     def stack(self) -> int:
-        """Bytes of the stack that the program takes, to a factor of 2: of buffers, and of values in no register."""
+        """Bytes of stack that the program uses, to a factor of 2: for buffers, and for values not in registers."""
         one, wide = (sum(f.count(f"\n%{kind}") for f in self.functions.values()) for kind in "uv")
         return self.stored + 8 * (one + self.widest * wide)
 
     @property
     def text(self) -> str:
-        """The program so far."""
+        """LLVM text of the program so far."""
         attributes = 'attributes #0 = { nounwind alignstack=64 "prefer-vector-width"="512" }'
         pure = "attributes #1 = { nounwind willreturn memory(none) }"
         notes = '!0 = !{!"branch_weights", i32 1, i32 1000}\n!1 = !{i32 1}'

@@ -1,9 +1,9 @@
-"""Machine code on disk, so that another process compiles nothing.
+"""Persistent cache of machine code on disk, shared by processes.
 
-One file for each program, named by a digest of its text, the CPU, and the versions of compiler and library. Folder and
-files belong to their user alone, and what is read must carry a digest made with the folder's key, a random number that
-is made once: else it is compiled again. Files appear under their name when they are whole, so any number of processes
-may share the folder.
+One file for each program; its name, the cache key, is a digest of its text, the CPU, and the versions of compiler and
+library. Folder and files belong to their user alone, and a file must carry a digest (HMAC) made with the folder's key,
+a random number that is made once: otherwise it is compiled again. Files are renamed into place when complete, so any
+number of processes may share the folder.
 
 ``GEONH_CACHE=off`` switches it off; ``GEONH_CACHE=path`` moves it.
 """
@@ -22,20 +22,20 @@ import time
 from pathlib import Path
 
 LARGEST = 200 * 2**20
-"""Bytes of all files, about; beyond it those not used for longest go. A greater file is none of ours."""
+"""Approximate maximum size of all files in bytes; the least recently used are removed. Larger files are not ours."""
 SELDOM = 100
-"""Looking at all files takes long when they are thousands: one of so many writes does."""
+"""Number of writes, on average, between scans of the folder, which are slow if there are thousands of files."""
 ABANDONED = 3600.0
-"""Seconds after which a file that is still being written never will be."""
+"""Age in seconds after which a temporary file counts as abandoned."""
 _SUFFIX, _TEMPORARY, _KEY = ".code", ".tmp", "key"
 _MAGIC = b"geonh 2\n"
 _BYTES = 32
-"""Of the key, and of a digest."""
+"""Length of the key, and of a digest."""
 _READING = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
 
 
 def folder() -> Path | None:
-    """Where code is kept; None where it is switched off, or where others may write."""
+    """Folder of the cache; None if it is switched off, or others may write to it."""
     named = os.environ.get("GEONH_CACHE", "")
     if named.lower() in ("off", "0", "no", "false"):
         return None
@@ -58,14 +58,14 @@ def _user_cache() -> Path:
 
 
 def _is_private(found: os.stat_result) -> bool:
-    """Whether nobody but this user can write it."""
+    """True if only this user can write to it."""
     if sys.platform == "win32":  # under the user's profile by default, which is the user's
         return True
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file of this user alone; of a link, a pipe or a file too large OSError, and nothing is read."""
+    """Read a file that only this user can write; OSError, with nothing read, for a link, a pipe or a file too large."""
     with open(path, "rb", opener=lambda name, _: os.open(name, _READING)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or not _is_private(found) or found.st_size > LARGEST:
@@ -74,7 +74,7 @@ def _content(path: Path) -> bytes:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """A file as a whole, readable by its owner only, in place of what has its name."""
+    """Write a file atomically, readable by its owner only, replacing one of the same name."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=_TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -86,9 +86,9 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _secret(place: Path) -> bytes:
-    """The key of a folder, made if there is none that is sound.
+    """Key of a folder, made if there is no valid one.
 
-    Of two who make one at once the last one's stays; what the first wrote with its own is compiled again.
+    If two processes make one at once the last one stays; what the first wrote with its own is compiled again.
     """
     path = place / _KEY
     with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def _secret(place: Path) -> bytes:
 
 
 def read(key: str) -> bytes | None:
-    """Code of a program, if it is there as it was written."""
+    """Read the code of a program; None if it is missing or not as written."""
     place = folder()
     if place is None:
         return None
@@ -113,12 +113,12 @@ def read(key: str) -> bytes | None:
     except OSError:
         return None
     with contextlib.suppress(OSError):
-        os.utime(path)  # it was used now
+        os.utime(path)  # mark as recently used
     return code
 
 
 def write(key: str, code: bytes) -> None:
-    """Keep the code of a program, if that is possible."""
+    """Store the code of a program, if possible."""
     place = folder()
     if place is None:
         return
@@ -133,9 +133,9 @@ def _digest(place: Path, key: str, code: bytes) -> bytes:
 
 
 def _shrink(place: Path) -> None:
-    """Remove what was not used for longest until the rest fits; others may be removing too."""
+    """Remove the least recently used files until the rest fits; other processes may be removing too."""
     found = []
-    for path in place.glob(f"*{_TEMPORARY}"):  # of a process that was killed
+    for path in place.glob(f"*{_TEMPORARY}"):  # from a killed process
         with contextlib.suppress(OSError):
             if time.time() - path.lstat().st_mtime > ABANDONED:
                 path.unlink()

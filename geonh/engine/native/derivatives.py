@@ -1,10 +1,10 @@
-"""Derivatives, written while the function is: each equation gives its values and how it moves them.
+"""Forward-mode differentiation during lowering: each equation gives its values and a JVP.
 
-``linearised`` writes a function's values and returns ``push``, which takes the tangents of the arguments to those of
-the results, and writes them wherever it is called. A tangent is a value like any other, or None for zero, so zeros cost
-nothing. Sums, moves and products are their own derivatives, functions of one or two entries have partial derivatives,
-loops of known length are gone through again with tangents, and what else there is (loops of unknown length, branches,
-functions with rules of a user's own) is differentiated by JAX, equation by equation.
+``linearised`` emits a function's values and returns ``push``, which maps the tangents of the arguments to those of the
+results, and is emitted wherever it is called. A tangent is a value like any other, or None for zero, so zeros cost
+nothing. Sums, moves and products are differentiated by themselves, functions of one or two entries by partial
+derivatives, loops of known length by repeating them with tangents, and others (loops of unknown length, branches,
+functions with custom rules) by JAX, equation by equation.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from geonh.engine.tracing import forward_only
 Tangent: TypeAlias = "Value | None"
 Push: TypeAlias = Callable[[list[Tangent]], Sequence[Tangent]]
 TANGENTS: dict[str, Callable[[Emitter, Any, list[Value], list[Value]], Push | None]] = {}
-"""Of operations that bring their own derivative, by name: ``rule(emitter, equation, inputs, outputs) -> push``, or None
-where JAX is to differentiate."""
+"""JVP rules by name of the primitive: ``rule(emitter, equation, inputs, outputs) -> push``, or None to let JAX
+differentiate."""
 
 
 def linearised(
     em: Emitter, jaxpr: Any, args: Sequence[Value], moving: Sequence[bool]
 ) -> tuple[list[Value], list[bool], Push]:
-    """Values of a jaxpr, closed or without constants, which of them move with the arguments that do, and how."""
+    """Linearize a jaxpr, closed or without constants: its values, flags of the active ones, and the JVP ``push``."""
     consts = [em.constant(c) for c in getattr(jaxpr, "consts", ())]
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
@@ -96,9 +96,9 @@ def _equation(
 
 
 def _linear(em: Emitter, eqn: Any, xs: list[Value]) -> Push:
-    """The same operation on the tangents in place of the real arguments.
+    """JVP of a linear primitive: the same primitive on the tangents in place of the real arguments.
 
-    A term of a sum that stands still is left out, unless the one that moves has yet to be broadcast to the sum's shape.
+    Terms of a sum with zero tangent are left out, unless the other term has yet to be broadcast to the sum's shape.
     """
     name, shape = eqn.primitive.name, eqn.outvars[0].aval.shape
 
@@ -132,7 +132,7 @@ def _bilinear(em: Emitter, eqn: Any, xs: list[Value]) -> Push:
 
 
 def _by_partials(em: Emitter, eqn: Any, xs: list[Value], out: list[Value], moving: list[bool]) -> Push:
-    """Of a function of entries: Σ ∂f/∂xᵢ dxᵢ, with derivatives written before."""
+    """JVP of an elementwise function: Σ ∂f/∂xᵢ dxᵢ, with partial derivatives emitted before."""
     shape = eqn.outvars[0].aval.shape
     rows = [np.broadcast_to(em.entries(x), shape).ravel().tolist() for x in (*xs, out[0])]
     partials = PARTIALS[eqn.primitive.name]
@@ -153,7 +153,7 @@ def _by_partials(em: Emitter, eqn: Any, xs: list[Value], out: list[Value], movin
 
 
 def _scan(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool]) -> tuple[list[bool], Push]:
-    """A loop of known length once more, with tangents."""
+    """JVP of a loop of known length, by repeating it with tangents."""
     body, n, m = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
     after = [
         degree > ABSENT and _is_real(var)
@@ -198,7 +198,7 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool]) -> tuple[l
 
 
 def _by_jax(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool], debug_info: Any) -> Push:
-    """Of any equation, by the derivative that JAX knows of it."""
+    """JVP of any equation, by JAX's own rule."""
     variables = list(dict.fromkeys(var for var in eqn.invars if not hasattr(var, "val")))
     values = {var: x for var, x in zip(eqn.invars, xs, strict=True) if not hasattr(var, "val")}
     moved = {var for var, moves in zip(eqn.invars, moving, strict=True) if moves and _is_real(var)}
@@ -228,7 +228,7 @@ def _by_jax(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool], debug_in
 
 
 def _spread(values: Sequence[Value], places: Sequence[bool]) -> list[Tangent]:
-    """The values where there are some, None elsewhere."""
+    """Place the values where the flags are true, None elsewhere."""
     left = iter(values)
     return [next(left) if there else None for there in places]
 
@@ -245,11 +245,11 @@ def _is_real(var: Any) -> bool:
     return bool(np.issubdtype(var.aval.dtype, np.floating))
 
 
-# functions of entries: ∂f/∂xᵢ from (em, parameters, which arguments move, *arguments, value)
+# partial derivatives ∂f/∂xᵢ from (em, parameters, flags of the active arguments, *arguments, value)
 
 
 def _one(slope: Callable[..., Entry]) -> Callable[..., tuple]:
-    """Of a function of one entry, from (em, x, value)."""
+    """Partial derivative of a function of one entry, from (em, x, value)."""
     return lambda em, params, moving, *entries: (slope(em, *entries),)
 
 
@@ -311,10 +311,10 @@ PARTIALS: dict[str, Callable[..., tuple]] = {
     "min": _extreme("lt"),
 }
 CONSTANT = frozenset(("floor", "ceil", "round", "sign", "stop_gradient"))
-"""Functions whose derivative is zero."""
+"""Primitives whose derivative is zero."""
 
 
-# the operation
+# lowering of the Jacobian
 
 
 def _jacobian(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -335,9 +335,9 @@ def _jacobian(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 def _together(
     em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int
 ) -> list[list[Entry]]:
-    """All columns by the same instructions: up to ``width`` side by side, or with lanes one, in each pass of a loop.
+    """Compute all columns by the same instructions, up to ``width`` (one with lanes) per pass of a loop.
 
-    So the members of lanes have the bits of single runs: no pass knows where its seeds are 0 and 1.
+    So the members in lanes have the bits of single runs: the seeds' 0 and 1 are not folded in any pass.
     """
     width = min(width, 1 << (n - 1).bit_length()) if em.lanes == 1 else 1
     passes = -(-n // width)

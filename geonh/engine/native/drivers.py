@@ -1,7 +1,7 @@
-"""What the rest of the library calls: compiled stepping loops and maps, on arrays.
+"""Interface of the native engine: compiled stepping loops and maps, on arrays.
 
-Both take pytrees of arrays and of numbers; structures, shapes and types are those of the examples, numbers are free.
-A call into machine code lasts some 20 ms at most, so that an interrupt is heard, and other threads run meanwhile.
+Both take pytrees of arrays and of numbers; structures, shapes and types are those of the examples, values are free.
+A call of native code takes at most some 20 ms, so that interrupts are handled and other threads run in between.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from geonh.engine.native.values import NotLowered
 from geonh.engine.tracing import forward_only
 
 CALL = 0.02
-"""Seconds that a call may last."""
+"""Maximum duration of a call in seconds."""
 MOST = 2**40
-"""Steps of a call at most."""
+"""Maximum number of steps in a call."""
 FIRST = 16
-"""Steps of the first call: even of steps that take milliseconds it lasts no longer than a user waits."""
+"""Number of steps of the first call: short enough for a user to wait even if a step takes milliseconds."""
 SHALLOW, DEEP = 2**14, 2**18
-"""Bytes of the stack that a program may take of any thread's, and of one that has eight times as much."""
+"""Bytes of stack that a program may use in any thread, and in one with a stack eight times as large."""
 DEEPEST = 2**30
-"""Bytes of the stack that a program may take at all."""
+"""Maximum number of bytes of stack that a program may use."""
 _POINTER = ctypes.c_void_p
 _INTEGER = ctypes.c_int64
 
 
 class Arguments:
-    """A pytree of arrays as a table of pointers."""
+    """Pytree of arrays, as a table of pointers."""
 
     def __init__(self, example: Any) -> None:
         leaves, structure = jax.tree.flatten(example)
@@ -48,12 +48,12 @@ class Arguments:
     def arrays(
         self, tree: Any, *, leads: Sequence[tuple[int, ...]] | None = None, copy: bool = False
     ) -> list[np.ndarray]:
-        """The leaves as contiguous arrays of the types known; ``leads`` are the axes in front of theirs.
+        """Leaves as contiguous arrays of the known types; ``leads`` are leading axes of each.
 
         Raises
         ------
         ValueError
-            If structure or shapes are others.
+            If structure or shapes differ.
         """
         leaves, structure = jax.tree.flatten(tree)
         if structure != self.structure:
@@ -71,12 +71,12 @@ class Arguments:
 
 
 def table(arrays: list[np.ndarray]) -> Any:
-    """Addresses of arrays, which the caller keeps."""
+    """Table of addresses of arrays, which the caller keeps alive."""
     return (_POINTER * max(len(arrays), 1))(*(x.ctypes.data for x in arrays))
 
 
 def trace(function: Callable, *arguments: Arguments) -> tuple[Any, Any]:
-    """Jaxpr of a function of pytrees on flat arrays, without what is not used, and the types of its result."""
+    """Jaxpr of a function of pytrees on flat arrays, without dead code, and the types of its result."""
 
     def flat(*leaves: Any) -> Any:
         left = iter(leaves)
@@ -89,7 +89,7 @@ def trace(function: Callable, *arguments: Arguments) -> tuple[Any, Any]:
 
 
 class Program:
-    """A program with its code, which lives as long as this; calls let other threads of Python run."""
+    """Program with its code, which lives as long as this object; calls release the GIL."""
 
     def __init__(self, em: Emitter, name: str, n_pointers: int, n_integers: int) -> None:
         self._stack = em.stack
@@ -100,7 +100,7 @@ class Program:
         self._function, self._version = self._type(self.code.address), self.code.version
 
     def call(self, *args: Any, kept: Any) -> int:
-        """What the program returns, a number; ``kept`` are the arrays that it reads and writes."""
+        """Call the program and return its result, a number; ``kept`` are the arrays that it reads and writes."""
         begun = time.perf_counter()
         if self._stack < SHALLOW or self._stack < min(DEEP, stack_of_a_thread() // 8):
             found = self._function(*args)
@@ -113,7 +113,7 @@ class Program:
 
 
 class Pace:
-    """How much to do in a call, so that it lasts as long as it may; ``known`` is what was found before."""
+    """Adaptive amount of work for a call, to last about ``CALL``; ``known`` is an amount found before."""
 
     def __init__(self, known: int = FIRST) -> None:
         self.amount = known
@@ -144,21 +144,21 @@ def check_step(state: Arguments, shape: Any, row: Any) -> None:
 
 
 class Loop:
-    """A stepping loop in machine code.
+    """Native stepping loop.
 
     Parameters
     ----------
     step : callable
         (params, state) -> (state, status), with status of type int32, 0 while all is well.
     row : callable
-        (params, state) -> vector in double precision: what is saved of a node.
+        (params, state) -> vector in double precision, the saved row of a node.
     params, state : pytrees of arrays and numbers
         Examples.
 
     Raises
     ------
     NotLowered
-        If a step does what the engine has no code for.
+        If a step has an operation without a lowering.
     """
 
     def __init__(self, step: Callable, row: Callable, params: Any, state: Any) -> None:
@@ -172,7 +172,7 @@ class Loop:
         self._known = FIRST
 
     def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> tuple[Any, int, int]:
-        """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stops at a failure.
+        """Take steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stop at a failure.
 
         Parameters
         ----------
@@ -180,14 +180,14 @@ class Loop:
             Like the examples.
         n_nodes, stride : int
         buffer : array, shape=[≥ n_nodes, width]
-            Where the rows are written.
+            Output buffer of the rows.
 
         Returns
         -------
         state : pytree
-            The last good one.
+            The last good state.
         status : int
-            0, or why the step after it failed.
+            0, or the reason why the step after it failed.
         n_saved : int
             Number of rows.
         """
@@ -199,7 +199,7 @@ class Loop:
     def pieces(
         self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Any, int, int]]:
-        """``run``, giving what it returns after each call, between saved nodes too."""
+        """Iterator version of ``run``: yields its result after each call, between saved nodes too."""
         if buffer.dtype != np.float64 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
             raise ValueError("the buffer must be a writeable, contiguous array in double precision")
         if n_nodes < 0 or stride < 1 or buffer.ndim != 2 or buffer.shape[1] != self.width or len(buffer) < n_nodes:
@@ -231,7 +231,7 @@ class Loop:
 
 
 class Map:
-    """A function of parameters and a node, in machine code, for any number of nodes.
+    """Native function of parameters and a node, for any number of nodes.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class Map:
     Raises
     ------
     NotLowered
-        If the function does what the engine has no code for.
+        If the function has an operation without a lowering.
     """
 
     def __init__(self, function: Callable, params: Any, node: Any) -> None:
@@ -254,7 +254,7 @@ class Map:
         self._program = Program(em, MAP, 3, 1)
 
     def run(self, params: Any, nodes: Any) -> Any:
-        """The results for all nodes.
+        """Evaluate the function for all nodes.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class Map:
         Returns
         -------
         pytree of arrays
-            With the nodes along the first axis.
+            Results, with the nodes along the first axis.
         """
         total = len(jax.tree.leaves(nodes)[0])
         constants, arrays = (

@@ -1,9 +1,9 @@
-"""Elementary functions by polynomials, the same for one number and for lanes; and those of C's library.
+"""Elementary functions by polynomials, the same for scalars and lanes; others from the C library.
 
-Sine and cosine come together: Cody and Waite's reduction with three fused multiply-adds, then fdlibm's polynomials,
-below 1.5 units in the last place up to 10⁹; beyond it C's library. The arcus tangent: reduced to |r| ≤ tan(π/8) by
-arctan x = φ + arctan r with φ = 0, π/4, π/2, then a polynomial through Chebyshev's points, below 2 units in
-the last place. On CPUs without fused multiply-add C's library does it all.
+Sine and cosine are computed together: Cody-Waite reduction with three fused multiply-adds, then fdlibm's polynomials,
+below 1.5 units in the last place up to 10⁹; beyond it by the C library. The arctangent: reduced to |r| ≤ tan(π/8) by
+arctan x = φ + arctan r with φ = 0, π/4, π/2, then a polynomial through Chebyshev points, below 2 units in the last
+place. On CPUs without fused multiply-add the C library does it all.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _COS = [
     -1.13596475577881948265e-11,
 ]
 _HALF_PI = [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33]
-"""π/2 as a sum."""
+"""π/2 as a sum of three numbers."""
 _ROUND = 1.5 * 2**52
-"""Added to a number, and its low bits are the nearest integer."""
+"""Constant that, added to a number, leaves the nearest integer in the low bits."""
 _FAR = 1e9
 _ATAN = [
     -0.3333333333333333,
@@ -49,7 +49,7 @@ _ATAN = [
     0.03923165829558719,
     -0.01917688711906226,
 ]
-"""(arctan r − r)/r³ in powers of r², to 7e-18 of r."""
+"""Coefficients of (arctan r − r)/r³ in powers of r², to 7e-18 of r."""
 _EIGHTH = math.sqrt(2) - 1
 """tan(π/8)."""
 
@@ -91,14 +91,14 @@ def _sin_cos(em: Arithmetic, x: Entry, which: int) -> Entry:
     t = em.type("d", wide)
     name = f"@sincos{f'.{em.lanes}' if wide else ''}"
     if name not in em.functions:
-        em.functions[name] = ""  # one that is being written
+        em.functions[name] = ""  # being emitted
         em.functions[name] = _pair_function(em, name, wide, "alwaysinline", _near)
     pair = em.emit(f"call {{{t}, {t}}} {name}({t} {x})", wide)
     return em.emit(f"extractvalue {{{t}, {t}}} {pair}, {which}", wide)
 
 
 def _pair_function(em: Arithmetic, name: str, wide: bool, attributes: str, write: Callable) -> str:
-    """Text of a function of one number that returns two, which ``write(em, x)`` computes."""
+    """Text of an LLVM function of one number that returns two, emitted by ``write(em, x)``."""
     outer, em.function = em.function, Function()
     t = em.type("d", wide)
     x = em.function.name(wide)
@@ -160,7 +160,7 @@ def _near(em: Arithmetic, x: str) -> tuple[Entry, Entry]:
 
 
 def _polynomial(em: Arithmetic, coefficients: list[float], x: Entry) -> Entry:
-    """Σ cᵢ xⁱ for three or more, by Estrin's scheme: in pairs, by powers of x², x⁴, …, so that few operations wait."""
+    """Σ cᵢ xⁱ for three or more terms, by Estrin's scheme: in pairs, by powers of x², x⁴, …, for short dependencies."""
     terms: list[Entry] = list(coefficients)
     while len(terms) > 3:
         pairs = [em.multiply_add(b, x, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]

@@ -1,4 +1,4 @@
-"""Primitives that act entry by entry: ``ELEMENTWISE[name](emitter, equation)`` is a function of entries."""
+"""Lowerings of elementwise primitives: ``ELEMENTWISE[name](emitter, equation)`` is a function of entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from geonh.engine.native.arithmetic import Arithmetic, fold
 from geonh.engine.native.values import DTYPES, Entry, NotLowered, kind_of, known
 
 UNCHANGED = frozenset(("copy", "copy_p", "stop_gradient", "name", "real"))
-"""Functions that change nothing of a real array."""
+"""Primitives that are the identity on real arrays."""
 Rule: TypeAlias = Callable[[Arithmetic, Any], Callable[..., Entry]]
 
 
@@ -24,7 +24,7 @@ def _kinds(eqn: Any) -> tuple[str, str]:
 
 
 def _double(operation: Callable[..., Entry], integer: Callable[..., Entry] | None = None) -> Rule:
-    """``operation(em, *entries)`` in double precision, and for other kinds ``integer(em, kind, *entries)``."""
+    """Rule by ``operation(em, *entries)`` in double precision, and ``integer(em, kind, *entries)`` for other kinds."""
 
     def rule(em: Arithmetic, eqn: Any) -> Callable[..., Entry]:
         kind = _kinds(eqn)[0]
@@ -38,7 +38,7 @@ def _double(operation: Callable[..., Entry], integer: Callable[..., Entry] | Non
 
 
 def _of_kind(operation: Callable[..., Entry]) -> Rule:
-    """``operation(em, kind, *entries)``."""
+    """Rule by ``operation(em, kind, *entries)``."""
     return lambda em, eqn: partial(operation, em, _kinds(eqn)[0])
 
 
@@ -47,7 +47,7 @@ def _sum(name: str) -> Rule:
 
 
 def _library(name: str, numpy_name: str | None = None) -> Rule:
-    """A function of C's library."""
+    """Rule by a function of the C library."""
     known_function = getattr(np, numpy_name or name, None)
 
     def operation(em: Arithmetic, *xs: Entry) -> Entry:
@@ -59,7 +59,7 @@ def _library(name: str, numpy_name: str | None = None) -> Rule:
 
 
 def _intrinsic(name: str, numpy_function: Callable, integer: Callable[..., Entry] | None = None) -> Rule:
-    """A function that CPUs have, rounded correctly."""
+    """Rule by a correctly rounded CPU instruction."""
 
     def operation(em: Arithmetic, x: Entry) -> Entry:
         return em.intrinsic(name, "d", x) if isinstance(x, str) else fold(numpy_function, "d", x)
@@ -76,7 +76,7 @@ def _compare(name: str) -> Rule:
 
 
 def _total_order(name: str) -> Rule:
-    """A comparison in which nan has its place, and −0 stands before 0."""
+    """Rule by a comparison in the total order, with nan ordered and −0 before 0."""
 
     def operation(em: Arithmetic, kind: str, x: Entry, y: Entry) -> Entry:
         if kind != "d":

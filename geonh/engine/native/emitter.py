@@ -1,4 +1,4 @@
-"""Writes a jaxpr of arrays as LLVM instructions, one equation after another."""
+"""Lowering of a jaxpr of arrays to LLVM instructions, equation by equation."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from geonh.engine.native.values import (
 
 Rule: TypeAlias = "Callable[[Emitter, Any, list[Value]], Sequence[Value]]"
 RULES: dict[Any, Rule] = {}
-"""How an operation, by its primitive or its name, is written: ``rule(emitter, equation, inputs) -> outputs``."""
+"""Lowering rules, by primitive or its name: ``rule(emitter, equation, inputs) -> outputs``."""
 
 
 class Emitter(Arithmetic):
-    """A builder that writes jaxprs."""
+    """Builder that lowers jaxprs."""
 
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
         super().__init__(lanes, fma=fma)
@@ -42,7 +42,7 @@ class Emitter(Arithmetic):
         self._seen: list[Any] = []  # kept alive, so that an id names one jaxpr
 
     def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
-        """Outputs of a jaxpr, closed or without constants."""
+        """Lower a jaxpr, closed or without constants, and return its outputs."""
         if not hasattr(jaxpr, "consts"):
             return self.run(jaxpr, [], args)
         return self.run(jaxpr.jaxpr, [self.constant(c) for c in jaxpr.consts], args)
@@ -59,7 +59,7 @@ class Emitter(Arithmetic):
         return self.table(array, kind_of(array))
 
     def run(self, jaxpr: Any, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
-        """Values of the outputs of a jaxpr."""
+        """Lower a jaxpr and return its outputs."""
         if jaxpr.effects:
             raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
         env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
@@ -113,7 +113,7 @@ class Emitter(Arithmetic):
         return out
 
     def move(self, x: Value, places: np.ndarray, out: Memory) -> None:
-        """Write entries of x into memory, in a loop: at each place the one with this flat index, if there is one."""
+        """Write entries of x into memory, in a loop: at each place the entry with this flat index, if there is one."""
         inside = np.flatnonzero((places >= 0) & (places < math.prod(x.shape)))
 
         def listed(places: np.ndarray) -> Callable[[Entry], Entry]:
@@ -133,7 +133,7 @@ class Emitter(Arithmetic):
     # calls
 
     def _once(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
-        """What evaluates a jaxpr is not written again for the same arguments."""
+        """Lower an equation that evaluates a jaxpr, or reuse the results for the same arguments."""
         write = RULES.get(eqn.primitive, Emitter._call)
         jaxpr = called_jaxpr(eqn)
         key: list[Any] = [id(jaxpr), eqn.primitive]
@@ -152,7 +152,7 @@ class Emitter(Arithmetic):
         return self.closed(called_jaxpr(eqn), inputs)
 
     def used(self, jaxpr: Any) -> list[Any]:
-        """The equations of which the outputs of a jaxpr are made."""
+        """Equations that the outputs of a jaxpr depend on."""
         if id(jaxpr) not in self._used:
             self._seen.append(jaxpr)
             needed, found = {var for var in jaxpr.outvars if not hasattr(var, "val")}, []
@@ -166,7 +166,7 @@ class Emitter(Arithmetic):
     # sizes
 
     def size(self, jaxpr: Any) -> int:
-        """Number of scalar operations in a jaxpr, those of loops counted once."""
+        """Number of scalar operations in a jaxpr, with loop bodies counted once."""
         if id(jaxpr) not in self._sizes:
             self._seen.append(jaxpr)
             total = 0
@@ -185,7 +185,7 @@ class Emitter(Arithmetic):
 
 
 def _inner(eqn: Any) -> list[Any]:
-    """The jaxprs within an equation that are run."""
+    """Nested jaxprs of an equation that are evaluated."""
     if eqn.primitive.name == "custom_linear_solve":
         return [eqn.params["jaxprs"].solve.jaxpr]
     found = []

@@ -1,7 +1,6 @@
-"""Slices, gathers and scatters, by indices that are known or computed.
+"""Lowerings of slices, gathers and scatters, with known or computed indices.
 
-Computed indices read memory. They are clamped as JAX does it for the mode, so that no index of a user's leaves its
-array.
+Computed indices address memory. They are clamped as in JAX for the mode, so that no user's index is out of bounds.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _window(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
 
 
 def _read(em: Emitter, x: Value, kind: str, starts: Sequence[Entry], sizes: Sequence[int]) -> list[Entry]:
-    """Entries of the window that begins at ``starts``, which are within bounds."""
+    """Read the entries of the window that begins at ``starts``, which are within bounds."""
     offset = _offset(em, starts, x.shape)
     places = [em.integer("add", "i64", offset, i) for i in _window(sizes, x.shape)]
     if known(*places) and not isinstance(x, Memory):
@@ -80,7 +79,7 @@ def _written(
     updates: Sequence[tuple[Sequence[Entry], np.ndarray, Entry]],
     combine: Callable[[Entry, Entry], Entry] | None,
 ) -> Value:
-    """A copy of x with windows (starts, entries, whether) written, or combined with what is there."""
+    """Copy of x with windows (starts, entries, condition) written, or combined with the entries there."""
     shape = x.shape
     if not isinstance(x, Memory) and known(*[s for starts, _, inside in updates for s in (*starts, inside)]):
         out = x.ravel().tolist()
@@ -97,7 +96,7 @@ def _written(
         offset = _offset(em, starts, shape)
         for i, y in zip(_window(update.shape, shape), update.ravel().tolist(), strict=True):
             place = em.integer("add", "i64", offset, i)
-            with em.scope():  # what is read here will not be there any more
+            with em.scope():  # values read here are overwritten
                 if combine is not None or inside is not True:
                     before = em.load(new, place)
                     y = em.select(inside, y if combine is None else combine(before, y), before, kind)
@@ -106,7 +105,7 @@ def _written(
 
 
 def _sort_out(em: Emitter, eqn: Any, indices: np.ndarray, sizes: Sequence[int], dims: Any, shape: tuple) -> list:
-    """(starts, inside) for each window of a gather or scatter, in the order of the batch."""
+    """Clamped starts and in-bounds condition of each window of a gather or scatter, in the order of the batch."""
     operand_batch, index_batch, index_map = dims
     mode = eqn.params["mode"]
     kind, found = kind_of(eqn.invars[1].aval), []
@@ -172,7 +171,7 @@ def _scatter(name: str | None) -> Callable:
 
 
 def _computed(eqn: Any) -> bool:
-    """Whether a scatter's function is another than taking the update."""
+    """True if a scatter's update function is not plain replacement."""
     jaxpr = eqn.params.get("update_jaxpr")
     return jaxpr is not None and bool(getattr(jaxpr, "jaxpr", jaxpr).eqns)
 

@@ -1,6 +1,6 @@
-"""One stepping loop for many members: the same program, some members side by side, blocks of them over threads.
+"""Stepping loop for a batch: the same program, with members in SIMD lanes, and blocks of them distributed over threads.
 
-Each member gets the bits of its own single run. One that fails is frozen, and the others go on.
+Each member has the same bits as its single run. A member that fails is frozen, and the others continue.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from geonh.engine.native.programs import BLOCKS, stepping_blocks
 from geonh.engine.native.storage import LINE
 
 ROWS, STEPS = 4, 5
-"""Of what a program is told of a block: where rows are written, and how many steps it did."""
+"""Columns of a program's table of blocks: address of the rows, and number of steps done."""
 
 
 class Members(NamedTuple):
-    """What ``Lanes.run`` returns: an entry for each member along the first axis of every array.
+    """Result of ``Lanes.run``: every array has the batch as its first axis.
 
-    ``state`` is the last good one; ``status`` is 0, or why the step after it failed; ``n_steps`` counts the good steps.
+    ``state`` is the last good one; ``status`` is 0, or the reason why the step after it failed; ``n_steps`` counts the
+    good steps.
     """
 
     state: Any
@@ -36,7 +37,7 @@ class Members(NamedTuple):
 
 
 class Lanes:
-    """A stepping loop in machine code for any number of members.
+    """Native stepping loop for a batch of any size.
 
     Parameters
     ----------
@@ -45,14 +46,14 @@ class Lanes:
     params, state : pytrees
         Examples of one member.
     varies : pytree of bool, or bool
-        Which arrays of the parameters differ between members.
+        Arrays of the parameters that differ between members.
     width : int, optional
-        Members side by side; by the CPU when left out.
+        Number of lanes; chosen by the CPU when left out.
 
     Raises
     ------
     NotLowered
-        If a step does what the engine has no code for.
+        If a step has an operation without a lowering.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class Lanes:
         self._known = FIRST
 
     def buffer(self, n_members: int, n_nodes: int) -> np.ndarray:
-        """Where rows are written, block by block: shape=[blocks, n_nodes, row size, width]."""
+        """Allocate the buffer of rows, by blocks: shape=[blocks, n_nodes, row size, width]."""
         shape = self._shape(n_members, n_nodes)
         whole = np.empty(math.prod(shape) + LINE // 8)
-        first = -whole.ctypes.data % LINE // 8  # vectors that lie across two lines take twice as long to write
+        first = -whole.ctypes.data % LINE // 8  # stores across two cache lines take twice as long
         return whole[first : first + math.prod(shape)].reshape(shape)
 
     def rows(self, buffer: np.ndarray, member: int) -> np.ndarray:
@@ -99,14 +100,14 @@ class Lanes:
         Parameters
         ----------
         params : pytree
-            Where ``varies``, with the members along a first axis.
+            Parameters; where ``varies``, with the batch along a leading axis.
         states : pytree
-            With the members along the first axis of every array.
+            States, with the batch along the first axis of every array.
         n_nodes, stride : int
         buffer : array
-            By ``buffer``. Of a member that fails only the first ``n_steps // stride`` rows mean something.
+            Made by ``buffer``. Of a member that fails only the first ``n_steps // stride`` rows are defined.
         threads : int, optional
-            As many as there are CPUs when left out.
+            Number of threads, by default the number of CPUs.
         """
         n = len(jax.tree.leaves(states)[0])
         expected = self._shape(n, n_nodes)
@@ -122,7 +123,7 @@ class Lanes:
         homes = [self._in_blocks(x) for x in self._state.arrays(states, leads=[(n,)] * len(self._state.types))]
         n_blocks, beyond = expected[0], -n % self.width
         status = np.zeros((n_blocks, self.width), np.int32)
-        status[-1:, self.width - beyond :] = 1  # those beyond the last never run
+        status[-1:, self.width - beyond :] = 1  # padding lanes never run
         done = np.zeros((n_blocks, self.width), np.int64)
         shared = [not v for v in self._varies]
         tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
@@ -134,9 +135,9 @@ class Lanes:
         return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
 
     def _advance(self, each: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
-        """All steps of blocks, over threads; of each its five addresses, and how many were done: shape=[blocks, 6].
+        """Do all steps of blocks, over threads; ``each`` has five addresses and the steps done: shape=[blocks, 6].
 
-        ``kept`` are the arrays at these addresses.
+        ``kept`` are the arrays at these addresses, which are kept alive.
         """
         workers, lock, stop = min(threads, len(each)), threading.Lock(), threading.Event()
         size, begun = 8 * self.row_size * self.width, 0
@@ -154,7 +155,7 @@ class Lanes:
                 pace.end(int(blocks[:, STEPS].sum()))
 
             while begun < len(each) and not stop.is_set():
-                with lock:  # a part of what is left, so that no thread waits long for another
+                with lock:  # a fraction of the rest, so that threads end together
                     n = min(pace.amount // total, (len(each) - begun) // (2 * workers))
                     blocks = each[begun : begun + max(n, 1)]
                     begun += len(blocks)
@@ -163,7 +164,7 @@ class Lanes:
                 for b in np.flatnonzero(blocks[:, STEPS] < total):
                     block, done = blocks[b : b + 1], int(blocks[b, STEPS])
                     rows = int(block[0, ROWS])
-                    while done < total and block[0, STEPS] and not stop.is_set():  # none were done where all failed
+                    while done < total and block[0, STEPS] and not stop.is_set():  # 0 if all failed
                         block[0, ROWS] = rows + done // stride * size
                         call(block, done)
                         done += int(block[0, STEPS])
@@ -180,7 +181,7 @@ class Lanes:
                     stop.set()
 
     def _in_blocks(self, values: np.ndarray) -> np.ndarray:
-        """Values of all members as shape=[blocks, ..., width], the last member repeated up to the width."""
+        """Values of all members as shape=[blocks, ..., width], padded with the last member."""
         full = np.concatenate([values, np.repeat(values[-1:], -len(values) % self.width, axis=0)])
         blocks = full.reshape(len(full) // self.width, self.width, *values.shape[1:])
         return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))

@@ -1,7 +1,7 @@
-"""Dense algebra on small matrices, and sorting: ``rule(emitter, equation, inputs) -> outputs``.
+"""Lowerings of dense linear algebra on small matrices, and sorting: ``rule(emitter, equation, inputs) -> outputs``.
 
-By elimination with pivoting. Rows are exchanged by selection, so that nothing is indexed and lanes may exchange
-different ones.
+Elimination uses pivoting. Rows are exchanged by selects, so that nothing is indexed and lanes may exchange different
+rows.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import Entry, NotLowered, Value, kind_of, pack
 
 LARGEST = 12
-"""Dimension up to which matrices are eliminated entry by entry,"""
+"""Maximum dimension of matrices that are eliminated entry by entry."""
 SORTED = 32
-"""and up to which arrays are sorted so."""
+"""Maximum length of arrays that are sorted entry by entry."""
 
 
 def _matrices(em: Emitter, x: Value, name: str) -> Iterator[list[list[Entry]]]:
-    """The matrices of an array with any axes in front."""
+    """Matrices of an array with any leading axes."""
     if max(x.shape[-2:]) > LARGEST:
         raise NotLowered(f"{name} of a matrix larger than {LARGEST}")
     flat = em.entries(x)
@@ -30,7 +30,7 @@ def _matrices(em: Emitter, x: Value, name: str) -> Iterator[list[list[Entry]]]:
 
 
 def _gathered(parts: list[list], eqn: Any) -> list[Value]:
-    """Outputs of an equation from their nested lists, matrix by matrix."""
+    """Pack nested lists, matrix by matrix, into the outputs of an equation."""
     found: list[Value] = []
     for k, var in enumerate(eqn.outvars):
         found.append(pack([x for part in parts for x in _flat(part[k])], var.aval.shape))
@@ -70,7 +70,7 @@ def _lu(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _largest(em: Emitter, column: list[Entry], first: int) -> Entry:
-    """Index of the entry of largest size, from ``first`` on."""
+    """Index of the entry largest in magnitude, from ``first`` on."""
     sizes = [em.intrinsic("fabs", "d", x) if isinstance(x, str) else abs(x) for x in column]
     best: Entry = sizes[first]
     place: Entry = first
@@ -81,7 +81,7 @@ def _largest(em: Emitter, column: list[Entry], first: int) -> Entry:
 
 
 def _exchanged(em: Emitter, condition: Entry, a: list[Entry], b: list[Entry], kind: str) -> tuple[list, list]:
-    """Two rows, exchanged if the condition holds."""
+    """Exchange two rows if the condition holds."""
     return (
         [em.select(condition, y, x, kind) for x, y in zip(a, b, strict=True)],
         [em.select(condition, x, y, kind) for x, y in zip(a, b, strict=True)],
@@ -89,7 +89,7 @@ def _exchanged(em: Emitter, condition: Entry, a: list[Entry], b: list[Entry], ki
 
 
 def _permutation(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """The order of rows that a sequence of exchanges makes."""
+    """Permutation of rows that a sequence of exchanges makes."""
     pivots, n = em.entries(xs[0]), eqn.params["permutation_size"]
     kind, out = kind_of(eqn.invars[0].aval), []
     for row in pivots.reshape(-1, pivots.shape[-1]).tolist():
@@ -103,7 +103,7 @@ def _permutation(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _cholesky(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """The lower factor, or nan where the matrix is not positive definite."""
+    """Lower Cholesky factor, nan if the matrix is not positive definite."""
     parts = []
     for A in _matrices(em, xs[0], "Cholesky decomposition"):
         n = len(A)
@@ -152,7 +152,7 @@ def _substituted(em: Emitter, A: list, B: list, *, lower: bool, unit: bool) -> l
 
 
 def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """Stable, by exchanges of neighbours; nan comes last."""
+    """Stable odd-even transposition sort; nan comes last."""
     axis, n_keys = eqn.params["dimension"], eqn.params["num_keys"]
     arrays = [np.moveaxis(em.entries(x), axis, -1).copy() for x in xs]
     kinds = [kind_of(var.aval) for var in eqn.invars]
@@ -173,7 +173,7 @@ def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _after(em: Emitter, keys: list[tuple[Entry, Entry, str]]) -> Entry:
-    """Whether the first of two stands after the second, by the first key that differs."""
+    """True if the first of two comes after the second, by the first key that differs."""
     (x, y, kind), *rest = keys
     above, below = em.compare("gt", kind, x, y), em.compare("lt", kind, x, y)
     if kind == "d":

@@ -1,7 +1,7 @@
-"""Loops as control flow: ``rule(emitter, equation, inputs) -> outputs``.
+"""Lowerings of loops to control flow: ``rule(emitter, equation, inputs) -> outputs``.
 
-What a loop carries is in phi nodes, entry by entry, or in a buffer of the loop's own if it is large. With lanes a loop
-goes on while some lane does, and a lane that has finished keeps what it has.
+The carry of a loop is in phi nodes, entry by entry, or in a buffer of the loop if it is large. With lanes a loop runs
+while some lane does, and finished lanes keep their values (masking).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import STRAIGHT, Entry, Memory, Value, kind_of, pack
 
 CARRIED = 50
-"""A larger array is carried round a loop in memory; with lanes, whose entries are vectors anyway, one of twice that."""
+"""Maximum size of an array carried in registers, twice that with lanes, whose entries are vectors anyway."""
 SIDE_BY_SIDE = 8
-"""Up to so many passes that know nothing of each other are lanes of vectors, in a program of one member."""
+"""Maximum number of independent iterations that are computed in SIMD lanes, in a program of one member."""
 UNROLLED = 100
-"""A loop of known length is unrolled up to so many operations."""
+"""Maximum number of operations of an unrolled loop of known length."""
 
 
 def in_memory(em: Emitter, size: int) -> bool:
-    """Whether an array of this size is carried round a loop in memory."""
+    """True if an array of this size is carried in memory."""
     return size > (CARRIED if em.lanes == 1 else 2 * CARRIED)
 
 
 class Carried:
-    """What goes round a loop.
+    """Carry of a loop.
 
-    Made before the loop; ``enter`` begins a pass and gives the values, ``leave`` ends it and takes the new ones.
+    Made before the loop; ``enter`` begins an iteration and returns the values, ``leave`` ends it with the new ones.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class Carried:
     avals : sequence
         Types of the values.
     first : sequence of values
-        Of which those in ``fixed`` never change.
+        Initial values; those in ``fixed`` never change.
     """
 
     def __init__(self, em: Emitter, avals: Sequence[Any], first: Sequence[Value], fixed: Sequence[bool]) -> None:
         self.em, self.avals, self.fixed = em, list(avals), list(fixed)
         self.wide = em.lanes > 1
-        self.first: list[Any] = []  # texts of the first entries, or a buffer
+        self.first: list[Any] = []  # texts of the initial entries, or a buffer
         self.values: list[Value] = []
         self.phis: list[list[tuple[int, str]]] = []
         for aval, value, same in zip(avals, first, fixed, strict=True):
@@ -63,7 +63,7 @@ class Carried:
         self.before = self.last = em.function.block
 
     def enter(self) -> list[Value]:
-        """Values in this pass; called first in the block that begins it."""
+        """Values in this iteration; called first in the block that begins it."""
         function = self.em.function
         for aval, value in zip(self.avals, self.first, strict=True):
             if not isinstance(value, list):
@@ -76,7 +76,7 @@ class Carried:
         return self.values
 
     def leave(self, new: Sequence[Value], *masks: str | None) -> None:
-        """Values for the next pass, in the lanes of one mask or of one for each; called last in a pass."""
+        """Set the values for the next iteration, masked by one mask or one for each; called last in an iteration."""
         masks = masks if len(masks) == len(new) else (*masks, None)[:1] * len(new)
         em, function = self.em, self.em.function
         buffers = {
@@ -122,7 +122,7 @@ def repeat(
     *,
     together: bool,
 ) -> list[Value]:
-    """``while going(values): values = advance(values)``; ``together`` where all lanes end in the same pass."""
+    """Emit ``while going(values): values = advance(values)``; ``together`` if all lanes end in the same iteration."""
     function = em.function
     head, body, end = function.label(), function.label(), function.label()
     masked, outer = em.lanes > 1 and not together, function.mask
@@ -151,7 +151,7 @@ def repeat(
 
 
 def _changing(jaxpr: Any, n_consts: int, n: int) -> list[bool]:
-    """Which of the carried values a loop's body leaves as they are."""
+    """Flags of the carried values that a loop's body does not change."""
     return [jaxpr.outvars[i] is jaxpr.invars[n_consts + i] for i in range(n)]
 
 
@@ -161,7 +161,7 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     first = xs[n + m :]
     avals = [var.aval for var in body.jaxpr.outvars]
     carried = Carried(em, avals, first, _changing(body.jaxpr, m, len(first)))
-    apart = cond.out_avals[0].shape != ()  # of many loops, each of which ends by its own condition
+    apart = cond.out_avals[0].shape != ()  # batched loops, each with its own condition
     on, kept = _of_many(cond.out_avals[0], avals) if apart else (None, None)
 
     def going(values: list[Value]) -> Any:
@@ -176,7 +176,7 @@ def _while(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _of_many(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
-    """Whether one of many loops goes on, and what they carry where those that ended stay: as jaxprs."""
+    """Jaxprs for batched loops: whether any continues, and the carry with finished loops masked."""
 
     def kept(going: Any, *values: Any) -> list[Any]:
         pairs = zip(values[: len(avals)], values[len(avals) :], strict=True)
@@ -188,14 +188,14 @@ def _of_many(condition: Any, avals: list[Any]) -> tuple[Any, Any]:
 
 
 class Stacked(NamedTuple):
-    """Arrays with one row for each pass of a loop, and their types."""
+    """Arrays with one row for each iteration of a loop, and their types."""
 
     values: Sequence[Value]
     avals: Sequence[Any]
 
 
 Body: TypeAlias = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
-"""What a pass makes of the carried values and of its rows: the new carried values, and its rows of the results."""
+"""Loop body: carried values and rows of this iteration to the new carried values and rows of the results."""
 
 
 def _scan(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
@@ -219,9 +219,9 @@ def passes(
     results: Sequence[Any],
     more: Sequence[Any] = (),
 ) -> tuple[list[Value], list[Value]]:
-    """The carried values after a loop of known length, and its results, of the types given.
+    """Emit a loop of known length; return the carried values after it, and its results, of the types given.
 
-    The equation says what is carried and how often; a body may carry other values after those, of the types ``more``.
+    The equation gives carry and length; a body may carry further values after those, of the types ``more``.
     """
     jaxpr, length = eqn.params["jaxpr"].jaxpr, eqn.params["length"]
     large = any(aval.size > STRAIGHT for aval in (*rows.avals, *results))
@@ -281,9 +281,9 @@ def _unrolled(
 
 
 def _side_by_side(em: Emitter, length: int, body: Body, rows: Stacked, results: Sequence[Any]) -> list[Value]:
-    """Passes that know nothing of each other, in the lanes of vectors; those beyond the last do what it does.
+    """Compute independent iterations in SIMD lanes, padded with the last one.
 
-    As little is known of what goes in and comes out as in a loop, so that a member of lanes gets the same bits.
+    Inputs and outputs are as unknown as in a loop (no constant folding), so that with lanes a member has the same bits.
     """
     lanes = 1 << (length - 1).bit_length()
     columns = [em.entries(x).reshape(length, -1).T.tolist() for x in rows.values]
@@ -302,14 +302,14 @@ def _side_by_side(em: Emitter, length: int, body: Body, rows: Stacked, results: 
 
 
 def part(em: Emitter, memory: Memory, k: Entry, shape: tuple[int, ...] | None = None) -> Memory:
-    """The k-th of many arrays one after another, each of a shape, or as large as ``memory`` says."""
+    """Element k of an array of arrays, each of a shape, or as large as ``memory``."""
     shape = memory.shape if shape is None else shape
     pointer = em.address(memory, em.integer("mul", "i64", k, int(np.prod(shape, dtype=int))))
     return Memory(pointer, shape, memory.kind, memory.wide, memory.root)
 
 
 def _counters(jaxpr: Any, n_consts: int, first: Sequence[Value]) -> dict[int, int]:
-    """Carried integers that grow by a known number in every pass: they follow the loop's own counter."""
+    """Carried integers with a known increment in every iteration: computed from the loop counter."""
     made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if eqn.primitive.name == "add"}
     found = {}
     for c, value in enumerate(first):

@@ -1,9 +1,9 @@
-"""Machine code from LLVM's text, and who owns it.
+"""Compilation of LLVM text to machine code, and ownership of the code.
 
-Code belongs to a ``Code`` and is given back when that is. Programs with the same text share one, and the last few
-stay even if nobody holds them, so that a second run of the same structure compiles nothing.
+Code belongs to a ``Code`` object and is freed with it. Programs with the same text share one, and the most recent ones
+are kept even if unreferenced, so that a second run of the same structure compiles nothing.
 
-Constants and tables are loaded beside their code, so that instructions reach them by their distance.
+Constants and tables are loaded next to their code, so that instructions address them relatively.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from geonh.version import __version__
 try:
     import llvmlite
     import llvmlite.binding as llvm
-except ImportError:  # the caller takes another path
+except ImportError:  # the caller falls back
     llvm = None
 
 OPTIMISED = 5000
-"""Programs of more instructions always get a light pipeline instead of LLVM's first level."""
+"""Number of instructions above which a program gets a light pass pipeline instead of LLVM's level 1."""
 WORTH = 3e-5
-"""Seconds for each instruction that a program runs before it is compiled well, which takes about as long."""
+"""Run time in seconds, for each instruction, before a program is optimized, which takes about as long."""
 LARGE = 40_000
-"""Instructions of a program of which each takes twice as long."""
+"""Number of instructions of a program at which the time for each doubles."""
 CALLS = 10**6
-"""Product of instructions and calls from which registers are allocated without much thought."""
+"""Product of instructions and calls above which register allocation is fast instead of thorough."""
 KEPT = 64
-"""Programs that stay although nobody holds them."""
+"""Number of unreferenced programs that are kept."""
 LOADED = 500
-"""Programs that one linker loads: of each it keeps some 8 kB, also when that is given back."""
+"""Number of programs loaded by one linker, which keeps some 8 kB for each even when it is freed."""
 
 
 @functools.cache
 def available() -> bool:
-    """Whether there is a compiler for this machine."""
+    """True if there is a compiler for this machine."""
     if llvm is None or sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     try:
@@ -64,7 +64,7 @@ def available() -> bool:
 
 @functools.cache
 def cpu() -> tuple[str, str]:
-    """Name and features of this machine's CPU, as LLVM knows them."""
+    """Name and features of this machine's CPU, from LLVM."""
     try:
         features = llvm.get_host_cpu_features().flatten()
     except RuntimeError:  # not known on every platform
@@ -74,7 +74,7 @@ def cpu() -> tuple[str, str]:
 
 @functools.cache
 def fma() -> bool:
-    """Whether the CPU multiplies and adds in one instruction."""
+    """True if the CPU has fused multiply-add."""
     if platform.machine().lower() in ("arm64", "aarch64"):
         return True
     return available() and "+fma" in cpu()[1].split(",")
@@ -82,14 +82,14 @@ def fma() -> bool:
 
 @functools.cache
 def lanes() -> int:
-    """Numbers in double precision in the widest vector of the CPU."""
+    """Number of doubles in the widest vector of the CPU."""
     features = cpu()[1].split(",")
     return 8 if "+avx512f" in features else 4 if "+avx2" in features else 2
 
 
 @functools.cache
 def _library() -> Any:
-    """C's library of elementary functions, the same one whatever else was imported."""
+    """The C math library, always the same one whatever else was imported."""
     name = ctypes.util.find_library("m")
     try:
         return ctypes.CDLL(name) if name else ctypes.CDLL(None)
@@ -98,23 +98,23 @@ def _library() -> Any:
 
 
 class Code:
-    """Machine code of a program, made quickly; once it has been in use for long enough, also well.
+    """Machine code of a program, compiled fast at first; optimized once it has run for long enough.
 
-    Both have the same bits (sums are fused before LLVM sees them), so one may take the place of the other at any call.
+    Both versions give the same bits (sums are fused before LLVM), so they may be exchanged at any call.
 
     Parameters
     ----------
     text : str
-        LLVM's text.
+        LLVM text.
     name : str
-        Of the function to call.
+        Name of the function to call.
     functions : sequence of str
-        Names of C's functions that it calls, without their prefix.
+        Names of C functions that it calls, without their prefix.
     """
 
     def __init__(self, text: str, name: str, functions: tuple[str, ...]) -> None:
         self._name, self._functions = name, functions
-        self._addresses: list[int] = []  # some thread may be running at any of them
+        self._addresses: list[int] = []  # a thread may be running at any of them
         self._lock = threading.Lock()
         self._used, n = 0.0, text.count("\n")
         self._worth = WORTH * n * (1 + n / LARGE)
@@ -123,29 +123,29 @@ class Code:
         self._load(found or _object(text, quick=True))
 
     def _load(self, code: bytes) -> None:
-        """Place an object file in memory."""
+        """Load an object file into memory."""
         number = next(_numbers)
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(self._name)
         for function in self._functions:
             address = ctypes.cast(getattr(_library(), function), ctypes.c_void_p).value
             library.import_symbol(PREFIX + function, address)
         loaded = library.link(_linker(number // LOADED), f"program{number}")
-        finalizer = weakref.finalize(self, loaded.close)  # a linker lives as long as what it loaded
-        finalizer.atexit = False  # the process gives it back anyway
-        self._addresses.append(loaded[self._name])  # last: an interrupt before it loses code that nobody calls
+        finalizer = weakref.finalize(self, loaded.close)  # keeps the linker alive
+        finalizer.atexit = False  # the process frees it anyway
+        self._addresses.append(loaded[self._name])  # last: an interrupt before it discards unused code only
 
     @property
     def version(self) -> int:
-        """Changes when there is a better address."""
+        """Number that changes when there is a better address."""
         return len(self._addresses)
 
     @property
     def address(self) -> int:
-        """Of the function."""
+        """Address of the function."""
         return self._addresses[-1]
 
     def used(self, seconds: float) -> None:
-        """Count the time that it ran; compile it well when it ran for as long as that takes."""
+        """Add to the run time; optimize the program once that exceeds the cost of compilation."""
         self._used += seconds
         if self._text is None or self._used < self._worth or not self._lock.acquire(blocking=False):
             return
@@ -167,7 +167,7 @@ def _linker(_: int) -> Any:
 
 
 def _object(text: str, *, quick: bool) -> bytes:
-    """An object file with the code of a text, compiled now or before."""
+    """Compile a text to an object file, or read it from the cache."""
     key = cache_key(text, quick)
     found = cache.read(key)
     if found is None:
@@ -175,7 +175,7 @@ def _object(text: str, *, quick: bool) -> bytes:
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=name, features=features, opt=_effort(text, quick), reloc="pic", codemodel="small", jit=True
         )
-        # A context of its own, freed after its module: the common one dies with the process under who still compiles.
+        # A separate context, freed after its module: the global one dies with the process while threads still compile.
         with llvm.create_context() as context, llvm.parse_assembly(text, context=context) as module:
             module.verify()  # an error here is a defect of this package; later it would end the process
             _optimise(module, machine, quick or text.count("\n") > OPTIMISED)
@@ -186,12 +186,12 @@ def _object(text: str, *, quick: bool) -> bytes:
 
 @functools.cache
 def _recipe() -> str:
-    """Digest of this file, which says how a text becomes code."""
+    """Digest of this file, which determines how a text is compiled."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 def cache_key(text: str, quick: bool) -> str:
-    """What a program's code depends on, as a digest."""
+    """Cache key of a program's code: a digest of all that it depends on."""
     parts = (
         text,
         str(quick),
@@ -206,7 +206,7 @@ def cache_key(text: str, quick: bool) -> str:
 
 
 def _effort(text: str, quick: bool) -> int:
-    """Level of code generation: to keep many values in registers over many calls takes LLVM minutes."""
+    """Code generation level: register allocation over many calls takes LLVM minutes."""
     return 0 if quick or text.count(f"call double @{PREFIX}") * text.count("\n") >= CALLS else 1
 
 
@@ -230,7 +230,7 @@ _recent: OrderedDict[bytes, Code] = OrderedDict()
 
 
 def compiled(text: str, name: str, functions: tuple[str, ...]) -> Code:
-    """The code of a program, made now or before."""
+    """Code of a program, compiled or reused."""
     if not available():
         raise NotLowered("this machine, for which llvmlite has no compiler")
     key = hashlib.sha256(text.encode()).digest()
@@ -248,6 +248,6 @@ def compiled(text: str, name: str, functions: tuple[str, ...]) -> Code:
 
 
 def forget() -> None:
-    """Let go of programs that nobody holds."""
+    """Release unreferenced programs."""
     with _lock:
         _recent.clear()

@@ -1,4 +1,4 @@
-"""Rearrangements, sums and products of small arrays: ``rule(emitter, equation, inputs) -> outputs``."""
+"""Lowerings of reshapes, reductions and products of small arrays: ``rule(emitter, equation, inputs) -> outputs``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, known, pack
 
 IN_TURN = 8
-"""Entries that are summed one after another."""
+"""Maximum number of entries that are reduced sequentially."""
 LONG = 64
-"""Entries of a sum, or another reduction of one in memory, in straight code."""
+"""Maximum number of entries of an unrolled sum, or other reduction to one entry, of an array in memory."""
 PRODUCTS = 500
-"""Products that are summed in straight code, those with a known zero not counted."""
+"""Maximum number of products in an unrolled product of matrices, without those with a known zero."""
 
 
 def _moves(move: Callable) -> Callable:
-    """A rule that only moves entries: from the inputs, the parameters and the output's shape."""
+    """Rule that only moves entries, given the inputs, the parameters and the output's shape."""
 
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         shape = eqn.outvars[0].aval.shape
@@ -56,7 +56,7 @@ def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _reshape_in_order(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """With the axes in another order, if ``dimensions`` are given."""
+    """Reshape, after a transposition if ``dimensions`` are given."""
     order = eqn.params["dimensions"]
     return (_reshape if order is None else _transpose_and_reshape)(em, eqn, xs)
 
@@ -110,7 +110,7 @@ def _unstack(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def combining(em: Emitter, name: str, eqn: Any) -> Callable[[Entry, Entry], Entry]:
-    """The operation ``name`` on entries of the kind of an equation's first input."""
+    """Binary operation ``name`` on entries of the kind of an equation's first input."""
     kind = kind_of(eqn.invars[0].aval)
     if kind == "d" and name in ("add", "sub", "mul"):
         return getattr(em, name)
@@ -159,7 +159,7 @@ def _reduce(name: str) -> Callable:
 
 
 def _in_turn(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[[Entry], Entry]) -> Entry:
-    """One of n ≥ 1 entries; of many in a loop over some at a time."""
+    """Reduce n ≥ 1 entries to one; many in a loop over a few at a time."""
     if n <= LONG:
         return combined(combine, [entry(j) for j in range(n)])
     total, first = em.buffer((), kind), n % IN_TURN or IN_TURN
@@ -175,13 +175,13 @@ def _in_turn(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[
 
 
 def _places(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
-    """Flat indices of the entries along some axes, the others at 0."""
+    """Flat indices of the entries along some axes, with index 0 on the others."""
     every = np.arange(math.prod(shape)).reshape(shape)
     return every[tuple(slice(None) if d in axes else 0 for d in range(len(shape)))].ravel()
 
 
 def _looked_up(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
-    """places[i]."""
+    """Look up places[i]."""
     if not isinstance(i, str):
         return int(places[int(i)])
     step = int(places[1] - places[0]) if len(places) > 1 else 0
@@ -191,7 +191,7 @@ def _looked_up(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
 
 
 def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -> Value:
-    """A value with its axes in this order, each group of them made one."""
+    """Transpose to this order of axes, each group of them merged."""
     order = [d for group in axes for d in group]
     sizes = [math.prod([x.shape[d] for d in group]) for group in axes]
     if isinstance(x, Memory) and order == sorted(order):
@@ -204,7 +204,7 @@ def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -
 
 
 def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
-    """One of all entries: few one after another, so that products are fused, of more the halves, so that few wait."""
+    """Reduce entries to one: few sequentially, so that products are fused, more pairwise, for short dependencies."""
     if len(row) > IN_TURN:
         half = len(row) // 2
         return combine(combined(combine, row[:half]), combined(combine, row[half:]))
@@ -278,14 +278,14 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _nonzero(x: Value) -> np.ndarray:
-    """1 for each entry of which it is not known that it is 0, else 0."""
+    """1 for each entry that is not known to be 0, else 0."""
     if isinstance(x, Memory):
         return np.ones(x.shape, int)
     return np.array([isinstance(y, str) or y != 0 for y in x.ravel().tolist()], int).reshape(x.shape)
 
 
 def _products(em: Emitter, add: Callable, mul: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
-    """``out`` with the products of rows of ``left`` and ``right``, shapes [b, f, c] and [b, g, c], in loops."""
+    """Write the products of rows of ``left`` and ``right``, shapes [b, f, c] and [b, g, c], to ``out``, in loops."""
     (n_blocks, n_left, length), n_right = left.shape, right.shape[1]
 
     def place(row: Entry, size: int, i: Entry) -> Entry:

@@ -1,7 +1,7 @@
-"""Whole programs: the stepping loop, and a map over nodes, around the jaxpr of what is done.
+"""Complete programs: the stepping loop, and a map over nodes, around a jaxpr.
 
-Arrays come in and go out through tables of pointers, each array row-major in its own type; with lanes the lane is its
-last axis. Nothing of their numbers is in the program.
+Arrays are passed by tables of pointers, each array row-major in its own type; with lanes the lane is its last axis.
+Values of the arrays are not part of the program.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def stepping_loop(
 ) -> Emitter:
     """Program of ``i64 advance(params, state, status, done, rows, n, stride, first)``.
 
-    Up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first ``first``
-    steps, then after every ``stride``. To ``done`` the number of good steps of each lane is added; the number of steps
-    is returned. Nothing is remembered of a step before: where one fails, what led there is done again from ``state``,
-    and the program ends before it. If it is the first, its lane gets the status, and does not run on; the others do.
-    No step is done where no lane's status is 0.
+    Does up to n steps from ``state``, which is overwritten by the last good one; a row is saved after the first
+    ``first`` steps, then after every ``stride``. To ``done`` the number of good steps of each lane is added; the number
+    of steps is returned. No earlier state is stored: if a step fails, the steps before it are recomputed from
+    ``state``, and the program ends before it. If it is the first, its lane gets the status and stops; the others
+    continue. No step is done if no lane's status is 0.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ def stepping_loop(
     n_params : int
         Number of arrays in params.
     fma : bool
-        Whether the CPU has fused multiply-add.
+        True if the CPU has fused multiply-add.
     lanes : int
-        Members side by side.
+        Number of SIMD lanes.
     varying : sequence of bool, optional
-        Which parameters differ between members.
+        Parameters that differ between members.
     """
     em = Emitter(lanes, fma=fma)
     function, wide = em.function, lanes > 1
@@ -52,7 +52,7 @@ def stepping_loop(
     params = _values(em, _arrays(em, "%params", avals[:n_params], differ))
     homes = _arrays(em, "%state", avals[n_params:], [wide] * (len(avals) - n_params))
     status, done = Memory("%status", (), "i32", wide, "%status"), Memory("%done", (), "i64", wide, "%done")
-    with em.scope():  # it changes
+    with em.scope():  # status changes
         before = em.compare("eq", "i32", em.load(status, 0), 0)
     em.jump("again")
     em.begin("again")
@@ -117,10 +117,10 @@ def stepping_loop(
 
 
 def stepping_blocks(step: Any, row: Any, n_params: int, *, fma: bool, lanes: int, varying: Sequence[bool]) -> Emitter:
-    """Program of ``i64 blocks(each, n_blocks, n, stride, first)``: that of ``stepping_loop`` for blocks of members.
+    """Program of ``i64 blocks(each, n_blocks, n, stride, first)``: ``stepping_loop`` for blocks of members.
 
-    ``each`` has of every block the five addresses that ``advance`` takes; after them the number of steps is written
-    that were done. Rows begin at lines of the cache, and are written past it: nothing reads them until all are there.
+    ``each`` has for every block the five addresses that ``advance`` takes, followed by the number of steps done, an
+    output. Rows are aligned to cache lines and written by nontemporal stores: they are not read until all are complete.
     """
     em = stepping_loop(step, row, n_params, fma=fma, lanes=lanes, varying=varying)
     em.function = Function()
@@ -133,7 +133,7 @@ def stepping_blocks(step: Any, row: Any, n_params: int, *, fma: bool, lanes: int
         em.line(f"store i64 %steps, ptr {steps}, align 8")
 
     em.for_each("%n_blocks", advance)
-    em.line("fence seq_cst")  # what was written past the caches is there for other threads
+    em.line("fence seq_cst")  # makes nontemporal stores visible to other threads
     em.line("ret i64 %n_blocks")
     _define(em, BLOCKS, "ptr noalias %each, i64 %n_blocks, i64 %n, i64 %stride, i64 %first")
     return em

@@ -1,4 +1,4 @@
-"""Arrays in memory: buffers of a function, tables of known numbers, loads and stores by lane."""
+"""Arrays in memory: buffers, constant tables, loads and stores by lane."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from geonh.engine.native.values import (
 )
 
 APART = 4096
-"""Largest array in memory that is read entry by entry."""
+"""Largest array in memory that is unpacked entry by entry."""
 
 INLINE = 2**15
-"""Bytes that are copied without a call."""
+"""Maximum number of bytes copied without a call."""
 
 LINE = 64
-"""Bytes of a line of the CPU's cache, or a part of one."""
+"""Size of a cache line of the CPU in bytes, or a divisor of it."""
 
 
 class Storage(Builder):
-    """A builder with memory."""
+    """Builder with memory operations."""
 
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
         super().__init__(lanes, fma=fma)
         self._tables: dict[tuple, str] = {}
 
     def buffer(self, shape: Sequence[int], kind: str) -> Memory:
-        """Memory of the function's own, to be written once in each pass."""
+        """Allocate a stack buffer of the function, to be written once in each pass."""
         pointer, wide = self.function.name(), self.lanes > 1
         n = max(int(np.prod(shape, dtype=int)), 1)
         self.stored += n * DTYPES[kind].itemsize * self.lanes + LINE
@@ -47,7 +47,7 @@ class Storage(Builder):
         return Memory(pointer, tuple(shape), kind, wide, pointer)
 
     def table(self, array: np.ndarray, kind: str) -> Memory:
-        """A known array."""
+        """Emit a constant array."""
         key = (array.tobytes(), kind)
         if key not in self._tables:
             self._tables[key] = name = f"@t{len(self._tables)}"
@@ -68,7 +68,7 @@ class Storage(Builder):
         return self.emit(f"getelementptr inbounds {t}, ptr {memory.pointer}, i64 {index}")
 
     def load(self, memory: Memory, index: Entry) -> str:
-        """Entry at a flat index within bounds."""
+        """Load the entry at a flat index within bounds."""
         if is_wide(index):
             return self.from_lanes([self._load_lane(memory, index, i) for i in range(self.lanes)], memory.kind)
         t = self._stored(memory.kind, memory.wide)
@@ -86,7 +86,7 @@ class Storage(Builder):
         return self.emit(f"add i64 {self.emit(f'mul i64 {i}, {self.lanes}')}, {lane}")
 
     def store(self, entry: Entry, memory: Memory, index: Entry = 0, *, past: bool = False) -> None:
-        """Write an entry at a flat index; ``past`` the caches, a vector into memory that begins at a line of them."""
+        """Store an entry at a flat index; ``past``: a nontemporal vector store to memory aligned to a cache line."""
         if is_wide(index):
             flat = Memory(memory.pointer, (), memory.kind, False)
             for lane in range(self.lanes):
@@ -105,7 +105,7 @@ class Storage(Builder):
         return DTYPES[kind].itemsize
 
     def entries(self, value: Value) -> np.ndarray:
-        """A value entry by entry."""
+        """Unpack a value into entries."""
         if not isinstance(value, Memory):
             return value
         if value.size > APART:
@@ -113,7 +113,7 @@ class Storage(Builder):
         return pack([self.load(value, i) for i in range(value.size)], value.shape)
 
     def memory(self, value: Value, kind: str) -> Memory:
-        """A value in memory."""
+        """Put a value into memory."""
         if isinstance(value, Memory):
             return value
         flat = value.ravel().tolist()
@@ -131,7 +131,7 @@ class Storage(Builder):
         return Memory(pointer, value.shape, kind, self.lanes > 1, pointer)
 
     def copy(self, target: Memory, value: Value, mask: str | None = None) -> None:
-        """Write a value into a buffer, in the lanes of ``mask`` only."""
+        """Copy a value into a buffer, with ``mask`` only in its lanes."""
         if isinstance(value, Memory) and value.pointer == target.pointer:
             return
         if isinstance(value, Memory) and mask is None and value.wide == target.wide:
@@ -145,7 +145,7 @@ class Storage(Builder):
             if mask is not None:
                 t = self.type(target.kind, True)
                 new = self.operand(entry, target.kind, True)
-                with self.scope():  # what is there now must not be taken for what is there afterwards
+                with self.scope():  # the present value must not be reused after the store
                     old = self.load(target, i)
                 entry = self.emit(f"select {self.type('b', True)} {mask}, {t} {new}, {t} {old}", True)
             self.store(entry, target, i)
@@ -158,5 +158,5 @@ class Storage(Builder):
                 write(x, i)
 
     def place(self, aval: Any) -> Memory:
-        """A buffer for an abstract array."""
+        """Allocate a buffer for an abstract array."""
         return self.buffer(aval.shape, kind_of(aval))

@@ -1,8 +1,7 @@
-"""How the emitter holds a value: small arrays entry by entry, others in memory.
+"""Representation of values in the emitter: small arrays entry by entry, others in memory.
 
-An entry is a Python number, known when the program is written, or the name of an LLVM value (``str``). Names begin
-with ``%u`` where one value serves all lanes and with ``%v`` where each lane has its own; with a single lane all are
-``%u``.
+An entry is a Python number, known at compile time, or the name of an LLVM value (``str``). Names begin with ``%u`` if
+the value is uniform over all lanes and with ``%v`` if it varies by lane; with a single lane all are ``%u``.
 """
 
 from __future__ import annotations
@@ -17,31 +16,31 @@ import jax
 import numpy as np
 
 Entry: TypeAlias = str | float | int | bool
-"""A known number, or the name of a value."""
+"""Known number, or name of an LLVM value."""
 
 STRAIGHT = 512
-"""Arrays with more entries than this are in memory, and what is done to them is a loop."""
+"""Maximum number of entries of an array held entry by entry; larger ones are in memory, and processed in loops."""
 
 
 class NotLowered(Exception):
-    """The engine has no code for this; the caller takes another path and says the reason, ``args[0]``."""
+    """Error: the engine has no lowering; the caller falls back to another path and reports the reason, ``args[0]``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """An array in memory, row-major, that does not change while a value refers to it.
+    """Array in memory, row-major, not modified while a value refers to it.
 
     Attributes
     ----------
     pointer : str
-        Of the first entry.
+        Pointer to the first entry.
     shape : tuple of int
     kind : str
-        Of the entries, as by ``kind_of``.
+        Kind of the entries, as by ``kind_of``.
     wide : bool
-        Whether each entry is a vector with one number for each lane.
+        True if each entry is a vector with one number for each lane.
     root : str
-        Pointer of the array of which this is a part.
+        Pointer of the array that contains this one.
     """
 
     pointer: str
@@ -59,10 +58,10 @@ class Memory:
 
 
 Value: TypeAlias = "np.ndarray | Memory"
-"""An object array of entries, or memory."""
+"""Object array of entries, or memory."""
 
 TYPES = {"d": "double", "b": "i1", **{f"{s}{n}": f"i{n}" for s in "iu" for n in (8, 16, 32, 64)}}
-"""LLVM's type of each kind of number: double precision, bool, signed and unsigned integers."""
+"""LLVM type of each kind of number: double precision, bool, signed and unsigned integers."""
 DTYPES = {
     "d": np.dtype(np.float64),
     "b": np.dtype(np.bool_),
@@ -89,14 +88,14 @@ def kind_of(aval: Any) -> str:
 
 
 def pack(entries: Sequence[Entry], shape: Sequence[int]) -> np.ndarray:
-    """Object array of the entries; NumPy is kept from looking into them."""
+    """Object array of the entries, which NumPy does not inspect."""
     out = np.empty(len(entries), dtype=object)
     out[:] = entries
     return out.reshape(shape)
 
 
 def spread(entries: np.ndarray, shape: tuple[int, ...]) -> list:
-    """The entries of an array broadcast to a shape, in a row."""
+    """Flat list of the entries of an array broadcast to a shape."""
     if entries.shape == shape:
         return entries.ravel().tolist()
     if entries.size == 1:
@@ -111,24 +110,24 @@ def constants(array: Any) -> np.ndarray:
 
 
 def known(*entries: Entry) -> bool:
-    """Whether all entries are numbers."""
+    """True if all entries are known numbers."""
     return not any(isinstance(x, str) for x in entries)
 
 
 def is_wide(entry: Entry) -> bool:
-    """Whether each lane has its own value."""
+    """True if the entry varies by lane."""
     return isinstance(entry, str) and entry[1] == "v"
 
 
 def same(x: Entry, y: Entry) -> bool:
-    """Whether two entries are the same value, to the bit."""
+    """True if two entries are the same value, bit for bit."""
     if type(x) is not type(y):
         return False
     return _bits(x) == _bits(y) if isinstance(x, float) and isinstance(y, float) else x == y
 
 
 def literal(number: Entry, kind: str) -> str:
-    """LLVM's text of a known number."""
+    """LLVM literal of a known number."""
     if kind == "d":
         return "0x" + _bits(float(number)).hex().upper()
     return ("true" if number else "false") if kind == "b" else str(int(number))
