@@ -1,8 +1,8 @@
 """The command line: ``geonh list``, ``show NAME``, ``methods``, ``run NAME``, ``resume FILE``, ``info FILE``,
 ``view FILE``, ``sweep NAME``, ``merge``, ``export``.
 
-Exit codes: 0 done, 1 the integration stopped early (what exists is saved), 2 a wrong word, 3 done but standard output
-could not be written, 130 interrupted, 143 terminated (of both, what exists is saved).
+Exit codes: 0 done, 1 the integration stopped early (results so far are saved), 2 usage error, 3 done but standard
+output could not be written, 130 interrupted, 143 terminated (in both cases results so far are saved).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from geonh.version import __version__
 
 
 class _Commands(TyperGroup):
-    """Commands whose usage errors are one line, not a box, and which end in good order when they are asked to."""
+    """Command group with one-line usage errors instead of a box, and an orderly end when it is interrupted."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         if not standalone_mode:
@@ -41,7 +41,7 @@ class _Commands(TyperGroup):
         leave(TERMINATED if termination.asked else code or (0 if failure is None else UNSHOWN))
 
     def _code(self, *args: Any, **kwargs: Any) -> int:
-        """Run, and give the exit code."""
+        """Run, and return the exit code."""
         try:
             code = super().main(*args, standalone_mode=False, **kwargs)
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What the commands write with: two consoles, tables, numbers as text, and the end of a wrong word."""
+"""Output of the commands: two consoles, tables, numbers as text, and exit on usage errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def new_table(*columns: str) -> Table:
 
 
 def without_rounding(values: Any) -> Any:
-    """Zeros in place of entries at rounding beside the largest."""
+    """Replace entries at rounding level, relative to the largest, by zeros."""
     return np.where(np.abs(values) < 1e-14 * np.abs(values).max(initial=0.0), 0.0, values)
 
 
@@ -46,7 +46,7 @@ def one_line(text: str) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """What an exception says, in one line; a user's own may not be able to."""
+    """One-line message of an exception, even if a user-defined one cannot produce it."""
     try:
         return one_line(str(error))
     except Exception:
@@ -54,7 +54,7 @@ def words_of(error: BaseException) -> str:
 
 
 def wrong(message: str) -> NoReturn:
-    """Say what is wrong with the user's words and leave with exit code 2."""
+    """Print an error about the user's input, and exit with code 2."""
     told = re.sub(r"\S{300,}", lambda word: f"{word[0][:80]}…", message)
     err.print(f"[bold red]error:[/] {escape(told)}", highlight=False)
     raise typer.Exit(2)

@@ -1,7 +1,7 @@
-"""A user's own system, ``FILE.py:NAME``, as if it were of the catalogue.
+"""User-defined systems, ``FILE.py:NAME``, used like those of the catalogue.
 
-NAME is a ``System``, or a function that returns one, whose keywords ``--set`` sets. Beside it the file may say, by
-variables of these names, what a run begins with: ``xi0`` and ``g0`` (or functions of the system), ``dt``, ``n_steps``,
+NAME is a ``System``, or a function that returns one, with keywords set by ``--set``. The file may also define the start
+of a run, by variables of these names: ``xi0`` and ``g0`` (or functions of the system), ``dt``, ``n_steps``,
 ``method``, ``controls``.
 """
 
@@ -29,12 +29,12 @@ from geonh.systems.entry import Start
 
 
 def is_own(word: str) -> bool:
-    """Whether a word names a file of the user rather than an entry of the catalogue."""
+    """True if the argument names a user's file rather than an entry of the catalogue."""
     return word.endswith(".py") or ".py:" in word
 
 
 def own_entry(word: str) -> Entry:
-    """The entry that ``FILE.py:NAME`` stands for; runs the file."""
+    """Catalogue entry for ``FILE.py:NAME``; executes the file."""
     text, _, name = word.rpartition(":") if ".py:" in word else (word, "", "")
     try:
         path = checked_path(text).expanduser()
@@ -69,7 +69,7 @@ def own_entry(word: str) -> Entry:
 
 
 def _run(path: Path) -> ModuleType:
-    """The file as a module, with its folder in front of what it can import, as ``python FILE.py`` has it."""
+    """Execute the file as a module, with its folder first on the import path, as ``python FILE.py`` does."""
     name = f"geonh_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -85,14 +85,14 @@ def _run(path: Path) -> ModuleType:
 
 
 def _told(error: BaseException, path: Path, more: str = "") -> NoReturn:
-    """What went wrong in a user's file, and in which line."""
+    """Report an error in a user's file, with its line."""
     line = error.lineno if isinstance(error, SyntaxError) else line_in(error, path)
     where = f"{path}, line {line}" if line else str(path)
     wrong(f"{where}: {type(error).__name__}: {words_of(error)}{more}")
 
 
 def line_in(error: BaseException | None, path: Path) -> int | None:
-    """The line of a file in which an error arose, or its cause, the deepest; None if it went by the file."""
+    """Line of a file in which an error or its cause arose, the innermost; None if it did not pass through the file."""
     full, line = path.resolve(), None
     while error is not None:
         frames = traceback.extract_tb(error.__traceback__)
@@ -108,7 +108,7 @@ def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:
 
 
 def _setting(system: System) -> Callable[..., System]:
-    """A system as a function of its parameters."""
+    """Function from the parameters of a system to the system."""
 
     def build(**parameters: Any) -> System:
         if not parameters:
@@ -134,7 +134,7 @@ def _setting(system: System) -> Callable[..., System]:
 
 
 def _numbers(value: Any) -> np.ndarray | None:
-    """A parameter as numbers, if it is some."""
+    """Parameter as an array of numbers, or None if it is not numeric."""
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError):
@@ -142,7 +142,7 @@ def _numbers(value: Any) -> np.ndarray | None:
 
 
 def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]:
-    """A user's function, of which it is seen to that it returns a system."""
+    """User's function, with a check that it returns a system."""
 
     named = inspect.signature(function).parameters.items()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

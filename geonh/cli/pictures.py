@@ -1,4 +1,4 @@
-"""``geonh view``: what makes pictures of files."""
+"""``geonh view``: HTML pages made from files."""
 
 from __future__ import annotations
 

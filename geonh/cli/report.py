@@ -1,4 +1,4 @@
-"""What ``geonh run`` shows: the table of what was kept, and where the result is."""
+"""Report of ``geonh run``: the table of conserved quantities, and the location of the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show_run(trajectory: Trajectory, seconds: float) -> None:
 
 
 def show_kept(trajectory: Trajectory) -> None:
-    """The table of what a run kept, and a warning where it is not to be trusted."""
+    """Show the table of conserved quantities of a run, and a warning if the run is unreliable."""
     table = new_table("quantity", "at the start", "at the end", "largest change", "relative", "known of it")
     table.columns[0].no_wrap = True
     for column in table.columns[1:5]:
@@ -57,7 +57,7 @@ def show_kept(trajectory: Trajectory) -> None:
 
 
 def show_file(trajectory: Trajectory, path: Path) -> None:
-    """What a file holds, what its run kept, and how to go on from it."""
+    """Show the content of a file, the conserved quantities of its run, and the command that resumes it."""
     a = trajectory.attributes
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)

@@ -1,4 +1,4 @@
-"""``geonh run``, ``geonh resume``, ``geonh info``: what makes a file, goes on from it, and tells of it."""
+"""``geonh run``, ``geonh resume``, ``geonh info``: commands that create, resume and describe files."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _few_enough(n_steps: int, save_every: int) -> None:
 
 
 def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
-    """Offer a start that does, for one that breaks the constraints or is off the group."""
+    """Suggest a consistent start in place of one that violates the constraints or is off the group."""
     text = words_of(error)
     if "does not satisfy the constraints" in text:
         values = without_rounding(system.project(place, velocity))
@@ -246,11 +246,11 @@ def _carry_out(
     source: Path | None,
     told: str = "",
 ) -> None:
-    """Run, show, save, and leave with the code that says how it ended; ``source`` is the file of a user's system."""
+    """Run, report, save, and exit with the code of the outcome; ``source`` is the file of a user's system."""
     began = time.perf_counter()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AlternationWarning)  # the table says it
+            warnings.simplefilter("ignore", AlternationWarning)  # shown in the table
             trajectory = act()
     except OSError as error:
         wrong(f"{words_of(error)}; what was saved before is in {data}")
@@ -269,13 +269,13 @@ def _carry_out(
     if interrupted and trajectory.k[-1] == 0:
         err.print("[bold red]interrupted[/] before the first step; there is nothing to save", highlight=False)
         raise typer.Exit(130)
-    with Interrupts():  # not while it is saved
+    with Interrupts():  # not while saving
         save(trajectory, data, None)
     if told:
         out.print(told, highlight=False)
     show_run(trajectory, seconds)
     out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
-    if picture is not None and not interrupted:  # who ends it does not wait for one
+    if picture is not None and not interrupted:  # an interrupted run makes no figure
         save(trajectory, None, picture)
         out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
     if interrupted:

@@ -1,6 +1,6 @@
-"""SIGTERM, by which a batch system ends a run, as Ctrl-C: what exists is saved, and the exit code tells which.
+"""SIGTERM, sent by batch systems to end a run, handled like Ctrl-C: results are saved, and the exit code tells which.
 
-That it stops is said at once; saving may take longer.
+The request is acknowledged at once; saving may take longer.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 class Termination:
-    """While it is entered, SIGTERM does once what Ctrl-C does; ``asked`` says that it came.
+    """Context in which SIGTERM acts once like Ctrl-C; ``asked`` is True after it was received.
 
-    To be entered inside ``Interrupts``, whose answer to Ctrl-C it takes over.
+    Enter it inside ``Interrupts``, whose handler of Ctrl-C it takes over.
     """
 
     def __init__(self) -> None:
@@ -43,13 +43,13 @@ class Termination:
             self._told = True
             with contextlib.suppress(OSError):
                 os.write(2, b"geonh: stopping\n")  # a console may be busy
-        if number != signal.SIGTERM or not self.asked:  # a second one does not hinder saving
+        if number != signal.SIGTERM or not self.asked:  # a second signal does not prevent saving
             self.asked |= number == signal.SIGTERM
             waiting.interrupt(number, frame)
 
 
 def leave(code: int) -> NoReturn:
-    """End the program now, even if a compiler that nobody waits for is still at work."""
+    """Exit immediately, even if a compiler thread that nothing waits for is still running."""
     if waiting.busy():
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Standard output and error that take whatever is written: a run is saved though nobody can read what it shows."""
+"""Standard output and error streams that never fail, so that a run is saved even if its output cannot be shown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 from typing import Any
 
 UNSHOWN = 3
-"""Exit code where all was done but standard output could not be written."""
+"""Exit code if everything succeeded except writing to standard output."""
 
 
 class Sink(io.FileIO):
-    """A stream of the system that fails once: the error is kept in ``failure``, and what comes after it is dropped."""
+    """Raw output stream that fails once: the error is stored in ``failure``, and later output is dropped."""
 
     failure: OSError | None = None
 
@@ -27,13 +27,13 @@ class Sink(io.FileIO):
 
 
 def steady() -> Sink | None:
-    """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that raise no error: characters which their encoding
-    has not are replaced, and what is written to a closed one is dropped. Another program's streams are left alone.
+    """Replace ``sys.stdout`` and ``sys.stderr`` by streams that raise no errors: characters missing in their encoding
+    are replaced, and output to a closed stream is dropped. Streams of another program are not replaced.
 
     Returns
     -------
     Sink or None
-        What is below standard output, if it was replaced.
+        Raw stream of standard output, if it was replaced.
     """
     sys.stderr, _ = _steadied(sys.stderr, sys.__stderr__)
     sys.stdout, sink = _steadied(sys.stdout, sys.__stdout__)
@@ -41,7 +41,7 @@ def steady() -> Sink | None:
 
 
 def _steadied(stream: Any, of_system: Any) -> tuple[Any, Sink | None]:
-    if stream is None:  # it was closed when Python began
+    if stream is None:  # closed when Python started
         return open(os.devnull, "w", encoding="utf-8"), None
     if stream is not of_system or (sys.platform == "win32" and stream.isatty()):
         return stream, None
@@ -54,7 +54,7 @@ def _steadied(stream: Any, of_system: Any) -> tuple[Any, Sink | None]:
 
 
 def failure_of(sink: Sink | None) -> OSError | None:
-    """Why standard output could not be written; a reader that wanted no more, as ``head``, is no reason."""
+    """Error on writing to standard output, if any; a pipe closed by its reader, as by ``head``, is none."""
     if sink is None:
         return None
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``geonh sweep``, ``geonh merge``, ``geonh export``, and what ``info`` and ``resume`` do with stores."""
+"""``geonh sweep``, ``geonh merge``, ``geonh export``, and ``info`` and ``resume`` for stores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of 
 
 
 MOST = 10**8
-"""Values of a parameter on a grid at most."""
+"""Maximum number of values of a parameter on a grid."""
 
 
 def sweep(
@@ -71,13 +71,13 @@ def sweep(
 
 
 def finish(path: Path, executor: str | None = None, part: str | None = None) -> None:
-    """``geonh resume`` of a store."""
+    """Implementation of ``geonh resume`` for a store."""
     store = _store(path)
     _carry_out(_noted(store), path, part, None, executor, store.about["note"])
 
 
 def _sweep_of(words: dict[str, Any]) -> Sweep:
-    """The sweep that the words of a user mean."""
+    """Sweep for command-line options."""
     entry = entry_of(words["name"])
     parameters = parameters_of(entry, words["assignments"] or [])
     random, varied = words["random"], [_range(entry, text) for text in words["vary"] or []]
@@ -131,7 +131,7 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
 
 
 def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
-    """A parameter, where it begins and ends, and how many values it takes."""
+    """Parse the range of a parameter: name, first and last value, and number of values."""
     key, _, range_ = text.partition("=")
     bounds = range_.split(":")
     if key not in entry.parameters:
@@ -160,7 +160,7 @@ def _part(text: str | None) -> tuple[int, int] | None:
 def _carry_out(
     made: Sweep, path: Path, shard: str | None, members: int | None, executor: str | None, note: str
 ) -> None:
-    """Compute what is missing, and tell."""
+    """Compute missing shards, and report."""
     part = _part(shard)
     try:
         with warnings.catch_warnings(record=True) as told:
@@ -179,7 +179,7 @@ def _carry_out(
 
 
 def show_store(path: Path) -> None:
-    """What a store holds, what is missing of it, and how to finish it."""
+    """Show the content of a store, its missing shards, and the command that finishes it."""
     store = _store(path)
     about, missing, faults = store.about, store.missing(), store.faults(deep=True)
     facts = Table.grid(padding=(0, 2))
@@ -274,7 +274,7 @@ def _noted(store: SweepStore) -> Sweep:
 
 
 def _words(store: SweepStore) -> dict[str, Any] | None:
-    """Of the user who began it; None where it was made in Python."""
+    """Command-line options that created the store; None if it was created in Python."""
     try:
         words = json.loads(store.about["note"])
     except ValueError:

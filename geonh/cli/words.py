@@ -1,4 +1,4 @@
-"""What a user's words mean; a wrong one ends the program with a line that says what is right."""
+"""Parsing of command-line arguments; an invalid one ends the program with a line that states the valid ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RETRACTIONS = ("auto", "cayley", "exp")
 
 
 def entry_of(name: str) -> Entry:
-    """Entry of a name, underscores and capitals forgiven, or of a user's own ``FILE.py:NAME``."""
+    """Catalogue entry of a name, ignoring underscores and case, or of a user's own ``FILE.py:NAME``."""
     if is_own(name):
         return own_entry(name)
     found = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
@@ -56,7 +56,7 @@ def parameters_of(entry: Entry, assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def _value(text: str, key: str, default: Any) -> Any:
-    """A parameter's value, of the kind of its default."""
+    """Parse the value of a parameter, with the type of its default."""
     if isinstance(default, bool):
         words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         return words[text.lower()] if text.lower() in words else wrong(f"{key} must be true or false, got {text!r}")
@@ -68,13 +68,13 @@ def _value(text: str, key: str, default: Any) -> Any:
         return floats(text, key, None) if "," in text else floats(text, key, 1)[0]
     if np.ndim(default) == 0:
         return floats(text, key, 1)[0]
-    if np.ndim(default) == 2:  # row after row, as it is printed
+    if np.ndim(default) == 2:  # row by row, as it is printed
         return tuple(map(tuple, np.reshape(floats(text, key, np.size(default)), np.shape(default)).tolist()))
     return tuple(floats(text, key, len(default)))
 
 
 def matrix(text: str, name: str) -> tuple[tuple[float, ...], ...]:
-    """A matrix from "1,0;0,2" or "[[1,0],[0,2]]"."""
+    """Parse a matrix from "1,0;0,2" or "[[1,0],[0,2]]"."""
     rows = [tuple(floats(row, name, None)) for row in re.split(r";|\]\s*,\s*\[", text.strip("()[] "))]
     if len({len(row) for row in rows}) > 1:
         wrong(f"{name}: the rows of a matrix are of one length, got {', '.join(str(len(row)) for row in rows)}: {text}")
@@ -82,7 +82,7 @@ def matrix(text: str, name: str) -> tuple[tuple[float, ...], ...]:
 
 
 def point(text: str, system: System) -> Any:
-    """A group element from its coordinates, one after another."""
+    """Parse a group element from its coordinates, in order."""
     group = system.group
     values = floats(text, f"--g0 ({', '.join(group.point_names)})", len(group.point_names))
     return unflatten(np.array(values), [list(s) for s in group.point_shapes], isinstance(group.identity(), tuple))
@@ -109,7 +109,7 @@ def _is_float(text: str) -> bool:
 
 
 def integrator_of(name: str | Integrator | None, **options: str | None) -> Integrator | None:
-    """The integrator that the words of a user mean, or None for the default; a user's file may have one ready."""
+    """Integrator for command-line options, or None for the default; a user's file may supply an instance."""
     if isinstance(name, Integrator):
         for key in [key for key, value in options.items() if value is not None]:
             wrong(f"--{key} goes with --method NAME; the file has {describe(name)}")
@@ -136,7 +136,7 @@ def _known(option: str, word: str, words: Iterable[str]) -> None:
 
 
 def destination(text: str, name: str) -> tuple[Path, Path]:
-    """Data file and figure, in a directory that exists and can be written to."""
+    """Paths of data file and figure, in an existing, writable directory."""
     path = path_of(text, "--out")
     is_file = path.suffix in SUFFIXES[:-1]
     if not is_file and path.suffix[1:].isalpha() and not text.endswith("/") and not path.is_dir():
@@ -155,7 +155,7 @@ def destination(text: str, name: str) -> tuple[Path, Path]:
 
 
 def path_of(text: str, option: str) -> Path:
-    """A path that a user wrote."""
+    """Path given by a user."""
     try:
         text.encode()
         path = checked_path(text).expanduser()
@@ -168,7 +168,7 @@ def path_of(text: str, option: str) -> Path:
 
 
 def method_in(file: Trajectory) -> Integrator:
-    """The method that a file was made with, if ``geonh run`` can make it."""
+    """Method of a file, if ``geonh run`` can construct it."""
     for method in methods.values():
         choices = [("rule", RULES), ("retraction", RETRACTIONS)]
         options = [(key, (None, *words)) for key, words in choices if key in method.options]

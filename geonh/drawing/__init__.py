@@ -1,7 +1,7 @@
-"""What a system looks like: bodies made of parts, and where they stand. Figures, animations and the viewer read it.
+"""Drawings of systems: bodies made of parts, and their poses. Used by figures, animations and the viewer.
 
-A drawing is a function ``draw(t, g, parameters)`` → list of ``Body``; ``System(..., draw=)`` takes it. A body's parts
-are its shape, in its own axes and metres; its ``Pose`` says where it stands at g, in ``jax.numpy``.
+A drawing is a function ``draw(t, g, parameters)`` → list of ``Body``, passed to ``System(..., draw=)``. The parts of a
+body are its shape, in its own axes and metres; its ``Pose`` is its position and attitude at g, in ``jax.numpy``.
 """
 
 from geonh.drawing.bodies import Body, Pose, along, link, planar, shifted, turned

@@ -1,4 +1,4 @@
-"""Bodies and where they stand. A pose is written in ``jax.numpy`` for one g, as a system's functions are."""
+"""Bodies and their poses. A pose is written in ``jax.numpy`` for one g, like a system's functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from geonh.drawing.shapes import Part, _axis
 
 
 class Pose(NamedTuple):
-    """Where a body stands: its point b is at R b + x in space. ``a @ b`` is the pose b seen from the body at a.
+    """Pose of a body: its point b is at R b + x in space. ``a @ b`` is the pose b relative to the body at a.
 
     Parameters
     ----------
     R : array, shape=[3, 3]
-        The body's axes, as columns.
+        Axes of the body, as columns.
     x : array, shape=[3]
-        The body's origin, metres.
+        Origin of the body, metres.
     """
 
     R: Any
@@ -33,29 +33,29 @@ class Pose(NamedTuple):
 
 
 HERE = Pose(np.eye(3), np.zeros(3))
-"""The axes of space."""
+"""Pose of the axes of space."""
 
 
 class Body:
-    """A body, or a mark, of a drawing.
+    """Body, or marker, of a drawing.
 
     Parameters
     ----------
     name : str
-        What legends and the viewer call it.
+        Label in legends and the viewer.
     parts : Part or sequence of Part
-        Its shape, in its own axes; may be empty. It cannot depend on g.
+        Shape, in its own axes; may be empty. It cannot depend on g.
     at : Pose
-        Where it stands; the axes of space when left out.
+        Pose; by default the axes of space.
     trace : array_like, shape=[3], optional
-        A point of the body, in its own axes, whose path is drawn.
+        Point of the body, in its own axes, whose path is drawn.
     colour : str
-        "#rrggbb"; one of a palette when left out.
+        "#rrggbb"; by default from a palette.
 
     Raises
     ------
     TypeError, ValueError
-        If ``parts`` are no parts, ``at`` is no pose, or something else is not what it must be.
+        If ``parts`` are not parts, ``at`` is not a pose, or another argument is invalid.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     Parameters
     ----------
     theta : float
-        Turned by that about the vertical, rad.
+        Rotation about the vertical, rad.
     x, y, z : float
-        The origin, metres.
+        Origin, metres.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     Raises
     ------
     TypeError, ValueError
-        If one is no number.
+        If an argument is not a number.
     """
     return Pose(_turn(theta, "theta"), _vector(x, y, z))
 
@@ -119,7 +119,7 @@ def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     Parameters
     ----------
     x, y, z : float
-        The origin, metres.
+        Origin, metres.
 
     Returns
     -------
@@ -129,21 +129,21 @@ def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     Raises
     ------
     TypeError, ValueError
-        If one is no number.
+        If an argument is not a number.
     """
     return Pose(jnp.eye(3), _vector(x, y, z))
 
 
 @judged
 def turned(axis: str, angle: Any) -> Pose:
-    """Pose turned about an axis, the origin where it was.
+    """Pose rotated about an axis, with the origin unchanged.
 
     Parameters
     ----------
     axis : {"x", "y", "z"}
-        About which.
+        Axis of rotation.
     angle : float
-        By how much, rad; it may be traced.
+        Angle, rad; it may be traced.
 
     Returns
     -------
@@ -152,9 +152,9 @@ def turned(axis: str, angle: Any) -> Pose:
     Raises
     ------
     TypeError
-        If ``axis`` is no text, or the others are no numbers.
+        If ``axis`` is not a str, or the others are not numbers.
     ValueError
-        If ``axis`` is another word, or a shape does not fit.
+        If ``axis`` is anything else, or a shape does not fit.
     """
     R, order = _turn(angle, "angle"), np.roll([0, 1, 2], _axis(axis) - 2)
     return Pose(R[order][:, order], jnp.zeros(3))
@@ -167,11 +167,11 @@ def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
     Parameters
     ----------
     direction : array_like, shape=[3]
-        Of any length; it may be traced.
+        Direction, of any length; it may be traced.
     x : array_like, shape=[3]
-        The origin, metres; it may be traced.
+        Origin, metres; it may be traced.
     axis : {"x", "y", "z"}
-        The body's axis that points there.
+        Axis of the body that points along ``direction``.
 
     Returns
     -------
@@ -180,21 +180,21 @@ def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
     Raises
     ------
     TypeError
-        If ``axis`` is no text, or the others are no numbers.
+        If ``axis`` is not a str, or the others are not numbers.
     ValueError
-        If ``axis`` is another word, or a shape does not fit.
+        If ``axis`` is anything else, or a shape does not fit.
     """
     R = _stretched(_real(direction, "direction", (3,)))
     return Pose(jnp.roll(R / jnp.linalg.norm(R, axis=0), _axis(axis), axis=1), _real(x, "x", (3,)))
 
 
 def link(a: Any, b: Any) -> Pose:
-    """Pose that stretches the first unit vector from a to b: of springs, rods, strings.
+    """Pose that stretches the first unit vector from a to b, for springs, rods, strings.
 
     Parameters
     ----------
     a, b : array_like, shape=[3]
-        The ends, metres; they may be traced.
+        End points, metres; they may be traced.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def link(a: Any, b: Any) -> Pose:
 
 
 def _stretched(first: Any) -> Any:
-    """Axes, as columns, of which the first is a vector, and the others are orthogonal and of length one."""
+    """Axes, as columns: the first is the given vector, the others are orthogonal and of length one."""
     length = jnp.linalg.norm(first)
     n = jnp.where(length > 0, first / jnp.where(length > 0, length, 1.0), jnp.eye(3)[0])
     sign = jnp.where(n[2] < 0, -1.0, 1.0)
@@ -221,7 +221,7 @@ def _stretched(first: Any) -> Any:
 
 
 def _turn(angle: Any, name: str) -> Any:
-    """The rotation matrix about the vertical."""
+    """Rotation matrix about the vertical."""
     angle = _real(angle, name, ())
     c, s = jnp.cos(angle), jnp.sin(angle)
     o, i = jnp.zeros_like(c), jnp.ones_like(c)
@@ -233,5 +233,5 @@ def _vector(x: Any, y: Any, z: Any) -> Any:
 
 
 def _real(value: Any, name: str, shape: tuple[int, ...]) -> Any:
-    """Real numbers of a shape, for ``jax.numpy``; they may be nan, where a body touches nothing."""
+    """Validate real numbers of a shape, for ``jax.numpy``; nan is allowed, where a body touches nothing."""
     return jnp.asarray(as_float64(value, name, shape, finite=False))

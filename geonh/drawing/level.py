@@ -1,9 +1,9 @@
-"""Surfaces ψ = 0 that bodies move on, as triangles and lines about the motion.
+"""Surfaces ψ = 0 that bodies move on, as triangles and lines in a box around the motion.
 
-A box is cut into cells, each into six tetrahedra along its diagonal, on which ψ is nearly linear: its zeros there are a
-triangle or two. The triangles end at the faces of the box, and their sides that lie in planes between cells are the
-sections of the surface by these planes. Of the three families of sections, the one across which the surface lies
-flattest is left out: two remain, which cross well. All triangles face to where ψ > 0, which is where the body is.
+The box is divided into cells, each into six tetrahedra along its diagonal, on which ψ is nearly linear: its zeros there
+are one or two triangles. The triangles end at the faces of the box, and their sides in planes between cells are the
+sections of the surface by these planes. Of the three families of sections, the one across which the surface is flattest
+is omitted: the remaining two cross well. All triangles face the side ψ > 0, where the body is.
 
 Source: Doi and Koide, *An efficient method of triangulating equi-valued surfaces by using tetrahedral cells*, IEICE
 Trans. E74 (1991).
@@ -25,29 +25,29 @@ from geonh.drawing.shapes import Part
 from geonh.engine.compiled import mapped
 
 CELLS = 24
-"""Along each side of the box;"""
+"""Cells along each side of the box."""
 EVERY = 3
-"""of them lie between two lines."""
+"""Cells between two lines."""
 HALVINGS = 20
-"""Of an edge, on the way to the zero of ψ."""
+"""Bisections of an edge to locate the zero of ψ."""
 
 TETRAHEDRA = np.array(
     [np.cumsum([np.zeros(3, int), *np.eye(3, dtype=int)[list(p)]], axis=0) for p in itertools.permutations(range(3))]
 )
-"""Corners of the six, shape=[6, 4, 3]: ways along the sides from one end of a cell's diagonal to the other."""
+"""Vertices of the six tetrahedra, shape=[6, 4, 3]: paths along the sides between the ends of a cell's diagonal."""
 
 
 def level(psi: Callable[[Any], Any]) -> Part:
-    """The surface ψ(X) = 0, shape=[3] → scalar in ``jax.numpy``, as far as the motion goes: ``fitted`` makes it."""
+    """Surface ψ(X) = 0, shape=[3] → scalar in ``jax.numpy``, as far as the motion goes: ``fitted`` meshes it."""
     none = np.zeros((0, 3))
     return Part(none, none.astype(np.int64), np.zeros(0, bool), unbounded=True, psi=psi)
 
 
 def fitted(part: Part, low: np.ndarray, high: np.ndarray) -> Part:
-    """The part of such a surface in the box between two corners, shape=[3] each, metres."""
+    """Part of such a surface in the box between two corners, shape=[3] each, metres."""
     assert part.psi is not None
     step = (high - low) / CELLS
-    first = np.floor(low / step).astype(int)  # so that planes go through the origin
+    first = np.floor(low / step).astype(int)  # so that planes pass through the origin
     sides = np.ceil(high / step).astype(int) - first + 1
     with float64():
         psi, slope = (functools.partial(mapped, of, part.psi) for of in (_value, _slope))
@@ -85,15 +85,15 @@ def _grid(sides: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each triangle the edges of the grid that its corners lie on, from ψ > 0 to ψ ≤ 0, shape=[f, 3, 3] each."""
+    """Grid edges on which the vertices of each triangle lie, from ψ > 0 to ψ ≤ 0, shape=[f, 3, 3] each."""
     cells = _grid(np.array(values.shape) - 1, np.zeros(3, int))
     corners = (cells[:, None, None] + TETRAHEDRA).reshape(-1, 4, 3)
     at = values[tuple(np.moveaxis(corners, 2, 0))]
     known = np.all(np.isfinite(at), axis=1)
     corners, free = corners[known], at[known] > 0
-    order = np.argsort(~free, axis=1, kind="stable")  # the free ones first
+    order = np.argsort(~free, axis=1, kind="stable")  # vertices with ψ > 0 first
     corners, n = np.take_along_axis(corners, order[:, :, None], axis=1), free.sum(axis=1)
-    # the four corners of a tetrahedron with k free ones, as pairs of ends of a triangle's corners
+    # the four vertices of a tetrahedron, k of them with ψ > 0, as pairs of ends for the vertices of a triangle
     pairs = {
         1: [[(0, 1), (0, 2), (0, 3)]],
         2: [[(0, 2), (0, 3), (1, 3)], [(0, 2), (1, 3), (1, 2)]],
@@ -105,7 +105,7 @@ def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sections(ends: np.ndarray, vertices: np.ndarray, faces: np.ndarray, slope: Callable) -> tuple[np.ndarray, ...]:
-    """Sides of triangles in every ``EVERY``-th plane of two of the families, and the rim, as pairs of points."""
+    """Sides of triangles in every ``EVERY``-th plane of two of the families, and the boundary, as pairs of points."""
     all_sides = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     sides, count = np.unique(all_sides, axis=0, return_counts=True)
     steepest = np.argmax(np.abs(np.asarray(slope(vertices[sides].mean(axis=1)))), axis=1)

@@ -1,13 +1,13 @@
-r"""Force of the constraints and angular momentum, as arrows: the momentum maps of the motions of the whole picture.
+r"""Constraint force and angular momentum, as arrows: momentum maps of the rigid motions of the whole drawing.
 
-What the system's covectors mean in space is found from the drawing. η ∈ g moves all solid bodies as one rigid body
-when their poses move by a translation e, or by a turn about an axis e through a point o:
+The spatial meaning of the system's covectors follows from the drawing. η ∈ g moves all solid bodies as one rigid body
+when their poses move by a translation e, or by a rotation about an axis e through a point o:
 
     D(poses)(g)·η = (e for each origin, 0 for the axes)    or    (e×(x − o), e×R).
 
 Then ⟨p, η⟩ is the component along e of the linear momentum, or of the angular momentum about o; ⟨μᵀλ, η⟩ is that of the
-force, or of the moment, that the constraints exert from outside: by virtual work, inner forces do none. Where no η does
-it (a planar body cannot be lifted) there is no such component, and it is zero.
+force, or of the moment, that the constraints exert from outside: by virtual work, internal forces do not contribute. If
+no η generates the motion (a planar body cannot be lifted) there is no such component, and it is set to zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
 
 TOLERANCE = 1e-6
-"""Of the residual of such an η, relative."""
+"""Relative tolerance of the residual of such an η."""
 
 
 class Momenta(NamedTuple):
@@ -38,9 +38,9 @@ class Momenta(NamedTuple):
         The point o, metres: the origin of the first solid body; the origin of space if no body turns, since a point has
         no angular momentum about itself.
     force : ndarray, shape=[N, 3]
-        Of the constraints, N.
+        Constraint force, N.
     moment : ndarray, shape=[N, 3]
-        Of the constraints about o, N m.
+        Moment of the constraints about o, N m.
     angular : ndarray, shape=[N, 3]
         Angular momentum about o, kg m²/s.
     """
@@ -58,9 +58,9 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     Parameters
     ----------
     trajectory : Trajectory
-        As for ``scene``.
+        Run, as for ``scene``.
     nodes : array_like of int, shape=[K], optional
-        Which nodes; all when left out.
+        Indices of nodes; all by default.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def momenta(trajectory: Trajectory, nodes: Any = None) -> Momenta:
     Raises
     ------
     TypeError, ValueError
-        As of ``scene``.
+        As for ``scene``.
     """
     nodes = chosen_nodes(trajectory, nodes)
     system, seen = system_of(trajectory), scene(trajectory, nodes)

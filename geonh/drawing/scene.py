@@ -1,4 +1,4 @@
-"""A drawing along a run: the bodies once, and where they stand at each of its times."""
+"""Evaluation of a drawing along a run: the bodies, and their poses at each time."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666")
-"""Okabe and Ito's colours, told apart by colour-blind readers; bodies take them in turn."""
+"""Okabe and Ito's colour-blind safe palette, assigned to bodies in turn."""
 
 
 class NoDrawingError(ValueError):
-    """There is no drawing of a system, nor one that its space implies; a ValueError."""
+    """A system has no drawing, nor one implied by its space; a ValueError."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moving:
-    """A body along a run.
+    """Body along a run.
 
     Attributes
     ----------
     name : str
         As in ``Body``.
     parts : tuple of Part
-        Its shape.
+        Shape of the body.
     trace : ndarray, shape=[3], or None
-        A point of the body, in its own axes, whose path is drawn.
+        Point of the body, in its own axes, whose path is drawn.
     colour : str
         "#rrggbb"; never empty.
     R : ndarray, shape=[N, 3, 3]
@@ -68,35 +68,35 @@ class Moving:
 
     @property
     def path(self) -> np.ndarray:
-        """Path of its trace (of its origin where it has none), shape=[N, 3], metres."""
+        """Path of its trace point (of its origin if it has none), shape=[N, 3], metres."""
         return self.points(np.zeros((1, 3)) if self.trace is None else self.trace[None])[:, 0]
 
     @property
     def is_ground(self) -> bool:
-        """Whether it is what the others move on."""
+        """True if it is the surface that the others move on."""
         return any(part.unbounded for part in self.parts)
 
     @property
     def is_curved(self) -> bool:
-        """Whether it is a surface ψ = 0 that the others move on."""
+        """True if it is a surface ψ = 0 that the others move on."""
         return any(part.psi is not None for part in self.parts)
 
     @property
     def is_solid(self) -> bool:
-        """Whether it is matter rather than ground or a mark of lines."""
+        """True if it is solid, rather than ground or a marker made of lines."""
         return not self.is_ground and any(len(part.faces) for part in self.parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is seen of a run.
+    """Bodies of a run in space.
 
     Attributes
     ----------
     t : ndarray, shape=[N]
         Times, seconds.
     bodies : tuple of Moving
-        The bodies and marks, along it.
+        Bodies and markers along the run.
     """
 
     t: np.ndarray
@@ -104,13 +104,13 @@ class Scene:
 
     @property
     def traces(self) -> list[Moving]:
-        """The bodies that leave a trace; the first solid one where none says so."""
+        """Bodies with a trace; by default the first solid one."""
         said = [body for body in self.bodies if body.trace is not None]
         return said or [body for body in self.bodies if body.is_solid][:1]
 
     @property
     def extent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest corner of all that moves, and of surfaces about it, shape=[3] each, metres."""
+        """Lower and upper corner of the box around all that moves, and surfaces near it, shape=[3] each, metres."""
         found = [body.path for body in self.traces or self.bodies]
         for body in self.bodies:
             corners = _box(body)
@@ -122,7 +122,7 @@ class Scene:
 
     @property
     def is_flat(self) -> bool:
-        """Whether nothing leaves the horizontal plane, so that it can be drawn from above."""
+        """True if the motion stays in the horizontal plane, so that it can be drawn from above."""
         if any(body.is_curved for body in self.bodies):
             return False
         turning = all(np.allclose(b.R[:, 2], [0, 0, 1]) and np.ptp(b.x[:, 2]) == 0 for b in self.bodies)
@@ -131,14 +131,14 @@ class Scene:
 
 @judged
 def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
-    """The drawing of a trajectory's system along its nodes.
+    """Evaluate the drawing of a trajectory's system along its nodes.
 
     Parameters
     ----------
     trajectory : Trajectory
-        With its system; one from a file gets it by ``load(path, system=)``, or is of the catalogue.
+        Run with its system; for a file, pass it to ``load(path, system=)``, or it is taken from the catalogue.
     nodes : array_like of int, shape=[K], optional
-        Which nodes; all when left out.
+        Indices of nodes; all by default.
 
     Returns
     -------
@@ -147,10 +147,10 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
     Raises
     ------
     TypeError
-        If the drawing gives no bodies, or an argument is of another type.
+        If the drawing returns no bodies, or an argument is of another type.
     ValueError
-        If the system is not known, or has neither a drawing nor a space that says how to draw it (``NoDrawingError``),
-        or a node is none.
+        If the system is unknown, or has neither a drawing nor a space that implies one (``NoDrawingError``),
+        or a node is invalid.
     """
     system = system_of(trajectory)
     nodes = chosen_nodes(trajectory, nodes)
@@ -179,7 +179,7 @@ def scene(trajectory: Trajectory, nodes: Any = None) -> Scene:
 
 
 def chosen_nodes(trajectory: Trajectory, nodes: Any) -> np.ndarray:
-    """Nodes that a user asks for, by their places in the trajectory; all of them for None."""
+    """Validate requested indices of nodes of the trajectory; all of them for None."""
     if nodes is None:
         return np.arange(len(trajectory))
     found = as_float64(nodes, "nodes")
@@ -190,7 +190,7 @@ def chosen_nodes(trajectory: Trajectory, nodes: Any) -> np.ndarray:
 
 
 def _sized(body: Moving, seen: Scene) -> Moving:
-    """A ground, or a surface, as wide as what moves on it."""
+    """Fit a ground, or a surface, to the extent of the motion on it."""
     low, high = seen.extent
     if not body.is_curved:
         return _as_wide(body, low, high)
@@ -202,7 +202,7 @@ def _sized(body: Moving, seen: Scene) -> Moving:
 
 
 def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
-    """A ground as wide as what moves on it: about its middle, or about its own where it turns or moves."""
+    """Fit a ground to the extent of the motion: about its centre, or about its own origin if it turns or moves."""
     still = np.ptp(body.R, axis=0).max() == 0 and np.ptp(body.x, axis=0).max() == 0
     middle = (low + high) / 2 * [1, 1, 0] if still and np.all(body.R[0] == np.eye(3)) else np.zeros(3)
     round_table = 1.05 * max(np.hypot(*corner) for corner in itertools.product(*zip(low[:2], high[:2], strict=True)))
@@ -212,12 +212,12 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
 
 
 class Picture:
-    """A system's drawing, or the one that its space implies, with the numbers of its parameters: a part of programs.
+    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs.
 
     Raises
     ------
     ValueError
-        If the system has none and its space says nothing.
+        If there is neither.
     """
 
     def __init__(self, system: Any):
@@ -238,10 +238,10 @@ class Picture:
         return hash(self._key)
 
     def bodies(self, t: Any, g: Any) -> list[Body]:
-        """The bodies at (t, g)."""
+        """Bodies at (t, g)."""
         try:
             found = self.draw(t, g, self.parameters)
-        except jax.errors.JAXTypeError:  # which is told where it is traced
+        except jax.errors.JAXTypeError:  # reported where it is traced
             raise
         except Exception as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -253,7 +253,7 @@ class Picture:
         return list(found)
 
     def still(self, t: Any, g: Any) -> list[Body]:
-        """The bodies at (t, g), where they stand left out: traced, so that no operation is compiled alone."""
+        """Bodies at (t, g) without their poses: traced, so that no operation is compiled separately."""
         found: list[Body] = []
 
         def poses(*node: Any) -> list[Any]:
@@ -261,11 +261,11 @@ class Picture:
             return [(tuple(body.at), body.trace) for body in found]
 
         traced, kept = jax.make_jaxpr(poses, return_shape=True)(t, g)
-        with contextlib.suppress(TypeError):  # single precision is good enough for a picture
+        with contextlib.suppress(TypeError):  # single precision is sufficient for drawing
             inspected(f"draw of {self.name!r}", traced)
         numbers = jax.tree.unflatten(jax.tree.structure(kept), interpret(traced, jax.tree.leaves((t, g))))
         for body, (_, trace) in zip(found, numbers, strict=True):
-            body.trace = trace  # in numbers, also where it was written in jax.numpy
+            body.trace = trace  # as numbers, even if written in jax.numpy
         return found
 
 
@@ -274,26 +274,26 @@ def _number(leaf: Any) -> Any:
 
 
 def _content(leaf: Any) -> Any:
-    """Something that can be compared, of a parameter."""
+    """Comparable content of a parameter."""
     return leaf if callable(leaf) else (leaf.shape, leaf.dtype.str, leaf.tobytes())
 
 
 def system_of(trajectory: Any) -> Any:
-    """The trajectory's system, rebuilt from the catalogue for one that came from a file.
+    """System of a trajectory, rebuilt from the catalogue if it came from a file.
 
     Raises
     ------
     ValueError
-        If it is not of the catalogue.
+        If it is not in the catalogue.
     """
     if trajectory.system is not None:
         return trajectory.system
-    from geonh.systems import catalogue  # which imports this room
+    from geonh.systems import catalogue  # would be a circular import
 
     a = trajectory.attributes
     entry = catalogue.get(a["catalogue"])
     numbers = {} if entry is None else {n for n, value in entry.defaults.items() if not isinstance(value, str)}
-    if entry is None or not numbers <= a["parameters"].keys():  # of a shape, a file has no numbers
+    if entry is None or not numbers <= a["parameters"].keys():  # files have no numbers for shapes
         raise NoDrawingError(
             f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)"
         )
@@ -317,12 +317,12 @@ def _poses(picture: Picture, node: tuple) -> list[Pose]:
 
 
 def precise(pose: Pose) -> Pose:
-    """A pose in float64, also one that was made outside of it."""
+    """Convert a pose to float64, even if it was created outside of it."""
     return Pose(*(jnp.asarray(a if is_traced(a) else np.asarray(a, np.float64)) for a in pose))
 
 
 def _box(body: Moving) -> np.ndarray:
-    """Corners of the box that a body's parts fill, in its axes, shape=[8, 3], or none."""
+    """Corners of the bounding box of a body's parts, in its axes, shape=[8, 3], or none."""
     points = [c for part in body.parts for c in (part.vertices, *part.lines) if len(c)]
     if not points:
         return np.zeros((0, 3))
@@ -331,7 +331,7 @@ def _box(body: Moving) -> np.ndarray:
 
 
 def _implied(group: LieGroup) -> Any:
-    """A drawing from the factors of a group: a wedge for SE(2), axes for a rotation, a ball for a point; else None."""
+    """Drawing implied by a group's factors: a wedge for SE(2), axes for a rotation, a ball for a point; or None."""
     factors = group.factors if isinstance(group, Product) else (group,)
     single = not isinstance(group, Product)
     plain = [f.group if isinstance(f, Opposite) else f for f in factors]

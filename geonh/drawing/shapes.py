@@ -1,8 +1,8 @@
 """Parts of bodies: triangles and lines in the body's own axes, in metres.
 
-Every part is of one kind, so that what draws it need not know what it is: ``box``, ``ball``, ``cylinder``, ``prism``,
-``surface``, ``line``, ``axes`` and ``ground`` make them, ``moved`` places them in their body. Dark faces and lines show
-how a body turns.
+All parts are of one type, so that renderers need not distinguish them: ``box``, ``ball``, ``cylinder``, ``prism``,
+``surface``, ``line``, ``axes`` and ``ground`` create them, ``moved`` places them in their body. Dark faces and lines
+make the rotation of a body visible.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from geonh.geometry.field import evaluated
 
 AXES = {"x": 0, "y": 1, "z": 2}
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
-"""Of the three body axes; told apart by colour-blind readers."""
+"""Colours of the three body axes, colour-blind safe."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Triangles and lines that belong together.
+    """Part of a body: triangles and lines.
 
     Attributes
     ----------
     vertices : ndarray, shape=[k, 3]
-        Corners, metres, in the body's axes.
+        Vertices, metres, in the body's axes.
     faces : ndarray of int, shape=[f, 3]
-        Triangles, by the numbers of their corners.
+        Triangles, as indices of vertices.
     dark : ndarray of bool, shape=[f]
         Triangles in the darker of the body's two shades.
     lines : tuple of ndarray, shape=[j, 3] each
-        Polylines drawn on it, metres.
+        Polylines on the part, metres.
     smooth : bool
-        Whether the surface is round rather than faceted.
+        True if the surface is round rather than faceted.
     colour : str
         "#rrggbb"; "" for that of the body.
     unbounded : bool
-        Whether it is what bodies move on: a ground of radius one, or a surface ψ = 0, to be made as wide as the motion.
+        True for a surface that bodies move on: a ground of radius one, or a surface ψ = 0, to be fitted to the motion.
     psi : callable or None
         ψ of such a surface, of X of shape=[3], in ``jax.numpy``.
     """
@@ -59,23 +59,23 @@ class Part:
     psi: Callable[[Any], Any] | None = None
 
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
-        """The part, shifted in its body by (x, y, z), metres; TypeError or ValueError if these are no numbers."""
+        """Part shifted in its body by (x, y, z), metres; TypeError or ValueError if these are not numbers."""
         by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])
         return replace(self, vertices=self.vertices + by, lines=tuple(points + by for points in self.lines))
 
     def painted(self, colour: str) -> Part:
-        """The part in a colour of its own, "#rrggbb"."""
+        """Part with its own colour, "#rrggbb"."""
         return replace(self, colour=colour)
 
 
 @judged
 def box(length: float, width: float, height: float) -> Part:
-    """A box about the origin, its sides along the body's axes.
+    """Create a box about the origin, its sides along the body's axes.
 
     Parameters
     ----------
     length, width, height : float
-        Along the first, second and third axis, metres.
+        Lengths along the first, second and third axis, metres.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def box(length: float, width: float, height: float) -> Part:
     Raises
     ------
     TypeError
-        If one is no number.
+        If one is not a number.
     ValueError
         If one is not positive.
     """
@@ -97,7 +97,7 @@ def box(length: float, width: float, height: float) -> Part:
 
 @judged
 def ball(radius: Any, resolution: int = 24) -> Part:
-    """A ball about the origin, octants light and dark.
+    """Create a ball about the origin, with alternating light and dark octants.
 
     Parameters
     ----------
@@ -126,17 +126,17 @@ def ball(radius: Any, resolution: int = 24) -> Part:
 
 @judged
 def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") -> Part:
-    """A closed surface from the unit sphere, octants light and dark.
+    """Create a closed surface from the unit sphere, with alternating light and dark octants.
 
     Parameters
     ----------
     point : callable
-        Of a unit vector, shape=[3], in ``jax.numpy``: the point of the surface that belongs to it, shape=[3], metres.
-        For a convex body, the point with this outward normal (the gradient of its support function).
+        Map from a unit vector, shape=[3], in ``jax.numpy``, to the corresponding point of the surface, shape=[3],
+        metres. For a convex body, the point with this outward normal (the gradient of its support function).
     resolution : int
         Half the number of corners of its equator.
     axis : str
-        "x", "y" or "z", on which the poles of the mesh lie: that of a body with flat ends.
+        "x", "y" or "z": the axis of the mesh poles, which for a body with flat ends is the axis through them.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") 
     TypeError
         If an argument is of another type.
     ValueError
-        If ``point`` gives no finite points of shape=[3], ``resolution`` is below 2, or ``axis`` is another word.
+        If ``point`` gives no finite points of shape=[3], ``resolution`` is below 2, or ``axis`` is anything else.
     """
     pole = _axis(axis)
 
@@ -166,7 +166,7 @@ def surface(point: Callable[[Any], Any], resolution: int = 24, axis: str = "z") 
 
 
 def _filled(points: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Poles without a point, as of a flat disc, in the middle of the points around them."""
+    """Fill poles without a point, as for a flat disc, with the mean of the points around them."""
     known = np.all(np.isfinite(points), axis=1)
     for half in (heights > 1e-9, heights < -1e-9):
         ring = points[half & known]
@@ -187,14 +187,14 @@ def _round(points: Callable[[list[np.ndarray]], list[np.ndarray]], resolution: i
 
 @judged
 def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32) -> Part:
-    """A cylinder about the origin: a wheel, a disc, a rod. Quarters of its ends are light and dark.
+    """Create a cylinder about the origin: a wheel, a disc, a rod. Quarters of its ends are light and dark.
 
     Parameters
     ----------
     radius, length : float
-        Metres.
+        Radius and length, metres.
     axis : str
-        "x", "y" or "z", along which its length lies.
+        "x", "y" or "z", the axis of the cylinder.
     resolution : int
         Number of corners of its rim, a multiple of 4.
 
@@ -207,7 +207,7 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
     TypeError
         If an argument is of another type.
     ValueError
-        If ``radius`` or ``length`` is not positive, ``axis`` is another word, or ``resolution`` is below 4.
+        If ``radius`` or ``length`` is not positive, ``axis`` is anything else, or ``resolution`` is below 4.
     """
     r, half = _positive("cylinder", "radius and length", radius, length / 2)
     resolution = as_count(resolution, "resolution", 4)
@@ -233,7 +233,7 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
 
 @judged
 def prism(outline: Any, height: float) -> Part:
-    """A plate: an outline in the body's plane, convex and anticlockwise, with a thickness along its third axis.
+    """Create a plate: an outline in the body's plane, convex and anticlockwise, with a thickness along its third axis.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def prism(outline: Any, height: float) -> Part:
 
 
 def line(points: Any) -> Part:
-    """A polyline. What is only lines is a mark, not matter.
+    """Create a polyline. A body of lines only is a marker, not a solid.
 
     Parameters
     ----------
@@ -279,9 +279,9 @@ def line(points: Any) -> Part:
     Raises
     ------
     TypeError
-        If they are no numbers.
+        If ``points`` are not numbers.
     ValueError
-        If they have another shape.
+        If ``points`` have another shape.
     """
     found = as_float64(points, "points")
     if found.ndim != 2 or found.shape[1] not in (2, 3) or len(found) < 2:
@@ -292,12 +292,12 @@ def line(points: Any) -> Part:
 
 @judged
 def axes(length: float = 1.0) -> list[Part]:
-    """The body's three axes, each in a colour of its own.
+    """Create the body's three axes, each in its own colour.
 
     Parameters
     ----------
     length : float
-        Metres.
+        Length, metres.
 
     Returns
     -------
@@ -307,19 +307,19 @@ def axes(length: float = 1.0) -> list[Part]:
     Raises
     ------
     TypeError
-        If ``length`` is no number.
+        If ``length`` is not a number.
     """
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 
 @judged
 def ground(turns: bool = False) -> Part:
-    """The plane z = 0 of its body, as wide as the motion.
+    """Create the plane z = 0 of its body, fitted to the extent of the motion.
 
     Parameters
     ----------
     turns : bool
-        Whether it is a round table with spokes, rather than a grid.
+        If True, a round table with spokes, otherwise a grid.
 
     Returns
     -------
@@ -351,12 +351,12 @@ def _part(
 
 
 def _fans(polygons: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Triangles of convex polygons."""
+    """Triangulate convex polygons."""
     return np.array([(p[0], p[i], p[i + 1]) for p in polygons for i in range(1, len(p) - 1)], dtype=np.int64)
 
 
 def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unit vectors, triangles, and which of them lie in every other octant."""
+    """Unit vectors, triangles, and mask of those in every other octant."""
     n, m = 2 * resolution, resolution
     theta, phi = np.linspace(0, np.pi, m + 1), np.linspace(0, 2 * np.pi, n, endpoint=False)
     a, b = np.meshgrid(theta, phi, indexing="ij")
@@ -365,7 +365,7 @@ def _sphere(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     i, j = np.meshgrid(np.arange(m), np.arange(n), indexing="ij")
     here, right = i * n + j, i * n + (j + 1) % n
     first, second = np.stack([here, here + n, right], -1), np.stack([right, here + n, right + n], -1)
-    faces = np.concatenate([first[1:].reshape(-1, 3), second[:-1].reshape(-1, 3)])  # none without area at the poles
+    faces = np.concatenate([first[1:].reshape(-1, 3), second[:-1].reshape(-1, 3)])  # no degenerate ones at poles
     return normals, faces, np.prod(normals[faces].mean(axis=1), axis=1) < 0
 
 
@@ -383,4 +383,4 @@ def _axis(axis: str) -> int:
 
 
 PATCH = line([[-0.25, -0.25], [0.25, -0.25], [0.25, 0.25], [-0.25, 0.25], [-0.25, -0.25], [0.25, 0.25]])
-"""A piece of a plane half a metre wide."""
+"""Piece of a plane half a metre wide."""

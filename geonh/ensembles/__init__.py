@@ -1,4 +1,4 @@
-"""Many runs of one system at once: other starts, parameters and steps for each member."""
+"""Ensembles: many runs of one system, with starts, parameters and steps that differ between members."""
 
 from geonh.ensembles.draws import Near
 from geonh.ensembles.ensemble import Ensemble, Passed

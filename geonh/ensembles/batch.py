@@ -1,6 +1,6 @@
-"""What differs between members: arrays with one more axis than a single run takes, joined or crossed, or drawn.
+"""Data that differ between members: arrays with one more axis than a single run takes, zipped or crossed, or drawn.
 
-``Members`` is the recipe, from which any range of members is made: the same numbers however the work is cut.
+``Members`` is a recipe for any range of members, with values that do not depend on how the ensemble is split.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from geonh.runs.start import inspect_forces
 
 
 class Member(NamedTuple):
-    """What a member begins with; of a whole batch with the members along the first axis of every array.
+    """Initial data of a member; for a batch, every array has the members along the first axis.
 
-    ``controls`` is None where they are the same for all.
+    ``controls`` is None if they are common to all members.
     """
 
     parameters: dict[str, Any]
@@ -39,17 +39,17 @@ class Member(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some members, and what differs between them.
+    """Batch of members, and the names of the data that differ between them.
 
     Attributes
     ----------
     members : Member
-        Every array with a first axis of length ``size``.
+        Initial data, every array with a first axis of length ``size``.
     varied : tuple of str
-        Names of what the user gave for each member: parameters, "t0", "dt", "g0", "xi0", "controls".
+        Names of the data given for each member: parameters, "t0", "dt", "g0", "xi0", "controls".
     size : int
     shape : dict of str to int
-        Lengths of the axes that are crossed, by the first name on each; one axis where all are joined.
+        Lengths of the crossed axes, by the first name on each; a single axis if all are zipped.
     """
 
     members: Member
@@ -60,14 +60,14 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Members:
-    """All members as a recipe: what is given, which axes that has, and how they go together.
+    """Recipe for all members: the data given, their axes, and how these are combined.
 
     Attributes
     ----------
     given : dict of str to pytree, or a distribution
-        What the user wrote, by name.
+        User input, by name.
     axes : list of (names, int)
-        Names that go together, and how many there are.
+        Names zipped along one axis, and its length.
     """
 
     system: System
@@ -89,7 +89,7 @@ class Members:
         return tuple(name for names, _ in self.axes for name in names)
 
     def digest(self) -> str:
-        """Of what is given, to the bit, and of what the first members and the last begin with, to rounding."""
+        """Digest of the given data, bitwise, and of the initial data of the first and last members, to rounding."""
         given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
         arrays = map(np.asarray, jax.tree.leaves(given))
         numbers = [(a.shape, hashlib.sha256(a.tobytes()).hexdigest()) for a in arrays]
@@ -97,7 +97,7 @@ class Members:
         return digest(str((self.axes, numbers)), [np.asarray(a) for a in jax.tree.leaves(ends)])
 
     def part(self, start: int, stop: int) -> Batch:
-        """Members from one number up to another."""
+        """Members ``start`` to ``stop``, as a batch."""
         places = np.unravel_index(np.arange(start, stop), tuple(self.shape.values()))
         at = {name: place for (names, _), place in zip(self.axes, places, strict=True) for name in names}
 
@@ -131,12 +131,12 @@ def made_members(
     seed: int = 0,
     project: bool = False,
 ) -> Members:
-    """The members of an ensemble from what a user wrote; ``values`` has xi0, g0, dt and t0.
+    """Return the members of an ensemble from user input; ``values`` has xi0, g0, dt and t0.
 
     Raises
     ------
     TypeError, ValueError
-        For what does not fit, naming it with its shape, and lengths that differ.
+        For invalid input, naming it with its shape, and for lengths that differ.
     """
     one_of(combine, "combine", ("zip", "product"))
     seed = as_count(seed, "seed", 0)
@@ -174,7 +174,7 @@ def made_members(
         if members is None or combine != "zip":
             raise ValueError(f"{', '.join(random)} are drawn: say how many members= there are, with combine='zip'")
         for name in random:
-            drawn(given[name], system, ones[name], seed, name, 0, 1)  # what does not fit is told now
+            drawn(given[name], system, ones[name], seed, name, 0, 1)  # reject invalid distributions early
     if members is not None:
         lengths |= dict.fromkeys(random or ["members"], as_count(members, "members"))
         if not random:
@@ -184,7 +184,7 @@ def made_members(
 
 
 class Shared(NamedTuple):
-    """What the members of an ensemble have in common: ``Problem`` without times.
+    """Data common to the members of an ensemble: ``Problem`` without times.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class Shared(NamedTuple):
     events: tuple = ()
 
     def problem(self, member: Member) -> Problem:
-        """That of a member."""
+        """Problem of a member."""
         own = self.controls if member.controls is None else member.controls
         clock = Clock(member.t0, member.dt, own)
         return Problem(with_parameters(self.system, member.parameters), self.method, clock, self.events)
@@ -211,7 +211,7 @@ def _projected(shared: Shared, member: Member) -> tuple:
 
 
 def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
-    """Names that go together, and how many there are: all of them, or g0 with xi0 and each other name for itself."""
+    """Names zipped along each axis, and its length: all names, or g0 with xi0 and each other name separately."""
     if not lengths:
         raise ValueError(
             "nothing differs between members: give xi0 of shape [members, n], g0, parameters=, dt or t0 with a first "
@@ -236,7 +236,7 @@ def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
 
 
 def _like(array: np.ndarray, one: Any, name: str) -> Any:
-    """An array for a parameter, or one for each member, as lists where the parameter is lists."""
+    """Array for a parameter, or one for each member, converted to lists if the parameter is a list."""
     if not isinstance(one, list | tuple):
         if not jax.tree_util.all_leaves([one]):
             raise TypeError(f"parameters[{name!r}] is {type(one).__name__} in the system: it cannot differ")
@@ -251,7 +251,7 @@ def _like(array: np.ndarray, one: Any, name: str) -> Any:
 
 
 def _length(name: str, value: Any, one: Any) -> int | None:
-    """Number of members in a value, None where it is one for all."""
+    """Number of members in a value, None if it is common to all."""
     pairs = list(zip(jax.tree.leaves(value), jax.tree.leaves(one), strict=True))
     if all(np.shape(a) == np.shape(b) for a, b in pairs):
         return None
@@ -272,7 +272,7 @@ def _identity_like(system: System) -> Any:
 
 
 def _point(system: System, g0: Any, one: Any) -> Any:
-    """A group element, or many, with the structure of one."""
+    """Group element, or batch of them, with the structure of ``one``."""
     entries = list(g0) if isinstance(one, tuple) else [g0]
     if len(entries) != len(jax.tree.leaves(one)):
         shapes = ", ".join(str(list(np.shape(a))) for a in jax.tree.leaves(one))
@@ -281,12 +281,12 @@ def _point(system: System, g0: Any, one: Any) -> Any:
 
 
 def with_parameters(system: System, parameters: Mapping[str, Any]) -> System:
-    """The system with other values of its parameters."""
+    """Return the system with other values of its parameters."""
     return eqx.tree_at(lambda s: s.parameters, system, dict(parameters)) if parameters else system
 
 
 def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, np.ndarray | None]:
-    """Controls that are the same for all, and those at the nodes of each member: they have two axes of that length."""
+    """Separate common controls from nodal controls per member, which have axes of members and of nodes."""
     if controls is None or callable(controls):
         return controls, None
     array = as_float64(controls, "controls")
@@ -304,7 +304,7 @@ def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, n
 
 
 def _suit(system: System, controls: np.ndarray) -> bool:
-    """Whether the forces take such values at the nodes."""
+    """True if the forces accept such values at the nodes."""
     try:
         inspect_forces(system, Clock(0.0, 1.0, controls), system.point(None), np.zeros(system.group.dim))
     except (TypeError, ValueError):

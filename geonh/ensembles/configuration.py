@@ -1,4 +1,4 @@
-"""What an ensemble is of: a system, a method, members, and what is kept of their runs."""
+"""Configuration of an ensemble: a system, a method, members, and the observables to keep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from geonh.results.events import Event
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Configuration:
-    """A configuration of many runs, as data; ``Sweep``, which runs it, says what each is."""
+    """Configuration of many runs, as data; ``Sweep``, which runs it, documents the attributes."""
 
     system: System
     method: Integrator
@@ -30,10 +30,10 @@ class Configuration:
 
     @property
     def shared(self) -> Shared:
-        """What the members have in common."""
+        """Data common to all members."""
         return Shared(self.system, self.method, self.controls, self.events)
 
     @property
     def reading(self) -> tuple[Wanted, ...]:
-        """What is read from the nodes: what is kept, and what the statistics are of."""
+        """Observables to compute at the nodes: those to keep, and the arguments of the statistics."""
         return tuple({one.name: one for one in (*(s.wanted for s in self.statistics), *self.observables)}.values())

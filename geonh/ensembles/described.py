@@ -1,4 +1,4 @@
-"""Stores of sweeps: what they say of themselves, looked at as a whole when one is opened, before any of it is used."""
+"""Stores of sweeps: validation of all metadata on opening, before any use."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from geonh.integrators.node import Result
 from geonh.results.trajectory import Trajectory
 
 STATISTIC = "statistic "
-"""Before the names of arrays that hold what statistics know."""
+"""Prefix of the names of arrays that hold the state of statistics."""
 START = "start.nc"
-"""File in a store: the first node of member 0, and what is known of the system's functions there."""
+"""File in a store: the first node of member 0, and values of the system's functions there."""
 
 
 class SweepStore(Store):
-    """The store of a sweep.
+    """Store of a sweep.
 
     Parameters
     ----------
     path : path
-        Its folder.
+        Folder of the store.
 
     Raises
     ------
     StoreError
-        If it is none, is damaged, or says what cannot be.
+        If the folder is not a store of a sweep, is damaged, or has inconsistent metadata.
     """
 
     ABOUT: ClassVar[dict[str, Any]] = Store.ABOUT | {
@@ -56,9 +56,9 @@ class SweepStore(Store):
             raise StoreError(f"{self.path} is damaged: {wrong}")
 
     def _contradiction(self) -> str:
-        """What of all that it says contradicts another part of it."""
+        """First contradiction among the metadata; "" if there is none."""
         about, configuration, is_run = self.about, self.about["configuration"], self._is_run
-        if is_run == ("n_steps" in configuration):  # one run may go on
+        if is_run == ("n_steps" in configuration):  # a single run may be extended
             return f"it is a store of {'one run' if is_run else 'members'}, and its configuration of another"
         if not is_run and (wrong := misfit(configuration, {"n_steps": COUNT}, "configuration")):
             return wrong
@@ -81,12 +81,12 @@ class SweepStore(Store):
         return self.RECORD | (ended if self._is_run else {"faults": {str: str}, "failed": range(2**53)})
 
     def first(self) -> Trajectory:
-        """The first node of member 0.
+        """First node of member 0.
 
         Raises
         ------
         StoreError
-            If it is that of another store.
+            If it belongs to another store.
         """
         found = Trajectory.load(self.file(START))
         told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])

@@ -1,8 +1,8 @@
-"""Random starts and parameters: numbers of a member that depend on the seed, a name and the member's number alone.
+"""Random starts and parameters: each value depends only on the seed, a name and the index of the member.
 
-They come from Philox, a generator that counts: (Salmon, Moraes, Dror, Shaw, SC11 (2011) 16). A member's uniform numbers
-are at a place of the sequence that its number gives, and go through the inverse of the distribution function. So
-neither the number of workers, nor of members, nor what is computed first changes them.
+They come from Philox, a counter-based generator (Salmon, Moraes, Dror, Shaw, SC11 (2011) 16). The uniform numbers of a
+member have a position in the sequence given by its index, and are mapped by the inverse distribution function. They do
+not depend on the number of workers or members, nor on the order of computation.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from geonh.engine.compiled import mapped
 from geonh.mechanics.system import System
 
 BLOCK = 1024
-"""Members whose numbers are made together."""
+"""Number of members whose values are generated together."""
 
 
 class Near(NamedTuple):
-    """Random group elements near one: g·exp(η) with η drawn. To be given as ``g0`` of ``solve_ensemble``.
+    """Random group elements near a given one: g·exp(η) with η drawn; an argument for ``g0`` of ``solve_ensemble``.
 
     Parameters
     ----------
     g : point of the group
-        Around which.
+        Centre.
     spread : distribution
-        Of η, shape=[n]; frozen, of ``scipy.stats``, such as ``scipy.stats.norm(0, 0.1)``.
+        Distribution of η, shape=[n]; frozen, of ``scipy.stats``, such as ``scipy.stats.norm(0, 0.1)``.
     """
 
     g: Any
@@ -37,12 +37,12 @@ class Near(NamedTuple):
 
 
 def is_drawn(value: Any) -> bool:
-    """Whether a value is a distribution, or points near one."""
+    """True for a distribution, or a ``Near``."""
     return isinstance(value, Near) or any(hasattr(value, name) for name in ("ppf", "icdf", "rvs"))
 
 
 def uniforms(seed: int, name: str, start: int, stop: int, width: int) -> np.ndarray:
-    """Numbers in (0, 1) for members from ``start`` up to ``stop``, shape=[members, width]."""
+    """Uniform numbers in (0, 1) for members ``start`` to ``stop``, shape=[members, width]."""
     key = np.frombuffer(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], np.uint64)
     first, last = start // BLOCK, -(-stop // BLOCK)
     blocks = [
@@ -53,12 +53,12 @@ def uniforms(seed: int, name: str, start: int, stop: int, width: int) -> np.ndar
 
 
 def drawn(value: Any, system: System, one: Any, seed: int, name: str, start: int, stop: int) -> Any:
-    """Values of a distribution for some members, like ``one`` with a first axis of them.
+    """Sample a distribution for some members; the result is like ``one`` with a first axis of members.
 
     Raises
     ------
     TypeError, ValueError
-        If the distribution gives no numbers of that shape.
+        If the distribution does not give numbers of that shape.
     """
     if name == "g0":
         spread = value.spread if isinstance(value, Near) else value
@@ -96,7 +96,7 @@ def _moved(tree: tuple, node: tuple) -> Any:
 
 
 def _as_lists(values: np.ndarray, one: Any) -> Any:
-    """Values as lists where the one they are like is lists."""
+    """Convert values to lists if ``one`` is a list."""
     if not isinstance(one, list | tuple):
         return values
     return type(one)(_as_lists(values[:, i], entry) for i, entry in enumerate(one))

@@ -1,4 +1,4 @@
-"""``Ensemble``: the labelled result of many runs."""
+"""``Ensemble``: labelled results of many runs."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ AXES = {
     **dict.fromkeys(("multipliers", "impulse_multipliers", "constraint_residual"), "constraint"),
     "holonomic_residual": "holonomic constraint",
 }
-"""Name of the last axis."""
+"""Name of the last axis, by observable."""
 STATUS = {
     "long_name": "0, or why the member stopped",
     "flag_values": [int(result) for result in Result],
     "flag_meanings": " ".join(result.name.lower() for result in Result),
 }
-"""What the numbers of a status mean, as the CF conventions tell it."""
+"""Meanings of the status codes, following the CF conventions."""
 
 
 class Passed(NamedTuple):
-    """An event of members: the first of each, in the order of time, nan where there were fewer.
+    """First occurrences of an event in each member, in the order of time, nan where there were fewer.
 
     Attributes
     ----------
     number : ndarray of int, shape=[members]
-        How many there were.
+        Number of occurrences.
     t : ndarray, shape=[members, most]
         Times, seconds; ``most`` is ``most_events``.
     g_vector : ndarray, shape=[members, most, size]
@@ -63,7 +63,7 @@ class Passed(NamedTuple):
     xi : ndarray, shape=[members, most, n]
         Velocities.
     multipliers : ndarray, shape=[members, most, m]
-        λ of the constraint force there.
+        λ of the constraint force at the events.
     """
 
     number: np.ndarray
@@ -78,14 +78,14 @@ class Passed(NamedTuple):
 class Ensemble(Observed):
     """Runs of one system, with the members along the first axis of every array and their nodes along the second.
 
-    What ``solve_ensemble`` and ``Sweep.solve`` return. ``ensemble[i]`` is member i as a ``Trajectory``.
+    Returned by ``solve_ensemble`` and ``Sweep.solve``. ``ensemble[i]`` is member i as a ``Trajectory``.
 
     Attributes
     ----------
     t : ndarray, shape=[members, N]
         Times of the nodes, seconds.
     kept : dict of str to ndarray, shape=[members, N, …]
-        What was asked for; the nodes "g", "p_plus", "p_minus" when nothing was.
+        Requested observables; the nodes "g", "p_plus", "p_minus" by default.
     g : point of the group, with leading axes [members, N]
         Group elements; [members, N, 3] on SE(2), a tuple of arrays on a product.
     g_vector : ndarray, shape=[members, N, size]
@@ -93,10 +93,10 @@ class Ensemble(Observed):
     p_plus, p_minus : ndarray, shape=[members, N, n]
         Incoming and outgoing momenta.
     xi, p : ndarray, shape=[members, N, n]
-        Velocities and average momenta. These and the following are as of ``Trajectory``; of kept nodes they are
-        computed when asked for.
+        Velocities and average momenta. These and the following are as in ``Trajectory``; from saved nodes they are
+        computed on demand.
     energy, energy_minus, alternation : ndarray, shape=[members, N]
-        Energy at p̃ and at p⁻, joules; and what alternates in p⁻.
+        Energy at p̃ and at p⁻, joules; and the alternating part of p⁻.
     multipliers, impulse_multipliers, constraint_residual : ndarray, shape=[members, N, m]
         λ of the constraint force and of the impulse; μξ − b.
     holonomic_residual : ndarray, shape=[members, N, k]
@@ -104,9 +104,9 @@ class Ensemble(Observed):
     integrals : dict of str to ndarray, shape=[members, N, …]
         First integrals.
     events : dict of str to Passed
-        Of each event, the first ones of each member.
+        First occurrences of each event in each member.
     statistics : dict of str to ndarray, shape=[N, …] or [members, …]
-        What the statistics tell: "energy:mean" at each saved node, "energy:mean over time" of each member.
+        Results of the statistics: "energy:mean" at each saved node, "energy:mean over time" of each member.
     gathered : tuple of Statistic
         The statistics themselves.
     status : ndarray of int, shape=[members]
@@ -114,17 +114,17 @@ class Ensemble(Observed):
     n_steps : ndarray of int, shape=[members]
         Good steps of each member.
     parameters : dict of str to ndarray, shape=[members, …]
-        Those that differ between members, and "t0", "dt" where they do.
+        Parameters that differ between members, and "t0", "dt" where they do.
     system, method, controls : System, Integrator, callable or array
-        What is the same for all; controls that differ are in ``batch``, None here. An array has shape=[n_steps + 1, …].
+        Common to all members; controls that differ are in ``batch``, None here. An array has shape=[n_steps + 1, …].
     batch : Batch
-        What each member began with.
+        Initial data of each member.
     k : ndarray of int, shape=[N]
-        Numbers of the saved nodes.
+        Step numbers of the saved nodes.
     faults : dict of int to str
-        Why members did not start.
+        Reasons why members did not start.
     engine : str
-        What computed them.
+        Engine that computed the members.
     """
 
     system: System
@@ -143,7 +143,7 @@ class Ensemble(Observed):
 
     @classmethod
     def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
-        """For loops: what was found of a sweep's members."""
+        """Create an ensemble from the solved members of a sweep."""
         return cls(
             sweep.system,
             sweep.method,
@@ -170,11 +170,11 @@ class Ensemble(Observed):
 
     @property
     def success(self) -> np.ndarray:
-        """Which members reached the end, or an event that stops them, shape=[members]."""
+        """True for members that reached the end, or an event that stops them, shape=[members]."""
         return np.isin(self.status, (Result.SUCCESS, Result.EVENT))
 
     def message(self, member: int) -> str:
-        """How a member ended, in words.
+        """Description of how a member ended.
 
         Raises
         ------
@@ -225,8 +225,8 @@ class Ensemble(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """By name, arrays of shape=[members, N, …]: what was kept besides the nodes, and of nodes what
-        ``Trajectory`` reads.
+        """Arrays of shape=[members, N, …] by name: the kept observables, and those that ``Trajectory`` computes from
+        the nodes.
         """
         own = {name: values for name, values in self.kept.items() if name not in NODES}
         if not self.has_nodes:
@@ -237,7 +237,7 @@ class Ensemble(Observed):
         return read_all(Shared(self.system, self.method, self.controls), self.batch.members, nodes) | own
 
     def __getitem__(self, member: int) -> Trajectory:
-        """A member as a ``Trajectory``, up to its last saved node; it is gone on with by a ``solve`` from there."""
+        """Member as a ``Trajectory`` up to its last saved node; to continue it, start a ``solve`` there."""
         i = self._number(member, IndexError)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
@@ -248,13 +248,13 @@ class Ensemble(Observed):
         return replace(extended(made, [made.rows, rows], first, Result(int(self.status[i]))), state=None)
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
-        """The number of a member, of which -1 is the last; or an error of a kind."""
+        """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
         if not is_whole(member) or not -len(self) <= member < len(self):
             raise kind(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
         return range(len(self))[member]
 
     def begun(self, member: int) -> tuple[Trajectory, State]:
-        """For ``ensemble[member]``: the first node of a member, as a ``Trajectory`` of its system, and its state."""
+        """First node of a member, as a ``Trajectory`` of its system, and its state, for ``ensemble[member]``."""
         one = jax.tree.map(lambda a: a[member], self.batch.members)
         return begun(self.system, self.method, self.controls, one, int(self.k[1]))
 
@@ -272,9 +272,9 @@ class Ensemble(Observed):
         )
 
     def variables(self, others: Iterable[str] = ()) -> dict[str, tuple]:
-        """For stores: what was kept, how members ended and in what they differ, by name: (axes, values, attributes).
+        """Observables, outcomes and varied parameters of members for stores, by name: (axes, values, attributes).
 
-        A parameter whose name is taken, by one of others too, is "parameter …".
+        A parameter is labelled "parameter …" if its name is taken, also by one of ``others``.
         """
         units = self.units
         nodes = "time" if self.same_times else "step"
@@ -299,9 +299,9 @@ class Ensemble(Observed):
         return not {"dt", "t0"} & set(self.batch.varied)
 
     def to_xarray(self) -> xr.Dataset:
-        """An ``xarray.Dataset`` of all arrays, labelled by member, time and component names.
+        """Convert to an ``xarray.Dataset`` of all arrays, labelled by member, time and component names.
 
-        Parameters that differ are coordinates of members. Where ``dt`` or ``t0`` differ the nodes are counted by
+        Parameters that differ are coordinates along members. If ``dt`` or ``t0`` differ, the nodes are indexed by
         "step", and the times are a variable.
         """
         import xarray as xr
@@ -332,14 +332,14 @@ class Ensemble(Observed):
 
     @property
     def units(self) -> dict[str, str]:
-        """Unit of each name that has one, as far as the system's ``units`` and names tell."""
+        """Units by name, as far as they follow from the system's ``units`` and names."""
         group = self.system.group
         names = {"point_names": list(group.point_names), "velocity_names": list(group.velocity_names)}
         return known_units({"units": dict(self.system.units), **names})
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What made it, in words."""
+        """Metadata of the ensemble, as text."""
         return {
             "system": self.system.name,
             "method": describe(self.method),
@@ -349,7 +349,7 @@ class Ensemble(Observed):
 
 
 def begun(system: System, method: Integrator, controls: Any, member: Member, save_every: int) -> tuple:
-    """The first node of a member, as a ``Trajectory`` of its system, and its state."""
+    """First node of a member, as a ``Trajectory`` of its system, and its state."""
     shared = Shared(system, method, controls)
     state, _ = computed(first_node, shared, member)
     system, _, clock, _ = shared.problem(member)
@@ -359,7 +359,7 @@ def begun(system: System, method: Integrator, controls: Any, member: Member, sav
 
 
 def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
-    """Names of the axes of what is kept."""
+    """Names of the axes of an observable."""
     name = name.removeprefix("integral:").split(":")[-1]
     if name in AXES and values.ndim == 3:
         return "member", nodes, AXES[name]
@@ -367,7 +367,7 @@ def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
 
 
 def told(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """What statistics tell of what they know, by label."""
+    """Results of statistics from their states, by label."""
     found: dict[str, np.ndarray] = {}
     for statistic, one in zip(statistics, known, strict=True):
         found |= statistic.labelled(one)
@@ -375,7 +375,7 @@ def told(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]
 
 
 def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
-    """What statistics tell, with names of the axes, and the coordinates of axes that are their own."""
+    """Results of statistics, with names of the axes, and the coordinates of additional axes."""
     axes = {s.label(s.axis[0]): s.axis[1:] for s in statistics if s.axis is not None}
     found: dict[str, tuple] = {}
     for label, values in results.items():
@@ -391,7 +391,7 @@ def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray],
 
 
 def told_of(name: str) -> dict[str, str]:
-    """Attributes of what is kept."""
+    """Attributes of an observable."""
     return {"long_name": LONG_NAMES.get(name, name.replace("_", " "))}
 
 

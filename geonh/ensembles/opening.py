@@ -1,4 +1,4 @@
-"""Stores of sweeps opened: lazily, labelled, with what their statistics tell; and stores of parts put together."""
+"""Opening of sweep stores, lazily and labelled, with results of their statistics; and merging of stores."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 @judged
 def open_store(path: str | os.PathLike) -> xr.Dataset:
-    """A store as a dataset whose arrays are read when they are used.
+    """Open a store as a dataset whose arrays are read on access.
 
-    Members of shards that are missing have nan, and the status of what was interrupted.
+    Members of missing shards have nan, and the status of an interrupted run.
 
     Parameters
     ----------
     path : str or path
-        Of ``Sweep.run``, ``geonh sweep`` or ``stream``.
+        Store written by ``Sweep.run``, ``geonh sweep`` or ``stream``.
 
     Returns
     -------
     xarray.Dataset
-        Labelled as by ``Ensemble.to_xarray``, but for the reasons of failures in words, which ``Sweep.load`` has;
+        Labelled as by ``Ensemble.to_xarray``, but without descriptions of failures, which ``Sweep.load`` provides;
         ``attrs["missing"]`` counts missing shards.
 
     Raises
     ------
     TypeError
-        If ``path`` is no path.
+        If ``path`` is not a path.
     StoreError
-        If it is no store, or a file of a finished shard is gone or cut off.
+        If it is not a store, or a file of a finished shard is missing or truncated.
 
     Warns
     -----
@@ -68,7 +68,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
 
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
-    """The arrays of a store, with coordinates and what its statistics tell."""
+    """Arrays of a store, with coordinates and the results of its statistics."""
     data, about = store.opened(), store.about
     _try(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
@@ -99,7 +99,7 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
 
 
 def _try(store: SweepStore) -> None:
-    """Read an entry of each array, as far as a shard is there: else one whose bytes are no numbers would open."""
+    """Read an entry of each array from an existing shard, to detect undecodable data on opening."""
     there = set(range(store.shards)) - set(store.missing())
     for name in store.about["arrays"] if there else ():
         array = store.array(name)
@@ -107,7 +107,7 @@ def _try(store: SweepStore) -> None:
 
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:
-    """What the statistics of a store's finished shards tell, joined in the order of the shards."""
+    """Results of the statistics of a store's finished shards, merged in the order of the shards."""
     statistics = [made_statistic(data) for data in store.about["statistics"]]
     missing = set(store.missing())
     finished = [i for i in range(store.shards) if i not in missing]
@@ -131,12 +131,12 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
 
 @judged
 def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> list[int]:
-    """Copy what is missing of a store from others of the same configuration.
+    """Copy missing shards of a store from other stores of the same configuration.
 
     Parameters
     ----------
     target : str or path
-        A store, or a name for a new one.
+        Store, or path of a new one.
     sources : sequence of str or path
         Stores of jobs that ran parts of the same sweep.
 
@@ -148,9 +148,9 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     Raises
     ------
     StoreError
-        If one is of another configuration, or a shard of it is damaged.
+        If one has another configuration, or a damaged shard.
     TypeError, ValueError
-        If ``sources`` is no list of paths, or has none.
+        If ``sources`` is not a list of paths, or is empty.
     """
     paths = entries(sources)
     if paths is None:
@@ -175,5 +175,5 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
 
 
 def _functions(first: Trajectory) -> tuple:
-    """What tells the system of one first node from that of another."""
+    """Name, parameters and traces by which the systems of two first nodes are compared."""
     return first.attributes["system"], first.attributes["parameters"], first.known and first.known.traces

@@ -1,4 +1,4 @@
-"""What is read from the nodes of members: the nodes themselves, observables, functions of (t, g, ξ, λ), events."""
+"""Evaluation at the nodes of members: the nodes themselves, observables, functions of (t, g, ξ, λ), events."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from geonh.results.observables import observe
 from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
 NODES = ("g", "p_plus", "p_minus")
-"""What a Trajectory is made of, and what is kept when nothing is said."""
+"""Fields that define a Trajectory, kept by default."""
 ARGUMENTS = "t, g, xi, lam"
 TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "coordinate", "component", "constraint"}
-"""Names that tables and files use themselves."""
+"""Names reserved by tables and files."""
 
 
 class Wanted(NamedTuple):
-    """What is read: an observable's name, or a name with a user's function."""
+    """Requested observable: its name, or a name with a user's function."""
 
     name: str
     function: Callable | None = None
@@ -46,7 +46,7 @@ class Nodes(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
-        """From (k, g, p⁺, p⁻), shape=[members, nodes, width]."""
+        """Create from rows (k, g, p⁺, p⁻), shape=[members, nodes, width]."""
         k, g, p_plus, p_minus = np.split(rows, [1, rows.shape[2] - 2 * n, rows.shape[2] - n], axis=2)
         return cls(k[..., 0], g, p_plus, p_minus)
 
@@ -61,12 +61,12 @@ class Nodes(NamedTuple):
 
 
 def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
-    """What a user wants, from names, or a mapping of names to names or functions.
+    """Return the requested observables, from names, or a mapping of names to names or functions.
 
     Raises
     ------
     TypeError, ValueError
-        For what is neither, or has a name that is taken.
+        For anything else, or a reserved name.
     """
     listed = entries(observables)
     if listed is None or not all(isinstance(name, str) for name in listed):
@@ -88,7 +88,7 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
 
 
 def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
-    """Trace functions of (t, g, ξ, λ) once and raise for what does not fit, and for indices out of range."""
+    """Trace functions of (t, g, ξ, λ) once, and raise if they are invalid or use indices out of range."""
     zero = np.zeros(())
     with float64():
         g, xi = system.point(None), np.zeros(system.group.dim)
@@ -102,12 +102,12 @@ def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
 
 
 def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:
-    """Values at nodes, by name, shape=[members, nodes, …]; nan where there is no node.
+    """Evaluate observables at nodes, by name, shape=[members, nodes, …]; nan for missing nodes.
 
     Parameters
     ----------
     shared : Shared
-        What the members have in common.
+        Data common to the members.
     """
     shape, n = nodes.k.shape, nodes.k.size
     found = {name: getattr(nodes, name) for name in NODES if Wanted(name) in wanted}
@@ -124,7 +124,7 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
 
 
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
-    """Everything that ``observe`` reads from nodes."""
+    """Evaluate all observables of ``observe`` at nodes."""
     at = _flat(members, nodes)
     found = mapped(_everything, shared, at)
     empty = np.isnan(at[1][1][:, 0])
@@ -134,7 +134,7 @@ def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndar
 
 
 def _flat(members: Member, nodes: Nodes) -> tuple[Member, tuple]:
-    """Members and nodes one by one; of controls at the nodes that differ, the two rows at each."""
+    """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node."""
     count, n = nodes.k.shape
     k = np.nan_to_num(nodes.k).astype(np.int64)
     own = None
@@ -148,7 +148,7 @@ def _flat(members: Member, nodes: Nodes) -> tuple[Member, tuple]:
 
 
 def _at(shared: Shared, member: Member, k: Any) -> tuple[Problem, Any]:
-    """Problem and number of a node; where controls at the nodes differ they are counted from the node on."""
+    """Problem and index of a node; nodal controls that differ are indexed relative to the node."""
     problem = shared.problem(member)
     if member.controls is None:
         return problem, k
@@ -183,10 +183,10 @@ def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: tuple) -> dict[str, A
 
 
 class Passages:
-    """Events of some members, the first of each event and member, as many as are kept.
+    """Events of some members: the first occurrences of each event in each member, up to a maximum number.
 
-    Steps are suspected by the interpolation between their nodes, and looked into by partial steps of the method, as in
-    a single run.
+    The interpolation between nodes indicates whether a step may contain an event, which is located by partial steps of
+    the method, as in a single run.
     """
 
     def __init__(self, shared: Shared, members: Member, most: int) -> None:
@@ -198,9 +198,9 @@ class Passages:
         self._unknown, self._jumped = set[int](), set[int]()
 
     def see(self, nodes: Nodes) -> np.ndarray:
-        """Events between consecutive nodes; returns the last node before a stop of each member, or that of its end.
+        """Locate events between nodes; returns the last node before a stop of each member, or its last node.
 
-        The first node is the last of the call before.
+        The first node is the last one of the previous call.
         """
         before, after = (Nodes(*(a[:, part] for a in nodes)) for part in (slice(None, -1), slice(1, None)))
         end = np.full(len(nodes.k), before.k.shape[1])
@@ -238,7 +238,7 @@ class Passages:
         return end
 
     def _warn(self, unknown: np.ndarray) -> None:
-        """Warn once of an event that is not a number at a node, shape=[members, nodes, events]."""
+        """Warn once of an event function that is nan at a node, shape=[members, nodes, events]."""
         for e in set(np.flatnonzero(unknown.any((0, 1))).tolist()) - self._unknown:
             self._unknown.add(e)
             warn_of_none(self._events[e], "at nodes of some members")
@@ -257,7 +257,7 @@ class Passages:
         return self._found[key]
 
     def told(self) -> dict[str, np.ndarray]:
-        """By "event:what": t, g, xi, multipliers of shape=[members, most, …], and the number of each member's."""
+        """Results by "event:name": t, g, xi, multipliers of shape=[members, most, …], and the number per member."""
         first = jax.tree.map(lambda a: a[:1], self._members)
         vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
         nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
@@ -278,7 +278,7 @@ def _placed(shared: Shared, node: tuple) -> tuple[Problem, tuple]:
 
 
 def _event_values(shared: Shared, nodes: tuple) -> tuple:
-    """The events' values at two nodes, and which may happen between them."""
+    """Values of the events at two nodes, and flags of those that may lie between them."""
     (here, before), (there, after) = (_placed(shared, node) for node in nodes)
     (xi, at_before), (next_xi, at_after) = at_node(here, before), at_node(there, after)
     return at_before, at_after, suspects_of(here, before[0], (before[1], xi), (after[1], next_xi), at_before, at_after)

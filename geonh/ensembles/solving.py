@@ -1,7 +1,7 @@
-"""Members of an ensemble run side by side, in the lanes of the CPU and on threads, and read piece by piece.
+"""Members of an ensemble integrated in parallel, in SIMD lanes of the CPU and on threads, and evaluated in batches.
 
-A piece is some members for some nodes, so that memory is bounded by what is kept, whatever the length of a run. A
-member's numbers do not depend on the pieces.
+A batch is some members for some nodes, so that memory is bounded by the observables kept, whatever the length of a run.
+The results of a member do not depend on the batches.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from geonh.runs.loop import next_node
 from geonh.runs.start import node_and_facts
 
 SECONDS = 0.3
-"""A piece of an ensemble lasts about so long; progress is told after each."""
+"""Approximate duration of a batch, seconds; progress is reported after each."""
 FIRST = 64
-"""Members of the first piece."""
+"""Members of the first batch."""
 PIECE = 2**24
-"""Bytes of a piece's nodes."""
+"""Bytes of the nodes of a batch."""
 
 
 @dataclass
 class Solved:
-    """What is known of some members: what was kept, how they ended, and running statistics.
+    """Results of some members: observables kept, outcomes, and running statistics.
 
     Attributes
     ----------
     kept : dict of str to ndarray, shape=[members, nodes, …]
     events : dict of str to ndarray, shape=[members, …]
     statistics : list of dict of str to ndarray
-        What each statistic knows, in the order of the sweep's.
+        State of each statistic, in the order of those of the sweep.
     """
 
     batch: Batch
@@ -67,12 +67,12 @@ def solved(
     *,
     empty: bool = False,
 ) -> Solved:
-    """Members of a sweep from one number up to another; ``empty`` without a step, to see what there will be.
+    """Integrate members ``start`` to ``stop`` of a sweep; with ``empty`` no steps are made, to obtain the layout.
 
     Raises
     ------
     MemoryError
-        If what is kept would take most of the machine's memory, before the first step.
+        If the observables kept would take most of the machine's memory, before the first step.
     """
     one = sum(map(np.size, jax.tree.leaves(sweep.members.part(start, start + 1).members)))
     more = "make fewer, or a Sweep and run it on a store"
@@ -83,7 +83,7 @@ def solved(
     found = Solved(batch, "", status, counts, {})
     state, _, first = _begun(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
     keeping = _Keeping(sweep, start, found, first)
-    with contextlib.suppress(KeyboardInterrupt):  # what was finished stays
+    with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
             runner = _runner(sweep, batch, state)
             found.engine = runner.engine
@@ -96,7 +96,7 @@ def solved(
 
 
 def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
-    """The loop for members that differ in what the sweep says."""
+    """Loop over members that differ in the data that the sweep varies."""
     members, varied = batch.members, sweep.members.varied
     one = jax.tree.map(lambda a: a[0], members)
     parameters = {name: v if name in varied else one.parameters[name] for name, v in members.parameters.items()}
@@ -109,7 +109,7 @@ def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
 
 @dataclass
 class _Work:
-    """The loop over pieces."""
+    """Loop over batches."""
 
     sweep: Configuration
     runner: Crowd
@@ -131,7 +131,7 @@ class _Work:
             report(done, total)
 
     def _some(self, these: np.ndarray) -> Any:
-        """All steps of some members; gives the part that is done after each piece."""
+        """Integrate some members to the end; yields the completed fraction after each batch."""
         sweep, found, keeping = self.sweep, self.found, self.keeping
         states, faults, nodes = _begun(sweep.shared, keeping.of(these))
         found.faults |= {int(these[i]): fault for i, fault in faults.items()}
@@ -175,7 +175,7 @@ def _taken(tree: Any, where: np.ndarray) -> Any:
 
 
 def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
-    """The arrays of a tree with other values at some places."""
+    """Replace entries of the arrays of a tree."""
     if where.all():
         return values
 
@@ -188,7 +188,7 @@ def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
 
 
 class _Keeping:
-    """Where values go: arrays for what is kept, and the statistics."""
+    """Destination of results: arrays for the observables kept, and the statistics."""
 
     def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
         self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
@@ -221,7 +221,7 @@ class _Keeping:
         return read(self._sweep.shared._replace(events=()), self.of(these), nodes, self._sweep.reading)
 
     def take(self, nodes: Nodes, these: np.ndarray, node: int) -> None:
-        """Keep what is read from nodes that begin at one of the saved."""
+        """Evaluate nodes, and store the results from saved node ``node`` on."""
         if not nodes.k.size:
             return
         values, end = self._read(nodes, these), node + nodes.k.shape[1]
@@ -241,7 +241,7 @@ def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) ->
 
 
 def _begun(shared: Shared, members: Member) -> tuple[State, dict[int, str], Nodes]:
-    """``first_nodes``, and the nodes as what is read from: nan where a start is none."""
+    """``first_nodes``, and the nodes to evaluate: nan for invalid starts."""
     with float64():
         states, faults = first_nodes(shared, members)
     rows = mapped(node_row, Problem(shared.system, None, None), states)[:, None]
@@ -250,7 +250,7 @@ def _begun(shared: Shared, members: Member) -> tuple[State, dict[int, str], Node
 
 
 def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
-    """Node 0 of every member, and what is wrong with those starts that are none, by their place."""
+    """Node 0 of every member, and descriptions of invalid starts, by index."""
     states, found = mapped(first_node, shared._replace(events=()), members)
     faults, sound = {}, clearly_sound(members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
@@ -264,7 +264,7 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
 
 
 def first_node(shared: Shared, member: Member) -> tuple[State, Facts]:
-    """Node 0 of a member, and the facts of its start."""
+    """Node 0 of a member, and the diagnostics of its start."""
     return node_and_facts(shared.problem(member), (member.g, member.xi))
 
 

@@ -1,8 +1,8 @@
-"""Running statistics: they see values piece by piece, keep what does not grow with them, and can be joined.
+"""Running statistics: updated batch by batch, with bounded state, and mergeable.
 
-Each is taken at every saved node over the members, or of every member over its nodes. A value that is nan (of a member
-that failed) is left out. What a statistic tells does not depend on the pieces that it saw, to the bit; statistics of
-parts that are joined agree to rounding, and counts, extrema and quantiles exactly.
+Each is taken at every saved node over the members, or for every member over its nodes. nan values (of a member that
+failed) are ignored. Results do not depend on the batches, bitwise; merged statistics of parts agree to rounding, and
+counts, extrema and quantiles exactly.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from geonh.arguments.validators import as_count, as_float64, one_of
 from geonh.ensembles.reading import Wanted, made_wanted
 
 SAMPLE = 4096
-"""Members that quantiles are taken from, where there are more."""
+"""Default number of members sampled for quantiles, if there are more."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """What all statistics are: of an observable's name, or of a function of (t, g, ξ, λ) with a name of its own.
+    """Base class of statistics of an observable, given by name, or of a named function of (t, g, ξ, λ).
 
-    Users name ``Mean``, ``Extrema``, ``Quantiles`` or ``Histogram`` in ``solve_ensemble(..., statistics=[...])``. What
-    a statistic knows is a dict of arrays: with first axis [nodes] over members, or [members] over time, then the shape
-    of the observable.
+    Users pass ``Mean``, ``Extrema``, ``Quantiles`` or ``Histogram`` to ``solve_ensemble(..., statistics=[...])``. The
+    state of a statistic is a dict of arrays: with first axis [nodes] over members, or [members] over time, then the
+    shape of the observable.
 
     Parameters
     ----------
     of : str or callable
-        Name of an observable, "energy", or a function with a name, in ``jax.numpy``.
+        Name of an observable, such as "energy", or a function with a name, in ``jax.numpy``.
     over : {"members", "time"}
-        At each saved node over the members, or of each member over its saved nodes.
+        At each saved node over the members, or for each member over its saved nodes.
 
     Raises
     ------
     TypeError
-        If ``of`` is neither a text nor a function with a name.
+        If ``of`` is neither a str nor a function with a name.
     ValueError
-        If ``over`` is another word.
+        If ``over`` is anything else.
     """
 
     of: str | Callable
@@ -57,37 +57,37 @@ class Statistic:
         return made_wanted({name: name if isinstance(self.of, str) else self.of}, "statistics")[0]
 
     def labelled(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What it tells of what is known, arrays of shape=[nodes or members, …], by their labels."""
+        """Results for a given state, arrays of shape=[nodes or members, …], by label."""
         return {self.label(what): values for what, values in self.told(known).items()}
 
     def label(self, what: str) -> str:
-        """The name of a result: "energy:mean", "energy:mean over time"."""
+        """Label of a result: "energy:mean", "energy:mean over time"."""
         return f"{self.wanted.name}:{what}{' over time' if self.over == 'time' else ''}"
 
     @property
     def axis(self) -> tuple[str, np.ndarray, dict[str, Any]] | None:
-        """Which result has an axis of its own, its coordinates, shape=[places], and what else is known of them."""
+        """Result with an additional axis, coordinates of that axis, shape=[places], and their attributes; or None."""
         return None
 
     def as_data(self) -> dict[str, Any]:
-        """What ``made_statistic`` makes it of again, as JSON can hold it."""
+        """JSON data from which ``made_statistic`` restores the statistic."""
         return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-        """What is known before any value of ``shape``: of so many members, the first of number ``start``."""
+        """Initial state for values of ``shape``: of ``members`` members, the first with index ``start``."""
         raise NotImplementedError
 
     def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
-        """How many numbers are known after all values of ``shape``."""
+        """Number of values in the state for all values of ``shape``."""
         entries = nodes if self.over == "members" else members
         return entries * sum(a.size for a in self.nothing(0, 1, 1, shape).values())
 
     def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
-        """Take in values, shape=[members, nodes, …], that begin at a member's number and a node; ``known`` changes."""
+        """Update the state with values, shape=[members, nodes, …], that begin at a member and a node, in place."""
         raise NotImplementedError
 
     def joined(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is known of two parts of the members, the second after the first; arrays of shape=[nodes or
+        """Merge the states of two parts of the members, the second after the first; arrays of shape=[nodes or
         members, …].
         """
         if self.over == "time":
@@ -98,34 +98,34 @@ class Statistic:
         raise NotImplementedError
 
     def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The result by name, arrays of shape=[nodes or members, …]."""
+        """Results by name, arrays of shape=[nodes or members, …]."""
         raise NotImplementedError
 
     def _place(self, member: int, node: int, values: np.ndarray) -> tuple[slice, np.ndarray]:
-        """Where values go, and they with what is summed over first."""
+        """Slice of the state to update, and the values with the reduced axis first."""
         if self.over == "members":
             return slice(node, node + values.shape[1]), values
         return slice(member, member + values.shape[0]), np.moveaxis(values, 1, 0)
 
 
 class Mean(Statistic):
-    """Mean, and standard deviation: "mean", "std" and "count", of the shape of the observable for each node or member.
+    """Mean and standard deviation: "mean", "std" and "count", of the shape of the observable for each node or member.
 
-    Sums of x − c and of its square, c the first value, are made one value after another, whatever the pieces; infinite
-    values are left out, and "count" tells how many were taken. Parts are
-    joined by the formula of Chan, Golub and LeVeque (*The American Statistician* 37 (1983) 242).
+    Sums of x − c and of its square, c the first value, are accumulated in a fixed order, whatever the batches; infinite
+    values are ignored, and "count" is the number of values used. Parts are
+    merged by the formula of Chan, Golub and LeVeque (*The American Statistician* 37 (1983) 242).
 
     Parameters
     ----------
     of : str or callable
         Name of an observable, or a function with a name.
     over : {"members", "time"}
-        At each saved node over the members, or of each member over its saved nodes.
+        At each saved node over the members, or for each member over its saved nodes.
 
     Raises
     ------
     TypeError, ValueError
-        As of ``Statistic``.
+        As in ``Statistic``.
     """
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -161,19 +161,19 @@ class Mean(Statistic):
 
 
 class Extrema(Statistic):
-    """Least and greatest value, "min" and "max", of the shape of the observable for each node or member.
+    """Minimum and maximum, "min" and "max", of the shape of the observable for each node or member.
 
     Parameters
     ----------
     of : str or callable
         Name of an observable, or a function with a name.
     over : {"members", "time"}
-        At each saved node over the members, or of each member over its saved nodes.
+        At each saved node over the members, or for each member over its saved nodes.
 
     Raises
     ------
     TypeError, ValueError
-        As of ``Statistic``.
+        As in ``Statistic``.
     """
 
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -196,8 +196,8 @@ class Extrema(Statistic):
 class Quantiles(Statistic):
     """Quantiles over the members, exact up to ``sample`` of them: "quantile", shape=[nodes, len(q), …].
 
-    Of more members ``sample`` are taken, those with the least hash of their number; the part of all members below a
-    quantile then differs from q by √(q(1 − q)/sample), a standard deviation.
+    From more members ``sample`` are selected, those with the smallest hash of their index; the fraction of all members
+    below a quantile then differs from q by √(q(1 − q)/sample), a standard deviation.
 
     Parameters
     ----------
@@ -206,16 +206,16 @@ class Quantiles(Statistic):
     q : sequence of float
         Between 0 and 1.
     sample : int
-        How many members it keeps.
+        Number of members to sample.
     over : {"members"}
-        Over time take a ``Histogram``.
+        For quantiles over time use a ``Histogram``.
 
     Raises
     ------
     TypeError
-        If ``of`` is neither a text nor a function with a name, or ``q`` are no numbers.
+        If ``of`` is neither a str nor a function with a name, or ``q`` are not numbers.
     ValueError
-        If ``q`` are not in [0, 1], ``sample`` is not a positive integer, or ``over`` is another word.
+        If ``q`` are not in [0, 1], ``sample`` is not a positive integer, or ``over`` is anything else.
     """
 
     q: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -257,28 +257,28 @@ class Quantiles(Statistic):
         import warnings
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a node that no member reached
+            warnings.simplefilter("ignore", RuntimeWarning)  # nodes that no member reached
             return {"quantile": np.moveaxis(np.nanquantile(known["values"], self.q, axis=0), 0, 1)}
 
 
 @dataclass(frozen=True)
 class Histogram(Statistic):
-    """How many values are in each bin, [edge, next edge): "counts", shape=[nodes or members, bins]; "below" and
+    """Number of values in each bin, [edge, next edge): "counts", shape=[nodes or members, bins]; "below" and
     "above".
 
     Parameters
     ----------
     of : str or callable
-        Name of an observable of one number, or a function with a name.
+        Name of a scalar observable, or a function with a name.
     edges : array_like, shape=[bins + 1]
-        Increasing.
+        Increasing bin edges.
     over : {"members", "time"}
-        At each saved node over the members, or of each member over its saved nodes.
+        At each saved node over the members, or for each member over its saved nodes.
 
     Raises
     ------
     TypeError, ValueError
-        As of ``Statistic``; if ``edges`` are not two or more increasing numbers.
+        As in ``Statistic``; if ``edges`` are not two or more increasing numbers.
     """
 
     edges: Any = None
@@ -317,13 +317,13 @@ class Histogram(Statistic):
 
 
 def made_statistic(data: Mapping[str, Any]) -> Statistic:
-    """A statistic from ``as_data``; it joins and tells, but sees no more."""
+    """Restore a statistic from ``as_data``; it can be merged and evaluated, but not updated."""
     kinds = {kind.__name__: kind for kind in (Mean, Extrema, Quantiles, Histogram)}
     return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
 
 
 def _hash(numbers: np.ndarray) -> np.ndarray:
-    """A mixed order of numbers: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    """Hash of integers: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -331,7 +331,7 @@ def _hash(numbers: np.ndarray) -> np.ndarray:
 
 
 def refuse_clashes(observables: Iterable[Wanted], statistics: Iterable[Statistic]) -> None:
-    """Raise where one name stands for two functions, or for the results of two statistics."""
+    """Raise if one name denotes two functions, or results of two statistics."""
     functions: dict[str, Any] = {}
     labels = set()
     for one in (*(s.wanted for s in statistics), *observables):

@@ -1,5 +1,5 @@
-"""What a sweep's store is made of, and whether one is of the same sweep: numbers are compared as they are, functions by
-what they compute, as ``resume`` compares them.
+"""Configuration recorded in a sweep's store, and its comparison with a sweep: data are compared by value, functions by
+their traces, as ``resume`` compares them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from geonh.results.trajectory import Trajectory, describe
 from geonh.version import __version__
 
 SHARD = 2**26
-"""Bytes of a shard, about."""
+"""Approximate size of a shard, bytes."""
 MOST = 10_240
-"""Members of a shard at most."""
+"""Maximum number of members of a shard."""
 BLOCK = 64
-"""Members of a shard are a multiple of this."""
+"""The number of members of a shard is a multiple of this."""
 
 
 def store_of(
@@ -45,21 +45,21 @@ def store_of(
     layout: Callable[[], tuple[dict[str, Field], int]],
     note: str = "",
 ) -> Store:
-    """The store of a sweep, made if it is not there.
+    """Open the store of a sweep, or create it if it does not exist.
 
     Parameters
     ----------
     what : {"ensemble", "run"}
-        Whether it is cut into members, or one run into nodes.
+        Split into members, or one run split into nodes.
     shard : int, optional
-        Entries of a shard; those that are there when left out.
+        Entries of a shard; by default those of an existing store.
     layout : callable
-        Gives the arrays, and the number of shards, of a new store.
+        Function that returns the arrays and the number of shards of a new store.
 
     Raises
     ------
     StoreError
-        If one of another configuration is there.
+        If the existing store has another configuration.
     """
     if not os.path.lexists(checked_path(path)):
         fields, shards = layout()
@@ -80,7 +80,7 @@ def store_of(
 
 
 def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | None = None, note: str = "") -> Store:
-    """The store of a sweep that is cut into members."""
+    """Open or create the store of a sweep that is split into members."""
 
     def layout() -> tuple[dict[str, Field], int]:
         empty = solved(sweep, 0, 1, 1, empty=True)
@@ -92,15 +92,15 @@ def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | N
 
 
 def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
-    """The first node of member 0, and its state."""
+    """First node of member 0, and its state."""
     member = jax.tree.map(lambda a: a[0], sweep.members.part(0, 1).members)
     return begun(sweep.system, sweep.method, sweep.controls, member, sweep.save_every)
 
 
 def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
-    """What a sweep is, but for functions of the system, as JSON holds it."""
+    """Configuration of a sweep, except for functions of the system, as JSON data."""
     shared = None if callable(sweep.controls) else sweep.controls
-    length = {"n_steps": sweep.n_steps} if what == "ensemble" else {}  # one run may go on
+    length = {"n_steps": sweep.n_steps} if what == "ensemble" else {}  # a single run may be extended
     return {
         "method": describe(sweep.method),
         "members": sweep.members.size,
@@ -119,7 +119,7 @@ def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
 
 
 def _trace(sweep: Configuration, function: Callable | None) -> str:
-    """Digest of what a function of (t, g, ξ, λ) computes, and perhaps of the parameters."""
+    """Digest of the trace of a function of (t, g, ξ, λ), and optionally of the parameters."""
     if function is None:
         return ""
     system, zero = sweep.system, np.zeros(())
@@ -151,13 +151,13 @@ def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: i
 
 
 def _size(sweep: Configuration, one: Solved) -> int:
-    """Members of a shard."""
+    """Number of members of a shard."""
     bytes_of_one = sum(part.values.nbytes for part in parts_of(sweep, one, 1).values() if not part.whole)
     return BLOCK * int(np.clip(min(SHARD // bytes_of_one, MOST) // BLOCK, 1, -(-sweep.members.size // BLOCK)))
 
 
 class _Part(NamedTuple):
-    """Values of a shard: of its members, or of the shard as a whole, with a first axis of one."""
+    """Values of a shard: of its members, or of the shard as a whole, with a first axis of length one."""
 
     values: np.ndarray
     dims: tuple[str, ...]
@@ -166,7 +166,7 @@ class _Part(NamedTuple):
 
 
 def parts_of(sweep: Configuration, found: Solved, size: int) -> dict[str, _Part]:
-    """What a shard of a store holds: arrays of members, and what the statistics know."""
+    """Content of a shard of a store: arrays of members, and states of the statistics."""
     parts = {
         name: _Part(np.asarray(values), dims, attributes, False)
         for name, (dims, values, attributes) in Ensemble.of(sweep, found).variables().items()
@@ -184,7 +184,7 @@ def parts_of(sweep: Configuration, found: Solved, size: int) -> dict[str, _Part]
 
 
 def _filled(values: np.ndarray, room: int | None) -> np.ndarray:
-    """Values up to so many places: a shard may have fewer members than another."""
+    """Pad values to the size of a shard, which may have fewer members than others."""
     if room is None:
         return values
     filled = np.full((room, *values.shape[1:]), _fill(values), values.dtype)

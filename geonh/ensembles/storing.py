@@ -1,7 +1,7 @@
-"""Sweeps run on stores: a configuration cut into shards, each a function of the configuration and its number.
+"""Sweeps run on stores: a configuration split into shards, each determined by the configuration and its index.
 
-Whoever runs a sweep on its store computes what is missing. An executor schedules, retries and moves; each shard is
-written once, by whoever computes it.
+A process that runs a sweep on its store computes the missing shards. An executor schedules, retries and transfers them;
+each shard is written once, by the process that computes it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(
     progress: bool | Callable[[int, int], None],
     note: str,
 ) -> xr.Dataset:
-    """``Sweep.run``."""
+    """Implementation of ``Sweep.run``."""
     check_progress(progress, "members_done, members")
     if threads is not None:
         threads = as_count(threads, "threads")
@@ -69,7 +69,7 @@ def _finish(
     threads: int | None,
     progress: bool | Callable[[int, int], None],
 ) -> None:
-    """Compute what is missing of some shards."""
+    """Compute the missing ones among some shards."""
     path = store.path
     for damaged, fault in store.faults(mine, deep=True).items():
         warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=5)
@@ -93,7 +93,7 @@ def _finish(
 
 
 def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -> Ensemble:
-    """``Sweep.load``."""
+    """Implementation of ``Sweep.load``."""
     size = sweep.members.size
     start = as_count(start, "start", 0)
     stop = as_count(stop, "stop")
@@ -127,7 +127,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
 def _computed(
     sweep: Configuration, store: Store, missing: list[int], workers: Executor | None, threads: int | None
 ) -> Iterable[int]:
-    """Compute shards; gives the number of each that is done."""
+    """Compute shards; yields the index of each when it is finished."""
     if workers is None:
         for i in missing:
             yield compute(sweep, store, i, threads or os.cpu_count() or 1)
@@ -143,7 +143,7 @@ def _computed(
 
 
 def compute(sweep: Configuration, store: Store, shard: int, threads: int) -> int:
-    """Compute a shard and write it, unless somebody else has done so, or is at it."""
+    """Compute a shard and write it, unless another process has done so, or is computing it."""
     with store.claim(shard) as ours:
         if ours:
             size = store.about["shard"]
@@ -180,10 +180,10 @@ def _compute_there(payload: bytes, path: str, shard: int, threads: int) -> int:
 
 @contextmanager
 def _executor(executor: Any) -> Any:
-    """An executor of ``concurrent.futures`` from what a user gives; those made here are closed."""
+    """Context manager that resolves an executor of ``concurrent.futures``; those created here are closed."""
     if executor is None or isinstance(executor, Executor):
         yield executor
-    elif hasattr(executor, "get_executor"):  # a Client of dask.distributed
+    elif hasattr(executor, "get_executor"):  # a dask.distributed Client
         yield executor.get_executor(pure=False, retries=3)
     elif isinstance(executor, str) and executor == "threads":
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -201,7 +201,7 @@ def _executor(executor: Any) -> Any:
 
 
 def _checked_part(only: tuple[int, int] | None) -> tuple[int, int]:
-    """The first shard of a job, and the step to its next one."""
+    """First shard of a job, and the stride to its next one."""
     if only is None:
         return 0, 1
     if not isinstance(only, tuple | list) or len(only) != 2:

@@ -1,7 +1,7 @@
-"""One long run into a store while it goes: memory is that of a shard of nodes, whatever the length.
+"""One long run streamed to a store: memory is that of one shard of nodes, whatever the length of the run.
 
-A shard's record holds the state after its last node, from which the next one begins; so a run that was killed goes on
-from there, to the same bits, and one that is finished goes further.
+The record of a shard holds the state after its last node, from which the next shard starts; so a run that was killed
+resumes from there, with bitwise equal results, and a finished run can be extended.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SHARD = 2**24
-"""Bytes of a shard of nodes, about."""
+"""Approximate size of a shard of nodes, bytes."""
 
 
 @judged
@@ -58,16 +58,16 @@ def stream(
 ) -> xr.Dataset:
     """Integrate a system for a long time, into a store.
 
-    Run again it goes on where it stopped, to the same bits; with a greater ``n_steps``, further.
+    Called again, it resumes where it stopped, with bitwise equal results; a greater ``n_steps`` extends the run.
 
     Parameters
     ----------
     system : System
-        What moves.
+        System to integrate.
     method : Integrator or str, optional
         As for ``solve``.
     store : str or path
-        A folder, made if it is not there; one of another run is refused.
+        Folder, created if it does not exist; a store of another run is refused.
     xi0 : array_like, shape=[n]
         Initial velocity, on the constraints at g0.
     g0 : point of the group, optional
@@ -75,25 +75,25 @@ def stream(
     dt, t0 : float
         Time step and initial time, seconds.
     n_steps, save_every : int
-        Number of steps, and every so many nodes are kept: a divisor of ``n_steps``.
+        Number of steps, and steps between saved nodes, a divisor of ``n_steps``.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         As for ``solve``.
     progress : bool or callable
         Show a progress bar, or call ``progress(steps_done, n_steps)``.
     observables : sequence of str, or mapping of str to callable, optional
-        What is kept in place of the nodes, as for ``solve_ensemble``.
+        Observables to keep in place of the nodes, as for ``solve_ensemble``.
 
     Returns
     -------
     xarray.Dataset
-        Opened lazily, with "time" as the first axis. After Ctrl-C with the shards that were finished.
+        Opened lazily, with "time" as the first axis. After Ctrl-C it has the shards that were finished.
 
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit, an inconsistent start included.
+        For invalid input, including an inconsistent start.
     StoreError
-        If the store is of another run, or cannot be written.
+        If the store belongs to another run, or cannot be written.
     """
     made = Sweep.of(
         system,
@@ -120,7 +120,7 @@ def stream(
 
 
 class _Stream:
-    """A run, cut into shards of nodes."""
+    """Run split into shards of nodes."""
 
     def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
         self.sweep = sweep
@@ -154,7 +154,7 @@ class _Stream:
         return {name: value[0] for name, value in read(shared, self.member, nodes, self.sweep.observables).items()}
 
     def shards(self) -> Any:
-        """Compute what is missing; gives the number of steps done after each piece."""
+        """Compute the missing shards; yields the number of completed steps after each batch."""
         store, stride, total = self.store, self.sweep.save_every, self.sweep.n_steps // self.sweep.save_every + 1
         for shard, fault in store.faults(deep=True).items():
             warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)

@@ -1,6 +1,6 @@
-"""``Sweep``: an ensemble as a configuration, of which any range of members can be computed anywhere.
+"""``Sweep``: configuration of an ensemble, from which any range of members can be computed on any machine.
 
-``solve_ensemble`` computes all of them here and now; ``Sweep.run`` cuts them into shards and writes each to a store.
+``solve_ensemble`` computes all of them in memory; ``Sweep.run`` splits them into shards and writes each to a store.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Configuration):
-    """A configuration that runs; ``Sweep.of`` makes one, with the arguments of ``solve_ensemble``.
+    """Configuration of an ensemble that can be run; ``Sweep.of`` creates one, with the arguments of ``solve_ensemble``.
 
     Attributes
     ----------
     system, method, controls : System, Integrator, callable or array
-        What is the same for all members. An array has shape=[n_steps + 1, …].
+        Common to all members. An array has shape=[n_steps + 1, …].
     members : Members
-        What each begins with, as a recipe that draws any range of them.
+        Initial data of the members, as a recipe for any range of them.
     n_steps, save_every : int
-        Number of steps, and every so many nodes are kept.
+        Number of steps, and steps between saved nodes.
     observables : tuple of Wanted
-        What is kept of the saved nodes.
+        Observables kept at the saved nodes.
     statistics : tuple of Statistic
-        What is gathered on the way.
+        Running statistics.
     events : tuple of Event
-        What is located between nodes.
+        Events located between nodes.
     most_events : int
-        So many of each event and member are kept.
+        Maximum number of occurrences kept per event and member.
     """
 
     @classmethod
@@ -85,7 +85,7 @@ class Sweep(Configuration):
         events: Event | Iterable[Event] = (),
         most_events: int = 1,
     ) -> Sweep:
-        """From what a user writes; arguments, defaults and errors are those of ``solve_ensemble``."""
+        """Create from user input; arguments, defaults and errors are those of ``solve_ensemble``."""
         method = made_method(method, controls)
         refuse(method, system)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
@@ -141,14 +141,14 @@ class Sweep(Configuration):
 
     @interrupted_at_once
     def solve(self, threads: int | None = None, progress: bool | Callable[[int, int], None] = False) -> Ensemble:
-        """All members, here and now, as ``solve_ensemble`` does.
+        """Integrate all members in memory, as ``solve_ensemble`` does.
 
         Parameters
         ----------
         threads : int, optional
-            As many as there are CPUs when left out.
+            Number of threads; the number of CPUs by default.
         progress : bool or callable
-            Show a progress bar, or call ``progress(members_done, members)`` now and then.
+            Show a progress bar, or call ``progress(members_done, members)`` at intervals.
 
         Returns
         -------
@@ -159,9 +159,9 @@ class Sweep(Configuration):
         TypeError
             If ``progress`` is neither.
         ValueError
-            If no member has a sound start, or ``threads`` is not a positive integer.
+            If no member has a consistent start, or ``threads`` is not a positive integer.
         MemoryError
-            If what is kept would take most of the machine's memory, before the first step.
+            If the observables kept would take most of the machine's memory, before the first step.
         """
         workers = (os.cpu_count() or 1) if threads is None else as_count(threads, "threads")
         check_progress(progress, "members_done, members")
@@ -184,49 +184,49 @@ class Sweep(Configuration):
         progress: bool | Callable[[int, int], None] = False,
         note: str = "",
     ) -> xr.Dataset:
-        """Compute what is missing of a store, shard by shard, and open it.
+        """Compute the missing shards of a store, and open it.
 
         Parameters
         ----------
         store : path
-            A folder, made if it is not there; one of another configuration is refused.
+            Folder, created if it does not exist; a store of another configuration is refused.
         shard : int, optional
-            Members of a shard; by what is kept of each when left out.
+            Members of a shard; by default according to the data kept of each.
         only : (int, int), optional
-            (i, n): the shards i, i + n, i + 2n, … only, as a job of an array does.
+            (i, n): only the shards i, i + n, i + 2n, …, as for a job of a job array.
         executor : Executor, Client or str, optional
-            What computes the shards: "threads", "processes", any of ``concurrent.futures``, or a
-            ``dask.distributed.Client``; they must see the store. Left out, this process, one after another.
+            Executor of the shards: "threads", "processes", any of ``concurrent.futures``, or a
+            ``dask.distributed.Client``, all with access to the store. By default this process, one shard after another.
         threads : int, optional
-            For each shard; as many as there are CPUs without an executor, else one.
+            Threads per shard; by default the number of CPUs without an executor, else one.
         progress : bool or callable
             Show a progress bar, or call ``progress(members_done, members)`` after each shard.
         note : str
-            What a new store shall keep besides.
+            Note to record in a new store.
 
         Returns
         -------
         xarray.Dataset
-            Opened lazily; as ``open_store`` gives it.
+            Opened lazily, as by ``open_store``.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument is not one of these.
+            If an argument is invalid.
         StoreError
-            If the store is of another configuration, in words, or cannot be written.
+            If the store has another configuration, with the differences, or cannot be written.
         """
         return run(self, store, shard, only, executor, threads, progress, note)
 
     def load(self, store: str | os.PathLike, start: int = 0, stop: int | None = None) -> Ensemble:
-        """Members of a store of this sweep.
+        """Load members from a store of this sweep.
 
         Parameters
         ----------
         store : str or path
-            The folder.
+            Folder of the store.
         start, stop : int, optional
-            From one number up to another; all of them when left out.
+            Range of members; all by default.
 
         Returns
         -------
@@ -235,7 +235,7 @@ class Sweep(Configuration):
         Raises
         ------
         StoreError
-            If the store is of another configuration, or damaged.
+            If the store has another configuration, or is damaged.
         """
         return load(self, store, start, self.members.size if stop is None else stop)
 
@@ -264,15 +264,15 @@ def solve_ensemble(
     threads: int | None = None,
     progress: bool | Callable[[int, int], None] = False,
 ) -> Ensemble:
-    """Many runs at once, each with the bits of its own ``solve``.
+    """Integrate many members at once, each bitwise equal to its own ``solve``.
 
-    What has a first axis of members differs between them; the rest is the same for all. In place of an array a frozen
-    distribution of ``scipy.stats`` draws xi0, dt, t0 or a parameter for each member.
+    Arguments with a first axis of members differ between them; the rest are common to all. In place of an array, a
+    frozen distribution of ``scipy.stats`` draws xi0, dt, t0 or a parameter for each member.
 
     Parameters
     ----------
     system : System
-        What moves.
+        System to integrate.
     method : Integrator or str, optional
         As for ``solve``.
     xi0 : array_like, shape=[n] or [members, n]
@@ -289,42 +289,42 @@ def solve_ensemble(
     controls : callable or array_like, shape=[n_steps + 1, …] or [members, n_steps + 1, …], optional
         As for ``solve``; values at the nodes may differ between members.
     combine : {"zip", "product"}
-        Whether what differs goes together, member by member, or is crossed: every start (g0 with xi0) with every value
+        Zip the arguments that differ, member by member, or cross them: every start (g0 with xi0) with every value
         of every parameter, dt, t0 and the controls.
     members, seed : int, optional
-        How many members are drawn, and from which seed. What a member draws depends on the seed and its number alone.
+        Number of members to draw, and the seed. The values of a member depend only on the seed and its index.
     project : bool
-        Put the starts on the constraints of each member, as ``system.project`` does.
+        Project the starts onto the constraints of each member, as ``system.project`` does.
     save_every : int, optional
-        Keep every so many nodes, a divisor of ``n_steps``; only the first and the last when left out.
+        Number of steps between saved nodes, a divisor of ``n_steps``; only the first and the last by default.
     observables : sequence of str, or mapping of str to callable, optional
-        What is kept of the saved nodes, in place of the nodes themselves ("g", "p_plus", "p_minus"): names of what a
-        ``Trajectory`` has ("xi", "energy", "multipliers", a first integral's), or names with functions of
+        Observables to keep at the saved nodes, in place of the nodes themselves ("g", "p_plus", "p_minus"): names of
+        observables of a ``Trajectory`` ("xi", "energy", "multipliers", a first integral's), or names with functions of
         (t, g, ξ, λ), or of these and the parameters, in ``jax.numpy``.
     statistics : sequence of Statistic
-        What is gathered on the way, in bounded memory: ``ensembles.Mean``, ``Extrema``, ``Quantiles``, ``Histogram``.
+        Running statistics, with bounded memory: ``ensembles.Mean``, ``Extrema``, ``Quantiles``, ``Histogram``.
     events : Event or sequence of Event, optional
-        What to locate between the nodes: first passages, sections; a member ends where an event stops it.
+        Events to locate between the nodes: first passages, sections; a terminal event ends the member.
     most_events : int
-        Of each event and member, the first so many are kept; all are counted.
+        Maximum number of occurrences kept per event and member; all are counted.
     threads : int, optional
-        As many as there are CPUs when left out.
+        Number of threads; the number of CPUs by default.
     progress : bool or callable
-        Show a progress bar, or call ``progress(members_done, members)`` now and then.
+        Show a progress bar, or call ``progress(members_done, members)`` at intervals.
 
     Returns
     -------
     Ensemble
-        Labelled arrays with the members along the first axis. A member that fails, or whose start is none, has nan
-        from there on, and ``status`` and ``message(i)`` tell why; the others are not touched. After Ctrl-C it has the
-        members that were finished.
+        Labelled arrays with the members along the first axis. A member that fails, or has an invalid start, has nan
+        from there on, and ``status`` and ``message(i)`` give the reason; the others are unaffected. After Ctrl-C it has
+        the members that were finished.
 
     Raises
     ------
     TypeError, ValueError
-        For input that does not fit, or if no member has a sound start.
+        For invalid input, or if no member has a consistent start.
     MemoryError
-        If what is kept would take most of the machine's memory, before the first step.
+        If the observables kept would take most of the machine's memory, before the first step.
     """
     sweep = Sweep.of(
         system,

@@ -1,4 +1,4 @@
-"""Times of nodes as a coordinate of xarray that takes no memory."""
+"""Times of nodes as a lazy xarray coordinate that takes no memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xarray.indexes.range_index import RangeCoordinateTransform
 
 
 def times(t0: float, dt: float, k: range) -> xr.Coordinates:
-    """t0 + k·dt of the nodes of numbers k, along "time", to the bits of a ``Trajectory``."""
+    """Times t0 + k·dt of the nodes with numbers k, along "time", bitwise equal to those of a ``Trajectory``."""
     return xr.Coordinates.from_xindex(RangeIndex(_Times(t0, dt, k, "time", "time")))
 
 

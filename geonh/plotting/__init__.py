@@ -1,4 +1,4 @@
-"""Pictures of trajectories. One file per kind of picture; matplotlib is imported when one is made, not before."""
+"""Figures of trajectories, one module per kind of figure; matplotlib is imported on first use."""
 
 from geonh.diagnostics.invariants import Quantity, invariants
 from geonh.plotting.animation import animate

@@ -1,4 +1,4 @@
-"""Animations: the bodies of a run, moving, with what their traces leave, as MP4 or GIF."""
+"""Animations of the moving bodies of a run and of their traces, as MP4 or GIF."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def animate(
     Parameters
     ----------
     trajectory : Trajectory
-        The run; its system says how it is drawn (see ``geonh.drawing.scene``).
+        Run to animate; its system defines the drawing (see ``geonh.drawing.scene``).
     path : path
-        Where to write it, ``.gif`` or ``.mp4`` (which needs ffmpeg).
+        Output file, ``.gif`` or ``.mp4`` (which needs ffmpeg).
     fps : float
-        Pictures per second.
+        Frames per second.
     speed : float
         Seconds of the run per second of the animation.
     dpi : float
-        Dots per inch of the pictures, which are 6.4 inches wide.
+        Resolution of the frames, which are 6.4 inches wide, in dots per inch.
     trail : float, optional
-        How many seconds of the paths are drawn; all when left out.
+        Length of the paths drawn, in seconds; the whole path by default.
     progress : bool or callable
-        Whether to show a bar, or what is called with the number of pictures that are done, and of all.
+        True for a progress bar, or a function called with the numbers of completed frames and of all frames.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def animate(
     nodes = np.searchsorted(np.abs(trajectory.t - trajectory.t[0]), times - 1e-9 * span)
     nodes = nodes.clip(0, len(trajectory) - 1)
     between = np.linspace(0, len(trajectory) - 1, min(len(trajectory), ON_PATHS)).round().astype(int)
-    moments = np.union1d(nodes, between)  # paths have corners between the pictures too
+    moments = np.union1d(nodes, between)  # paths have vertices between the frames too
     stage = _Stage(trajectory, scene(trajectory, moments), trail)
     with (
         written_whole(path) as made,
@@ -110,13 +110,13 @@ def animate(
 
 
 ON_PATHS = 2000
-"""Nodes through which the paths go, besides those of the pictures."""
+"""Nodes that the paths pass through, in addition to those of the frames."""
 MOST = 100_000
-"""Pictures of an animation."""
+"""Maximum number of frames of an animation."""
 
 
 class _Stage:
-    """A figure in which the bodies of a scene move."""
+    """Figure in which the bodies of a scene move."""
 
     def __init__(self, trajectory: Any, seen: Any, trail: float | None):
         self.seen, self.trail, self.flat = seen, trail, seen.is_flat
@@ -138,10 +138,10 @@ class _Stage:
         if not self.flat:
             fill_place(self.axes)
         self.figure.draw_without_rendering()
-        self.figure.set_layout_engine("none")  # it shall not move from picture to picture
+        self.figure.set_layout_engine("none")  # the layout must not change from frame to frame
 
     def show(self, i: int) -> None:
-        """The picture of the i-th moment of the scene."""
+        """Draw the i-th frame of the scene."""
         for artist in self.drawn:
             artist.remove()
         t = self.seen.t
@@ -157,7 +157,7 @@ class _Stage:
 
 
 class _told:
-    """What tells of progress: a bar, the user's function, or nothing."""
+    """Context manager for progress: a bar, the user's function, or nothing."""
 
     def __init__(self, progress: bool | Callable[[int, int], None], total: int):
         self.progress, self.total = progress, total

@@ -1,4 +1,4 @@
-"""Bodies of a scene as matplotlib draws them: from above where nothing leaves the plane, else in three dimensions."""
+"""Bodies of a scene drawn with matplotlib: from above if the motion stays in the plane, else in three dimensions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 THIN = 0.25
-"""Of the longest axis: one that is shorter has no ticks, which would overlap."""
+"""Fraction of the longest axis below which an axis has no ticks, which would overlap."""
 LABEL_AWAY, TICK_AWAY = 30.0, 9.0
-"""Of labels and ticks from their axis in a cube; matplotlib takes them as 21 + a label's pad and 8 + a tick's."""
+"""Distances of labels and ticks from their axis in a cube; matplotlib uses 21 + labelpad and 8 + tick pad."""
 LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
 
 
 def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
-    """One body at its i-th time; the artists that were added.
+    """Draw one body at its i-th time; return the artists added.
 
     Parameters
     ----------
     axes : matplotlib Axes
         Two-dimensional if ``flat``, else three-dimensional.
     body : Moving
-        A body of a scene.
+        Body of a scene.
     i : int
-        Which of its times.
+        Index of the time.
     flat : bool
-        Whether to draw it from above.
+        If True, draw it from above.
     alpha : float
         Opacity.
     """
@@ -44,7 +44,7 @@ def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) 
 
 
 def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0, ground: bool = False) -> list[Artist]:
-    """All bodies at the i-th time, the lower first; ``ground`` with what they move on."""
+    """Draw all bodies at the i-th time, the lower ones first; with ``ground`` also the ground."""
     made: list[Artist] = []
     for body in sorted(scene.bodies, key=lambda body: _height(body, i)):
         if ground or not body.is_ground:
@@ -53,7 +53,7 @@ def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0,
 
 
 def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
-    """Equal aspect, and everything that moves in view."""
+    """Set equal aspect, and limits that contain everything that moves."""
     low, high = scene.extent
     pad = 0.03 * np.max(high - low) or 0.5
     axes.set_xlim(low[0] - pad, high[0] + pad)
@@ -63,10 +63,10 @@ def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
 
         axes.set_zlim(low[2] - pad, high[2] + pad)
         shares = (high - low + 2 * pad) / np.max(high - low + 2 * pad)
-        axes.set_box_aspect(tuple(shares), zoom=1.2)  # which would change an array
+        axes.set_box_aspect(tuple(shares), zoom=1.2)  # an array would be modified in place
         for axis, share in zip((axes.xaxis, axes.yaxis, axes.zaxis), shares, strict=True):
             axis.set_major_locator(MaxNLocator(round(5 * share)) if share > THIN else NullLocator())
-            beside = np.sqrt((1 - share**2 / (shares @ shares)) * 1.5)  # matplotlib's distances are multiples of it
+            beside = np.sqrt((1 - share**2 / (shares @ shares)) * 1.5)  # unit of matplotlib's distances
             axis.labelpad = LABEL_AWAY / beside - 21
             axis.set_tick_params(pad=TICK_AWAY / beside - 8)
     else:
@@ -74,19 +74,19 @@ def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
 
 
 def fill_place(axes: Axes) -> None:
-    """Make a three-dimensional picture as large as its place in the figure allows, its labels inside."""
+    """Enlarge a three-dimensional axes to fill its place in the figure, including its labels."""
     from mpl_toolkits.mplot3d.proj3d import proj_transform
 
     figure, frame = axes.get_figure(), (axes.xaxis, axes.yaxis, axes.zaxis)
     for axis in frame:
-        axis.set_in_layout(False)  # the place shall not depend on the picture
+        axis.set_in_layout(False)  # the place must not depend on the content
     limits = np.array([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()])
     corners = np.array(list(itertools.product(*limits)))
     figure.get_layout_engine().execute(figure)
     axes.apply_aspect()
     low, high = figure.transFigure.transform(axes.get_position(original=True).get_points())
     middle, zoom = (low + high) / 2, 1.0
-    for _ in range(3):  # words keep their size
+    for _ in range(3):  # labels keep their size
         axes.set_box_aspect(np.ptp(limits, axis=1), zoom=zoom)
         axes.M = axes.get_proj()
         seen = axes.transData.transform(np.column_stack(proj_transform(*corners.T, axes.M)[:2]))

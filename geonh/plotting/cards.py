@@ -1,4 +1,4 @@
-"""What notebooks show of systems, runs and methods: small tables of HTML, which name what ``repr`` has no room for."""
+"""HTML representations of systems, runs and methods for notebooks: small tables with more detail than ``repr``."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from geonh.arguments.precision import float64
 
 LARGEST = 6
-"""Matrices of at most this many rows are written out."""
+"""Maximum number of rows of matrices shown in full."""
 
 
 def card(title: str, facts: Iterable[tuple[str, str]], below: str = "") -> str:
-    """A title and rows of name and HTML."""
+    """HTML card: a title, and rows of name and HTML content."""
     cell = 'style="text-align:left;vertical-align:top;padding:1px 10px 1px 0"'
     rows = "".join(f"<tr><th {cell}>{html.escape(name)}</th><td {cell}>{value}</td></tr>" for name, value in facts)
     return f"<div><b>{html.escape(title)}</b><table>{rows}</table>{below}</div>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of words."""
+    """HTML table of text."""
     first = "".join(f"<th>{html.escape(word)}</th>" for word in head)
     rest = "".join("<tr>" + "".join(f"<td>{html.escape(str(word))}</td>" for word in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{first}</tr></thead><tbody>{rest}</tbody></table>"
 
 
 def matrix(values: Any) -> str:
-    """A matrix of numbers, written out if it is small."""
+    """HTML of a matrix, in full if it is small."""
     rows = np.atleast_2d(np.asarray(values))
     if len(rows) > LARGEST:
         return f"{rows.shape[0]} × {rows.shape[1]}"
@@ -38,7 +38,7 @@ def matrix(values: Any) -> str:
 
 
 def system_card(system: Any) -> str:
-    """Space, Lagrangian, constraints, parameters and first integrals, with M and μ at the identity."""
+    """HTML card of a system: space, Lagrangian, constraints, parameters, first integrals, M and μ at identity."""
     group = system.group
     with float64():
         x = system.at(group.identity(), 0.0)
@@ -73,8 +73,8 @@ def _number(value: np.ndarray) -> str:
 
 
 def trajectory_card(trajectory: Any) -> str:
-    """What ran, how it ended, and what it kept."""
-    from geonh.diagnostics.invariants import invariants  # which imports trajectories' neighbours
+    """HTML card of a trajectory: system, method, outcome, and conserved quantities."""
+    from geonh.diagnostics.invariants import invariants  # would be a circular import
 
     a = trajectory.attributes
     facts = [
@@ -92,12 +92,12 @@ def trajectory_card(trajectory: Any) -> str:
 
 
 def method_card(method: Any) -> str:
-    """What a method promises."""
+    """HTML card of the guarantees of a method."""
     return card(type(method).__name__, [(name, html.escape(value)) for name, value in promises(method.guarantees)])
 
 
 def promises(guarantees: Any) -> list[tuple[str, str]]:
-    """Names and words of what is guaranteed."""
+    """Names and descriptions of guarantees."""
     g = guarantees
     return [
         ("order", str(g.order)),
@@ -114,7 +114,7 @@ def promises(guarantees: Any) -> list[tuple[str, str]]:
 
 
 def methods_card(methods: Any) -> str:
-    """The table of guarantees."""
+    """HTML table of the guarantees of methods."""
     rows, head = [], ["method", "what it is"]
     for name, method in methods.items():
         said = promises(method.make().guarantees)[:-1]

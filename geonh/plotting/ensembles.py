@@ -1,4 +1,4 @@
-"""Figures of ensembles: how a quantity spreads in time, how it is distributed, and where in a plane members end how."""
+"""Figures of ensembles: fan charts in time, distributions, and outcomes in a plane of parameters or starts."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from geonh.ensembles.ensemble import Ensemble
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Of a fan, where the ensemble has no quantiles of its own."""
+"""Default quantiles of a fan chart, if the ensemble has no ``Quantiles``."""
 
 
 @judged
 def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, show: bool = False) -> Figure:
-    """Quantiles over the members against time, or steps where the times differ: the median, and bands around it.
+    """Plot quantiles over the members against time, or steps if the times differ: the median, and bands around it.
 
-    Without ``Quantiles`` of the observable in the ensemble they are those of 5, 25, 50, 75 and 95 %.
+    Without ``Quantiles`` of the observable in the ensemble, those of 5, 25, 50, 75 and 95 % are shown.
 
     Parameters
     ----------
     ensemble : Ensemble
-        With saved nodes, or with ``Quantiles`` of the observable.
+        Ensemble with saved nodes, or with ``Quantiles`` of the observable.
     name : str
-        Of an observable.
+        Name of an observable.
     component : int, optional
-        Of a vector; needed for one.
+        Component of a vector observable, for which it is required.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -48,7 +48,7 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     TypeError
         If an argument is of another type.
     ValueError
-        If there is no such observable, or nothing says which component.
+        If there is no such observable, or ``component`` is missing.
     """
     kept = f"{name}:quantile"
     if kept in ensemble.statistics:
@@ -83,20 +83,20 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
 def plot_histogram(
     ensemble: Ensemble, name: str, *, component: int | None = None, node: int = -1, bins: Any = 50, show: bool = False
 ) -> Figure:
-    """How an observable is distributed over the members at a saved node, the last when left out.
+    """Plot the distribution of an observable over the members at a saved node, by default the last.
 
     Parameters
     ----------
     ensemble : Ensemble
-        With saved nodes.
+        Ensemble with saved nodes.
     name : str
-        Of an observable.
+        Name of an observable.
     component : int, optional
-        Of a vector; needed for one.
+        Component of a vector observable, for which it is required.
     node : int
-        A saved node.
+        Index of a saved node.
     bins : int or array_like, shape=[bins + 1]
-        Their number or edges, as of ``numpy.histogram``.
+        Number of bins, or their edges, as in ``numpy.histogram``.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -109,7 +109,7 @@ def plot_histogram(
     TypeError
         If an argument is of another type.
     ValueError
-        If there is no such observable, or nothing says which component.
+        If there is no such observable, or ``component`` is missing.
     """
     values = _one(_values(ensemble, name), name, component)
     if not -values.shape[1] <= node < values.shape[1]:
@@ -135,18 +135,18 @@ def plot_histogram(
 
 @judged
 def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str = "", show: bool = False) -> Figure:
-    """A value of each member in the plane of two parameters in which they differ: a picture of a grid, else points.
+    """Plot a value of each member in the plane of two parameters that differ: an image for a grid, else points.
 
     Parameters
     ----------
     ensemble : Ensemble
         The runs.
     values : array_like, shape=[members]
-        For instance ``ensemble.energy[:, -1]`` or ``ensemble.events["fall"].t[:, 0]``; members of nan are left white.
+        For instance ``ensemble.energy[:, -1]`` or ``ensemble.events["fall"].t[:, 0]``; nan members are left white.
     x, y : str
-        Parameters of one number, "t0" or "dt", or coordinates of the start's group element and velocity.
+        Scalar parameters, "t0" or "dt", or coordinates of the start's group element and velocity.
     label : str
-        What the values are.
+        Label of the values.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -159,7 +159,7 @@ def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str =
     TypeError
         If an argument is of another type.
     ValueError
-        If there is no such parameter, or not one value for each member.
+        If there is no such parameter, or the number of values is not that of the members.
     """
     values = as_float64(values, "values", finite=False)
     if values.shape != (len(ensemble),):
@@ -189,7 +189,7 @@ def _values(ensemble: Any, name: str) -> np.ndarray:
 
 
 def _one(values: np.ndarray, name: str, component: int | None) -> np.ndarray:
-    """A scalar, or one component of a vector, with two axes in front."""
+    """Scalar, or one component of a vector, with two leading axes."""
     if values.ndim == 2:
         return values
     if values.ndim != 3 or component is None:
@@ -210,7 +210,7 @@ def _of_members(ensemble: Any, name: str) -> np.ndarray:
 
 
 def _label(ensemble: Ensemble, name: str, component: int | None) -> str:
-    """Of an observable, with its unit where that is known."""
+    """Label of an observable, with its unit if known."""
     group, units = ensemble.system.group, ensemble.units
     if component is not None and name == "xi":
         velocity = group.velocity_names[component]

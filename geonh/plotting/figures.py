@@ -1,4 +1,4 @@
-"""What all figures share: colours, line styles, legends, thinning, and figures that no global state knows of."""
+"""Common elements of figures: colours, line styles, legends, thinning, and figures without global state."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLOOR = 1e-17
-"""Errors below it are drawn at it, so that an exact zero shows on a logarithmic axis."""
+"""Smaller errors are drawn at this value, so that an exact zero shows on a logarithmic axis."""
 MAX_POINTS = 4000
 N_BLOCKS = 250
 
-# Okabe and Ito's colours, told apart by colour-blind readers; line styles tell curves apart without any colour.
+# Okabe and Ito's colour-blind safe palette; line styles distinguish curves without any colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
 
 
 def empty_figure(size: tuple[float, float], show: bool = False) -> Figure:
-    """A figure that no global state knows of, unless a window is wanted."""
+    """Create a figure without global state, unless a window is requested."""
     options = {"figsize": size, "layout": "constrained"}
     if show:
         import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ def empty_figure(size: tuple[float, float], show: bool = False) -> Figure:
 
 
 def finished(figure: Figure, show: bool) -> Figure:
-    """The figure, shown and waited for if a window is wanted."""
+    """Return the figure, after showing it and waiting if a window is requested."""
     if show:
         import matplotlib.pyplot as plt
 
@@ -43,12 +43,12 @@ def finished(figure: Figure, show: bool) -> Figure:
 
 
 def styles(n: int) -> list[tuple[Any, Any]]:
-    """Colour and dashes of n curves."""
+    """Colours and dash patterns of n curves."""
     return list(islice(zip(cycle(COLOURS), cycle(DASHES), strict=False), n))
 
 
 def legend(axes: Axes, columns: int) -> None:
-    """A legend above the axes, where there is something to tell."""
+    """Add a legend above the axes, if there are labels."""
     handles, _ = axes.get_legend_handles_labels()
     if handles:
         place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
@@ -56,21 +56,21 @@ def legend(axes: Axes, columns: int) -> None:
 
 
 def thinned(points: np.ndarray) -> np.ndarray:
-    """At most about MAX_POINTS rows, the last included."""
+    """Thin to at most about MAX_POINTS rows, including the last."""
     stride = max(1, len(points) // MAX_POINTS)
     thin = points[::stride]
     return thin if (len(points) - 1) % stride == 0 else np.concatenate([thin, points[-1:]])
 
 
 def envelope(t: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest error of each of about N_BLOCKS blocks of nodes: peaks stay, and a wobble becomes one line."""
+    """Largest error of each of about N_BLOCKS blocks of nodes: peaks remain, and oscillations become one line."""
     stride = max(1, len(t) // N_BLOCKS)
     starts = np.arange(0, len(t), stride)
     return t[starts], np.maximum.reduceat(error, starts)
 
 
 def honest(axes: Axes, values: np.ndarray) -> None:
-    """Limits of the ordinate that do not magnify the rounding of a constant: at least a thousandth of its size."""
+    """Set limits of the ordinate that do not magnify rounding of a constant: at least a thousandth of its size."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return
@@ -80,7 +80,7 @@ def honest(axes: Axes, values: np.ndarray) -> None:
 
 
 def mark_fault(axes: Axes, trajectory: Any) -> None:
-    """A shade from where a run is spoiled on, a line where it stopped."""
+    """Shade the time after the onset of the alternating mode, and draw a line at an early stop."""
     if trajectory.spoiled_from is not None:
         axes.axvspan(trajectory.spoiled_from, trajectory.t[-1], color="#CC3311", alpha=0.12, lw=0, label="spoiled")
     if not trajectory.success:

@@ -1,4 +1,4 @@
-"""Figures of one question each: what was kept, what held it, where it went in phase space, how fast it converged."""
+"""Single-topic figures: conserved quantities, multipliers, phase portraits, Poincaré maps, convergence."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MARKERS = "osD^vP*X"
 
 @judged
 def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
-    """Errors of what should be kept, and each quantity itself, on scales that do not magnify rounding.
+    """Plot the errors of conserved quantities, and each quantity itself, on scales that do not magnify rounding.
 
     Parameters
     ----------
     trajectory : Trajectory
-        The run, computed or loaded.
+        Run, computed or loaded.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -44,7 +44,7 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     TypeError
         If an argument is of another type.
     ValueError
-        If the run came from a file that lacks what is needed.
+        If the run came from a file without the required data.
     """
     curves = {with_unit("energy", units_of(trajectory).energy): trajectory.energy[:, None]}
     curves |= {name: values.reshape(len(values), -1) for name, values in trajectory.integrals.items()}
@@ -61,12 +61,12 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
 
 @judged
 def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
-    """Multipliers λ of the constraint force, and for methods with an impulse at the node also those of the impulse.
+    """Plot multipliers λ of the constraint force, and those of the impulse for methods with one at the node.
 
     Parameters
     ----------
     trajectory : Trajectory
-        Of a system with constraints.
+        Run of a system with constraints.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -101,15 +101,15 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
 
 @judged
 def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) -> Figure:
-    """Phase portrait: one named component against another.
+    """Plot a phase portrait: one named component against another.
 
     Parameters
     ----------
     trajectory : Trajectory
-        The run, computed or loaded.
+        Run, computed or loaded.
     x, y : str
-        Names of coordinates or velocities, as in ``geonh show`` and ``to_pandas``; "energy", "t", or a first integral
-        that is a number.
+        Names of coordinates or velocities, as in ``geonh show`` and ``to_pandas``; "energy", "t", or a scalar first
+        integral.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -122,7 +122,7 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
     TypeError
         If an argument is of another type.
     ValueError
-        For a name that is none, with those that are.
+        For an unknown name, listing the known ones.
     """
     figure = figures.empty_figure((6.4, 5.6), show)
     axes = figure.subplots()
@@ -145,12 +145,12 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
 
 @judged
 def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool = False) -> Figure:
-    """Poincaré maps of several runs, one over the other.
+    """Plot the Poincaré maps of several runs in one figure.
 
     Parameters
     ----------
     sections : mapping of str to Section
-        Of ``geonh.diagnostics.poincare_section``, by what the legend calls them.
+        Results of ``geonh.diagnostics.poincare_section``, by their labels in the legend.
     x, y : str
         Names of coordinates or velocities.
     show : bool
@@ -186,12 +186,12 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
 
 @judged
 def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> Figure:
-    """Errors at the end against step sizes, of several methods, with a line of each measured order.
+    """Plot errors at the end against step sizes, for several methods, with a line of each measured order.
 
     Parameters
     ----------
     results : sequence of Convergence
-        Of ``geonh.diagnostics.convergence``.
+        Results of ``geonh.diagnostics.convergence``.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -202,7 +202,7 @@ def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> F
     Raises
     ------
     TypeError
-        If ``results`` are no results of ``convergence``.
+        If ``results`` are not results of ``convergence``.
     """
     figure = figures.empty_figure((7.2, 5.6), show)
     axes = figure.subplots()

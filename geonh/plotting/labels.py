@@ -1,6 +1,6 @@
-"""Names of components as a reader sees them: symbols, units, and a method in a few words.
+"""Display names of components: symbols, units, and short descriptions of methods.
 
-A trajectory that comes from a file has names only, so everything here is read from names.
+A trajectory from a file has names only, so all functions here work on names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RULES = {
 
 
 def symbol(name: str) -> str:
-    """A component's name in mathtext where it is a known one, else as it is."""
+    """Symbol of a component in mathtext if its name is known, else the name."""
     match = _NAME.match(name)
     if not match:
         return name
@@ -47,7 +47,7 @@ def symbol(name: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A component's name in letters of text where it is a known one, else as it is."""
+    """Symbol of a component in plain text if its name is known, else the name."""
     match = _NAME.match(name)
     if not match:
         return name
@@ -57,7 +57,7 @@ def plain(name: str) -> str:
 
 
 def velocity_unit(name: str, time: str = "s") -> str:
-    """Unit of a velocity component: rad/s, m/s, or "" where the name does not tell."""
+    """Unit of a velocity component: rad/s, m/s, or "" if it does not follow from the name."""
     parts = name.split("_")
     if any(re.fullmatch(r"omega\d?", part) for part in parts) or "dot" in parts:
         return f"rad/{time}"
@@ -69,7 +69,7 @@ def velocity_unit(name: str, time: str = "s") -> str:
 def component_units(
     point_names: Sequence[str], velocity_names: Sequence[str], declared: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Unit of each coordinate and velocity: the declared one, else what its name tells; "" where it does not."""
+    """Unit of each coordinate and velocity: the declared one, else that implied by its name; "" if unknown."""
     known = known_units({"point_names": point_names, "velocity_names": velocity_names, "units": declared or {}})
     found = {name: known.get(name) or velocity_unit(name, known["time"]) for name in velocity_names}
     along = {name: "m" if found.get(f"v{name}") == f"m/{known['time']}" else "" for name in point_names}
@@ -77,7 +77,7 @@ def component_units(
 
 
 class Units(NamedTuple):
-    """Of what figures show of a run: its time, lengths in space, energy, and constraint forces; "" is unknown."""
+    """Units of a run in figures: time, lengths in space, energy, and constraint forces; "" if unknown."""
 
     time: str
     length: str
@@ -88,7 +88,7 @@ class Units(NamedTuple):
 
 
 def units_of(trajectory: Any) -> Units:
-    """The declared ones, and what follows from them; else those of SI."""
+    """Declared units of a run, and those that follow from them; else SI units."""
     a = trajectory.attributes
     known, places = known_units(a), path_names(list(a["point_names"]))
     time, energy = known["time"], known["energy"]
@@ -101,12 +101,12 @@ def units_of(trajectory: Any) -> Units:
 
 
 def with_unit(name: str, unit: str) -> str:
-    """For instance "time (s)"."""
+    """Label with a unit, for instance "time (s)"."""
     return f"{name} ({unit})" if unit else name
 
 
 def path_names(point_names: list[str]) -> list[str]:
-    """Names of the coordinates of a point that moves in the plane or in space: x, y and perhaps z; else none."""
+    """Names of the coordinates of a point that moves in the plane or in space: x, y and optionally z; else none."""
     for prefix in dict.fromkeys(["", *(name[:-1] for name in point_names if name.endswith("_x"))]):
         found = [prefix + axis for axis in "xyz" if prefix + axis in point_names]
         if found[:2] == [prefix + "x", prefix + "y"]:
@@ -115,7 +115,7 @@ def path_names(point_names: list[str]) -> list[str]:
 
 
 def method_in_words(trajectory: Any) -> str:
-    """For instance "GNI, trapezoid rule, Cayley retraction", or "Gauss, 2 stages (the default)"."""
+    """Method in words, for instance "GNI, trapezoid rule, Cayley retraction", or "Gauss, 2 stages (the default)"."""
     text = str(trajectory.attributes["method"])
     words = [text.split("(")[0]]
     rule = re.search(r"rule=(\w+)", text)

@@ -1,4 +1,4 @@
-"""A figure that notebooks show where it is the value of a cell, as they do one of pyplot; imported with matplotlib."""
+"""Figure that notebooks display as the value of a cell, like a pyplot figure; imported with matplotlib."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 
 class Picture(Figure):
-    """A figure of matplotlib that no global state knows of, so that a notebook shows it once: as the value of a cell.
+    """Matplotlib figure without global state, which a notebook therefore displays once, as the value of a cell.
 
     Parameters
     ----------
     **options : keyword arguments
-        As of ``matplotlib.figure.Figure``.
+        As for ``matplotlib.figure.Figure``.
     """
 
     def __init__(self, **options: Any):

@@ -1,4 +1,4 @@
-"""The figure of a run: where it went and how it stood, how fast, what held it, and how well it kept what it should."""
+"""Figure of a run: path and attitude, velocities, constraint force, and errors of conserved quantities."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 N_BODIES = 8
 N_TRACE = 1500
 FRONT = 1000
-"""Of marks: before all bodies, which matplotlib orders by their depth."""
+"""Z-order of markers: in front of all bodies, which matplotlib orders by their depth."""
 
 
 @judged
 def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
-    """Path with the body along it, errors of what should be kept; attitude, velocities, constraint force, energy.
+    """Plot the path with the body along it, errors of conserved quantities, attitude, velocities, force and energy.
 
     Parameters
     ----------
     trajectory : Trajectory
-        The run, computed or loaded from a file.
+        Run, computed or loaded from a file.
     show : bool
         Open a window with the figure and wait until it is closed.
 
@@ -49,12 +49,12 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
     TypeError
         If an argument is of another type.
     ValueError
-        If the run came from a file that lacks what is needed.
+        If the run came from a file without the required data.
 
     Notes
     -----
-    Lengths that are compared have equal scales; a quantity that is constant to rounding shows as constant. A run that
-    is spoiled or stopped is marked where it is.
+    Lengths that are compared have equal scales; a quantity that is constant to rounding is shown as constant. The
+    onset of the alternating mode, or the time of a stop, is marked.
     """
     panels = _time_panels(trajectory)
     figure = figures.empty_figure((13.0, max(7.6, 1.75 * len(panels) + 0.6)), show)
@@ -71,7 +71,7 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
 
 
 def draw_title(figure: Figure, trajectory: Any) -> None:
-    """What it is, by which method, and what is wrong with it."""
+    """Draw the title: system, method, and faults of the run."""
     a, entry = trajectory.attributes, catalogue_entry(trajectory)
     head = a["system"] if entry is None else entry.heading
     steps, time = int(trajectory.k[-1]), units_of(trajectory).time
@@ -87,9 +87,9 @@ def draw_title(figure: Figure, trajectory: Any) -> None:
     figure.suptitle(f"{head}\n{facts}", fontsize=11)
 
 
-# --- where it went -----------------------------------------------------------------------------------------
+# --- path --------------------------------------------------------------------------------------------------
 def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
-    """The scene where there is a drawing, else the path, else the coordinates."""
+    """Draw the scene if there is a drawing, else the path, else the coordinates."""
     nodes = np.unique(np.linspace(0, len(trajectory) - 1, N_TRACE).round().astype(int))
     names = trajectory.attributes["point_names"]
     try:
@@ -135,7 +135,7 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
 
 
 def label_space(axes: Axes, flat: bool, length: str) -> None:
-    """Names of the axes of space, with the unit of length; a grid on the plane."""
+    """Label the axes of space, with the unit of length; add a grid on the plane."""
     axes.set_xlabel(with_unit("x", length))
     axes.set_ylabel(with_unit("y", length))
     if flat:
@@ -148,7 +148,7 @@ def label_space(axes: Axes, flat: bool, length: str) -> None:
 
 
 def draw_ground(axes: Axes, seen: Scene, i: int, flat: bool) -> list[Any]:
-    """What the bodies move on: in three dimensions, and from above where it turns."""
+    """Draw the ground: in three dimensions, and from above if it turns."""
     from geonh.plotting.bodies import draw_body
 
     made = []
@@ -159,7 +159,7 @@ def draw_ground(axes: Axes, seen: Scene, i: int, flat: bool) -> list[Any]:
 
 
 def _apart(seen: Scene) -> np.ndarray:
-    """Times at which to draw the bodies: as many as stand apart, at least the last."""
+    """Indices of times at which to draw the bodies: as many as do not overlap, at least the last."""
     solid = [body for body in seen.bodies if body.is_solid]
     size = max((np.ptp(p.vertices, axis=0).max() for body in solid for p in body.parts if len(p.faces)), default=0.0)
     way = sum(np.linalg.norm(np.diff(body.x, axis=0), axis=1).sum() for body in solid[:1])
@@ -168,7 +168,7 @@ def _apart(seen: Scene) -> np.ndarray:
 
 
 def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) -> None:
-    """The path by the names of its coordinates, of a file whose system is not known."""
+    """Draw the path by the names of its coordinates, for a file with an unknown system."""
     columns = [trajectory.attributes["point_names"].index(name) for name in names]
     points = thinned(trajectory.g_vector[:, columns])
     three = len(names) == 3
@@ -185,9 +185,9 @@ def _draw_path(figure: Figure, place: Any, trajectory: Any, names: list[str]) ->
         fill_place(axes)
 
 
-# --- against time ------------------------------------------------------------------------------------------
+# --- time series -------------------------------------------------------------------------------------------
 def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
-    """(label of the axis, names, values of shape=[N, k]) of each panel on the right, from top to bottom."""
+    """Panels on the right, from top to bottom: (label of the axis, names, values of shape=[N, k])."""
     a, xi, panels = trajectory.attributes, trajectory.xi, []
     angles = angle_names(a["point_names"], a["velocity_names"])
     if angles:
@@ -195,7 +195,7 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
         panels.append(("angle (rad)", angles, trajectory.g_vector[:, columns]))
     first = 0
     for shape in a["point_shapes"]:
-        if shape in ([3, 3], [4, 4]):  # of a rotation, or of a place
+        if shape in ([3, 3], [4, 4]):  # rotation or rigid motion
             third = trajectory.g_vector[:, first + 2 + shape[0] * np.arange(3)]
             panels.append(("third body axis\nin space", ["x", "y", "z"], third))
             break
@@ -212,7 +212,7 @@ def _time_panels(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
 
 
 def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
-    """Constraint force in space, or its moment where there is no force, or the multipliers where space is not known."""
+    """Constraint force in space, or its moment if there is no force, or the multipliers without a drawing."""
     if not trajectory.multipliers.shape[1]:
         return []
     try:
@@ -247,7 +247,7 @@ def _draw_curves(
 
 
 def plot_errors(trajectory: Any, axes: Axes) -> None:
-    """Errors of what should be kept, on a logarithmic scale: the largest of each block of nodes."""
+    """Plot errors of conserved quantities, on a logarithmic scale: the largest of each block of nodes."""
     kept = [q for q in invariants(trajectory) if q.conserved]
     names = {"energy at p⁻": "energy at $p^-$", "energy at p̃": r"energy at $\tilde{p}$"}
     for quantity, (colour, dashes) in zip(kept, styles(len(kept)), strict=True):

@@ -1,1 +1,1 @@
-"""What runs give: trajectories, events, observables, tables and files."""
+"""Results of runs: trajectories, events, observables, tables and files."""

@@ -1,12 +1,12 @@
-r"""Events: where a function of (t, g, ξ, λ) changes its sign along a motion, and how that is located.
+r"""Events: sign changes of a function of (t, g, ξ, λ) along a motion, and their location.
 
-Between two nodes the motion is a curve on the group, s ∈ [0, 1]. Five values along it make a polynomial, which has no
-more zeros than its Bernstein coefficients have changes of sign, and as many but for an even number (Descartes): without
-a change there is no zero, with one there is one. With more the interval is halved, until its zeros are told apart. Each
-is closed in by the ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few values as the secant
-and never more than bisection and one. ``solve`` takes for the curve the partial steps of its own method
-(``watching.py``), and ``poincare_section`` the interpolation between saved nodes, and its changes of sign from one node
-to the next.
+Between two nodes the motion is a curve on the group, s ∈ [0, 1]. Five samples along it determine a polynomial, which
+has no more zeros than its Bernstein coefficients have sign changes, and as many up to an even number (Descartes): no
+sign change means no zero, one means one zero. With more, the interval is bisected until the zeros are isolated. Each
+bracket is then reduced by the ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few evaluations
+as the secant method and at most one more than bisection. ``solve`` evaluates the curve by partial steps of its own
+method (``watching.py``); ``poincare_section`` uses the interpolation between saved nodes, and its sign changes from
+node to node.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOLERANCE = 1e-13
-"""A place on a curve is known to this part of its length."""
+"""Tolerance of a root in s, relative to the step."""
 NEAREST = 2.0**-16
-"""Part of a step below which zeros are not told apart."""
+"""Fraction of a step below which zeros are not resolved."""
 MOST = 128
-"""Intervals of a step that are halved at once, at most."""
+"""Maximum number of intervals of a step that are bisected at once."""
 SMALL = 1e-3
-"""A function jumps where it is larger next to a change of sign than this part of what it changes by around it."""
+"""A sign change is a jump if the function next to it exceeds this fraction of its variation around it."""
 LEAST = 1e-300
-"""What stands for a zero with the sign that follows it."""
+"""Replacement for a zero, with the sign that follows it."""
 PLACES = np.linspace(0.0, 1.0, 5)
-"""Where a function is sampled in an interval."""
+"""Sample points in an interval."""
 BERNSTEIN = np.linalg.inv([[comb(4, i) * s**i * (1 - s) ** (4 - i) for i in range(5)] for s in PLACES])
-"""Bernstein coefficients on [0, 1] of the polynomial with given values at the places."""
+"""Bernstein coefficients on [0, 1] of the polynomial with given values at ``PLACES``."""
 
 
 def _plain(number: Any) -> Any:
-    """An int in place of an integer of NumPy, which is no part of a program's name."""
+    """Convert a NumPy integer to an int, so that it does not enter the name of a compiled program."""
     return int(number) if isinstance(number, np.integer) else number
 
 
 class Event(eqx.Module):
-    """Something that happens where a function of the motion changes its sign.
+    """Event at a sign change of a function of the motion.
 
     Parameters
     ----------
@@ -66,24 +66,24 @@ class Event(eqx.Module):
         element, the velocity of shape=[n] and the multipliers of the constraint force, shape=[m]. A contact is lost
         where its multiplier changes its sign: ``lambda t, g, xi, lam: lam[0]``.
     direction : int
-        1 where s increases, −1 where it decreases, 0 both.
+        1 for increasing s, −1 for decreasing s, 0 for both.
     stop : bool
-        Whether the run ends there.
+        If True, the run ends at the event.
     name : str
-        What ``traj.events`` and files call it.
+        Label in ``traj.events`` and in files.
 
     Notes
     -----
-    Steps are looked into: every change of sign in a step is found, in the order of time, and the first one stops a run
-    that is to stop. Where s only touches zero nothing happens. Where it jumps over zero, at a pole or where an angle is
-    wrapped, it has none, and an ``EventWarning`` says so. A motion that begins on s = 0 leaves it without an event.
+    Every sign change within a step is located, in the order of time; the first of an event with ``stop`` ends the run.
+    A zero without a sign change is no event. A jump over zero, at a pole or where an angle is wrapped, is none either,
+    and issues an ``EventWarning``. A motion that begins on s = 0 leaves it without an event.
 
     Raises
     ------
     TypeError
         If ``function`` does not take these arguments, or ``stop`` or ``name`` are of another type.
     ValueError
-        If ``direction`` is none of −1, 0, 1.
+        If ``direction`` is not −1, 0 or 1.
     """
 
     function: Callable
@@ -99,23 +99,23 @@ class Event(eqx.Module):
             raise TypeError(f"stop must be True or False, got {self.stop!r}")
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"the name of an event must be text, got {self.name!r}")
-        if not self.name.isprintable():  # half of a surrogate pair, which no file can hold, is not
+        if not self.name.isprintable():  # an isolated surrogate, which no file can hold, is not
             raise ValueError(f"the name of an event must be text that can be printed, got {self.name!r}")
         takes_parameters(self.function, "t, g, xi, lam", f"event {self.name!r}")
 
     def value(self, system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
-        """s at one place of the motion, a scalar: t (s), a point of the group, ``xi`` of shape=[n] and the
+        """Evaluate s at a point of the motion, a scalar: t (s), a point of the group, ``xi`` of shape=[n] and the
         controls u there.
         """
         return self.value_with(system, t, g, xi, multipliers(system, t, g, xi, u))
 
     def value_with(self, system: System, t: Array, g: Point, xi: Array, lam: Array) -> Array:
-        """s with given multipliers, a scalar; ``xi`` of shape=[n], ``lam`` of shape=[m].
+        """Evaluate s with given multipliers, a scalar; ``xi`` of shape=[n], ``lam`` of shape=[m].
 
         Raises
         ------
         ValueError
-            If ``function`` gives no single number.
+            If ``function`` does not return a single number.
         """
         what = f"event {self.name!r}"
         more = (system.parameters,) if takes_parameters(self.function, "t, g, xi, lam", what) else ()
@@ -126,12 +126,12 @@ class Event(eqx.Module):
 
 
 def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
-    """Events as a user gives them, each traced once on the system.
+    """Validate the events given by a user, tracing each once on the system.
 
     Raises
     ------
     TypeError, ValueError
-        For what is none, or has a name twice, or cannot be evaluated; u is a value of the controls.
+        For non-events, repeated names, and functions that cannot be evaluated; u is a value of the controls.
     """
     found = [events] if isinstance(events, Event) else entries(events)
     if found is None or isinstance(events, Mapping | np.ndarray):
@@ -154,24 +154,24 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
 
 
 def crossed(before: Any, after: Any, direction: Any) -> Any:
-    """Whether values change sign from one node to the next, elementwise: from off zero onto it or past it."""
+    """True where values change sign from one node to the next, elementwise: from nonzero onto zero or past it."""
     up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
     return (up & (direction >= 0)) | (down & (direction <= 0))
 
 
 def suspected(values: Array, directions: Array) -> Array:
-    """Whether functions may have zeros of the wanted directions in a step.
+    """True where functions may have zeros of the wanted directions in a step.
 
     Parameters
     ----------
     values : array, shape=[5, events]
-        At the ``PLACES`` of the step.
+        Values at the ``PLACES`` of the step.
     directions : array of int, shape=[events]
 
     Returns
     -------
     array of bool, shape=[events]
-        False where a function is zero all over the step, or no number at an end of it.
+        False where a function is zero over the whole step, or nan at one of its ends.
     """
     begin, end = values[0], values[-1]
     coefficients = jnp.concatenate([begin[None], jnp.asarray(BERNSTEIN[1:-1]) @ values, end[None]])
@@ -183,19 +183,19 @@ def suspected(values: Array, directions: Array) -> Array:
 
 
 def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Intervals of steps in each of which a function changes its sign once.
+    """Bracket the sign changes of functions in steps: intervals with one sign change each.
 
     Parameters
     ----------
     sample : callable
-        (row, s) → values of the functions of these rows at the parts s of their steps, all of shape=[N].
+        (row, s) → values of the functions of these rows at the fractions s of their steps, all of shape=[N].
     ends : ndarray, shape=[rows, 2]
-        Values where the steps begin and end. A zero there is one that stays zero.
+        Values at both ends of the steps. A zero there is one that stays zero.
 
     Returns
     -------
     row, a, b, at_a, at_b : ndarray, shape=[K]
-        The function, the interval, and values at its ends, which differ in sign.
+        Index of the function, the bracket, and values at its ends, which differ in sign.
     """
     row, a, width, new = np.arange(len(ends)), np.zeros(len(ends)), 1.0, [1, 2, 3]
     values = np.full((len(ends), 5), np.nan)
@@ -210,7 +210,7 @@ def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.nd
         changes = np.diff(np.where(finite, values, 0.0) @ BERNSTEIN.T > 0, axis=1).sum(axis=1)
         many = ~finite.all(axis=1) | (changes > 1)
         apart = many & (width > NEAREST) & (np.bincount(row[many], minlength=len(ends))[row] <= MOST)
-        # of one change the two samples around it, of several that are not told apart the ends
+        # for one sign change the two samples around it, for several unresolved ones the ends of the interval
         begin = np.where(many, 0, np.argmax(np.diff(values > 0, axis=1), axis=1))
         end, each = np.where(many, 4, begin + 1), np.arange(len(row))
         at_a, at_b = values[each, begin], values[each, end]
@@ -230,24 +230,24 @@ def root(
     rounding: Array | float = 0.0,
     interval: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
 ) -> Any:
-    """What a function tells where it changes its sign in an interval (a, b], found by the ITP method.
+    """Auxiliary output of a function at its sign change in an interval (a, b], located by the ITP method.
 
     Parameters
     ----------
     function : callable
         s → (value, more), value a continuous scalar and ``more`` a pytree of arrays.
     begin : array
-        The value at a, which is not zero.
+        Value at a, nonzero.
     rounding : float
-        The error of s by rounding.
+        Rounding error of s.
     interval : tuple of float
-        (a, b), within [0, 1]; where they are the same the function is evaluated there.
+        (a, b), within [0, 1]; if they are equal, the function is evaluated there.
 
     Returns
     -------
     pytree
-        ``more`` next to the change of sign; at b where there is none. Where the value is not finite nothing is taken,
-        and the change is looked for beyond; nan where it is finite nowhere.
+        ``more`` next to the sign change; at b if there is none. Points with a non-finite value are skipped, and the
+        search continues beyond them; nan if no value is finite.
     """
     start, stop = (jnp.asarray(end, float) for end in interval)
     sign, half, whole = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
@@ -280,13 +280,13 @@ def root(
 
 
 def between(group: LieGroup, node: tuple) -> tuple[Point, Array]:
-    """(g, ξ) at the fraction s of the way from (g, ξ) before to (g, ξ) after, that takes the time ``span``."""
+    """Point (g, ξ) at the fraction s of the curve from (g, ξ) before to (g, ξ) after, of duration ``span``."""
     before, after, span, s = node
     return curve(group, before, after, span)(s)
 
 
 def curve(group: LieGroup, before: tuple, after: tuple, span: Array) -> Callable[[Array], tuple[Point, Array]]:
-    """s → (g, ξ), from (g, ξ) before to (g, ξ) after in the time ``span``: cubic in the logarithm."""
+    """Curve s → (g, ξ) from (g, ξ) before to (g, ξ) after, of duration ``span``: cubic in the logarithm."""
     zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
     leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
 
@@ -306,11 +306,11 @@ class Crossings(NamedTuple):
     Attributes
     ----------
     names : tuple of str
-        Of the events that were looked for.
+        Names of the monitored events.
     which : ndarray of int, shape=[K]
-        The name of each, as its place in ``names``.
+        Index in ``names`` of each event.
     k : ndarray of int, shape=[K]
-        The step after which it came: between nodes k and k + 1.
+        Step that contains the event: between nodes k and k + 1.
     t : ndarray, shape=[K]
     g_vector, xi, multipliers : ndarray, shape=[K, …]
     """
@@ -325,24 +325,24 @@ class Crossings(NamedTuple):
 
     @classmethod
     def none(cls, names: Iterable[str], n_point: int, n: int, m: int) -> Crossings:
-        """No events, of these names."""
+        """Empty record for events of these names."""
         counts = np.zeros(0, np.int64)
         return cls(
             tuple(names), counts, counts, np.zeros(0), np.zeros((0, n_point)), np.zeros((0, n)), np.zeros((0, m))
         )
 
     def taken(self, which: np.ndarray) -> Crossings:
-        """Some of them."""
+        """Select some of the events."""
         return Crossings(self.names, *(part[which] for part in self[1:]))
 
     def joined(self, after: Crossings) -> Crossings:
-        """With those that came later, whose names are known."""
-        if not len(self.t):  # of a file, which does not say how many multipliers there are
+        """Append later events, whose names are known."""
+        if not len(self.t):  # from a file, which does not store the number of multipliers
             return after._replace(names=self.names)
         return Crossings(self.names, *(np.concatenate(pair) for pair in zip(self[1:], after[1:], strict=True)))
 
     def going_on(self, k: int, names: Iterable[str]) -> Crossings:
-        """To go on from node k with events of these names: those of them that came after it are found again."""
+        """Events to keep when resuming from node k with events of these names, which are located again from there."""
         names = tuple(names)
         again = np.isin(self.which, [i for i, name in enumerate(self.names) if name in names]) & (self.k >= k)
         return self.taken(~again)._replace(names=tuple(dict.fromkeys((*self.names, *names))))
@@ -366,7 +366,7 @@ class Section:
     point_names, velocity_names : tuple of str
         Names of the entries of ``g_vector``, and of ξ.
     multipliers : ndarray, shape=[K, m], or None
-        λ there, of an event of ``solve``.
+        λ at the crossings, for an event of ``solve``.
     """
 
     t: np.ndarray
@@ -382,14 +382,14 @@ class Section:
 
     @judged
     def values(self, name: str) -> np.ndarray:
-        """Coordinate or velocity of a name, shape=[K].
+        """Coordinate or velocity of the given name, shape=[K].
 
         Raises
         ------
         TypeError
-            If ``name`` is no text.
+            If ``name`` is not a str.
         ValueError
-            For a name that is none.
+            For an unknown name.
         """
         if name in self.point_names:
             return self.g_vector[:, self.point_names.index(name)]
@@ -399,7 +399,7 @@ class Section:
 
     @judged
     def plot(self, horizontal: str, vertical: str) -> Figure:
-        """The section in two of its coordinates.
+        """Plot the section in two of its coordinates.
 
         Parameters
         ----------

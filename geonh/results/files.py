@@ -1,7 +1,7 @@
-"""What of a trajectory is in a file: its dataset, the state to go on from, and what is known of its system.
+"""Content of a trajectory file: the dataset, the state to resume from, and values of the system's functions.
 
-A file holds data only. The state is written leaf by leaf under labels (``state_memory.zeta``); what its leaves mean is
-said by the method, when the run goes on.
+A file holds data only. The state is written leaf by leaf under labels (``state_memory.zeta``); the method interprets
+the leaves when the run is resumed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 FORMAT = 2
-"""Number of the layout that is written; files of a greater one are refused in words."""
+"""Version of the file format; files of a later version are refused with an explanation."""
 _OWN = ("g", "p_plus", "p_minus", "step", "time", "coordinate", "component", "constraint")
 _OBSERVABLES = (
     "xi",
@@ -45,18 +45,18 @@ _OBSERVABLES = (
     "kinetic",
 )
 _RENAMED = {"alternation": "alternating"}
-"""Observables of older files."""
+"""Renamed observables of older files."""
 _AWKWARD = re.compile(r"[/%\x00-\x1f\x7f]| $")
 LONGEST = 250
-"""Bytes of a name in a file."""
+"""Maximum length of a name in a file, bytes."""
 CHANGE = {"step": range(2**53), "t": float, "what": {str: str}}
-"""Form of a change of a run that went on."""
+"""Schema of a recorded change of a resumed run."""
 
 
 def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, keep: bool = True) -> Path:
-    """Write a trajectory as its ``dataset`` and what continues it; replaces the file as a whole.
+    """Write the ``dataset`` of a trajectory and the state to resume from; an existing file is replaced atomically.
 
-    Without ``keep`` it is tried, and nothing remains.
+    With ``keep=False`` the write is tried, and no file remains.
     """
     path = check_destination(path)
     dataset.attrs["format"] = FORMAT
@@ -87,7 +87,7 @@ def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, ke
 
 
 def _in_file(name: str) -> str:
-    """A name as NetCDF takes it."""
+    """Encode a name as NetCDF requires."""
     quoted = _AWKWARD.sub(lambda found: quote(found[0], safe=""), name)
     quoted = quoted if unicodedata.normalize("NFC", quoted) == quoted else quote(name, safe="")
     if len(quoted.encode(errors="replace")) > LONGEST:
@@ -96,12 +96,12 @@ def _in_file(name: str) -> str:
 
 
 def read(path: str | os.PathLike) -> dict[str, Any]:
-    """The fields of a ``Trajectory`` from a file.
+    """Read the fields of a ``Trajectory`` from a file.
 
     Raises
     ------
     FileError
-        If it is not a trajectory of geonh, is damaged, or was written by a newer one.
+        If it is not a geonh trajectory, is damaged, or was written by a newer version.
     OSError
         If it cannot be opened.
     """
@@ -185,7 +185,7 @@ def _are_shapes(value: Any) -> bool:
 
 
 def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
-    """What was read from the nodes before they were saved; variables that are not known are left alone."""
+    """Saved observables of the nodes; unknown variables are ignored."""
     found = {}
     for name in data.variables:
         label = _RENAMED.get(unquote(name), unquote(name))
@@ -260,14 +260,14 @@ def _known(data: Any, n_nodes: int) -> Known | None:
 
 
 def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
-    """The events of a run that looked for some."""
+    """Saved events, or None for a run without events."""
     if "events" not in data.ncattrs():
         return None
     names = _json(data, "events")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         strange(data, "the names of its events are not names")
     found = Crossings.none(names, n_point, n, m)
-    if not any(f"event_{key}" in data.variables for key in found._fields):  # what is empty is not saved
+    if not any(f"event_{key}" in data.variables for key in found._fields):  # empty arrays are not saved
         return found
     kinds = {"which": "i", "k": "i"}
     parts = {
@@ -286,7 +286,7 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
 
 
 def _leaves(name: str, tree: Any) -> dict[str, Any]:
-    """Leaves of a pytree by labels that a file can hold, such as ``memory.zeta``."""
+    """Leaves of a pytree under labels that a file can hold, such as ``memory.zeta``."""
     if isinstance(tree, Leaves):
         return tree.leaves
     paths = jax.tree_util.tree_flatten_with_path(tree)[0]
@@ -294,7 +294,7 @@ def _leaves(name: str, tree: Any) -> dict[str, Any]:
 
 
 def _labelled(state: State) -> dict[str, np.ndarray]:
-    """The arrays of a state besides k and g: momenta, rows, the method's memory and its warm start."""
+    """Arrays of a state other than k and g: momenta, rows, the method's memory and its warm start."""
     found = {name: getattr(state, name) for name in ("p_plus", "p_minus", "rows")}
     found |= _leaves("memory", state.memory) | _leaves("warm", state.warm)
     return {name: np.asarray(value) for name, value in found.items()}
@@ -302,7 +302,7 @@ def _labelled(state: State) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Leaves:
-    """A pytree from a file: its leaves by label, until a method says what they are."""
+    """Pytree read from a file: leaves by label, until a method supplies the structure."""
 
     name: str
     leaves: dict[str, np.ndarray]
@@ -312,8 +312,8 @@ class Leaves:
         return cls(name, {label: value for label, value in kept.items() if label.split(".")[0] == name})
 
     def like(self, tree: Any, speed_only: bool = False) -> Any:
-        """The leaves in the structure of ``tree``, or ValueError; with ``speed_only`` zeros for those of other shapes,
-        as another version of geonh keeps.
+        """Return the leaves in the structure of ``tree``, or raise ValueError; with ``speed_only`` leaves of other
+        shapes, from another version of geonh, become zeros.
         """
         wanted = _leaves(self.name, tree)
         kept = {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if 0 in leaf.shape} | self.leaves

@@ -1,7 +1,7 @@
-"""NetCDF files as files: where one may be written, written whole or not at all, and read only as it was written.
+"""NetCDF file handling: check destinations, write atomically, and read only files that are unmodified.
 
-A file ends with a digest of all its bytes, which NetCDF itself does not look at: so a byte that changed is found before
-the NetCDF library is let near it. Nothing here knows what is in a file.
+A file ends with a checksum of all its bytes, which NetCDF itself ignores, so that a changed byte is detected before the
+NetCDF library opens the file. Nothing in this module depends on the content of a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SUFFIXES = (".nc", ".nc4", "")
-"""What a file may be called."""
+"""Accepted file suffixes."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _SEAL = b"\ngeonh sha256 "
 _SEALED = len(_SEAL) + 64 + 1
@@ -37,14 +37,14 @@ _OTHERWISE = {
 
 
 def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
-    """A path that a file can be written to, as far as this can be known without writing it.
+    """Return the path of a file to be written, checked as far as is possible without writing it.
 
     Raises
     ------
     FileError
-        For a suffix that is not NetCDF's, or what is no path.
+        For a suffix that is not NetCDF's, or an argument that is not a path.
     OSError
-        If the folder is missing or closed, or something that must not be replaced has that name.
+        If the folder is missing or not writable, or the name belongs to something that must not be replaced.
     """
     path = checked_path(path, name)
     if path.suffix not in SUFFIXES:
@@ -72,28 +72,28 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
 
 
 def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
-    """Write a file as a whole: what was there stays until all of it is on the disk.
+    """Write a file atomically: an existing file is replaced only once all of the new one is on disk.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        What is written, in double precision as it is.
+        Data to write, in double precision as it is.
     path : Path
-        Where.
+        Destination.
     keep : bool
-        If not, everything is done but the last act, and nothing remains.
+        If False, do everything but the final replacement, and leave no file.
 
     Raises
     ------
     OSError
-        If the disk is full or the folder is gone; nothing of the attempt remains.
+        If the disk is full or the folder is gone; no temporary file remains.
     """
     encoding: dict = {name: {"_FillValue": None} for name in dataset.variables}
     with _workplace(path) as folder:
         made = folder / "file.nc"
         try:
             dataset.to_netcdf(made, engine="netcdf4", encoding=encoding)
-        except RuntimeError as error:  # so the NetCDF library says that a disk is full
+        except RuntimeError as error:  # how the NetCDF library reports a full disk
             raise OSError(f"{path} could not be written: {error}") from error
         with open(made, "r+b") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -107,14 +107,14 @@ def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Where a file may be written that takes the place of another when it is whole, and leaves nothing if it fails.
+    """Temporary path that replaces ``path`` once it is completely written, and is removed on failure.
 
     Raises
     ------
     OSError
-        If it cannot be written; what was there stays.
+        If it cannot be written; the existing file is kept.
     """
-    if path.exists() and not path.is_file():  # a device, which is no file to replace
+    if path.exists() and not path.is_file():  # a device, which cannot be replaced
         yield path
         return
     with _workplace(path) as folder:
@@ -127,9 +127,9 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _workplace(path: Path) -> Iterator[Path]:
-    """A new folder beside a file, closed to others, which goes with all that is in it.
+    """Create a private temporary folder beside a file, removed with its content on exit.
 
-    Those of the same file that killed processes left go too.
+    Folders that killed processes left for the same file are removed too.
     """
     for left in path.parent.glob(f".{glob.escape(path.name[:100])}.????????.part"):
         if _is_abandoned(left):
@@ -144,7 +144,7 @@ def _workplace(path: Path) -> Iterator[Path]:
 
 
 def _lock(file: Any) -> bool:
-    """Whether nobody else has a lock on a file, which this process has then; False where there are no locks."""
+    """Lock a file exclusively; True on success, False if another process holds the lock or locks are unsupported."""
     try:
         import fcntl
 
@@ -155,7 +155,7 @@ def _lock(file: Any) -> bool:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Whether the process that made a workplace is gone."""
+    """True if the process that created a temporary folder has ended."""
     try:
         with open(folder / "lock", "rb") as lock:
             return _lock(lock)
@@ -165,12 +165,12 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike) -> Iterator[Any]:
-    """A file that is as ``write`` left it, as a ``netCDF4.Dataset`` of plain arrays.
+    """Open a file that is unchanged since ``write``, as a ``netCDF4.Dataset`` of plain arrays.
 
     Raises
     ------
     FileError
-        If it is not such a file, or not any more.
+        If it was not written by ``write``, or has changed since.
     OSError
         If it cannot be read.
     """
@@ -185,19 +185,19 @@ def opened(path: str | os.PathLike) -> Iterator[Any]:
     try:
         dataset.set_auto_maskandscale(False)
         yield dataset
-    except (RuntimeError, AttributeError, IndexError) as error:  # the library's words for what is not as it should be
+    except (RuntimeError, AttributeError, IndexError) as error:  # raised by the library for malformed files
         raise FileError(f"{path} is damaged: {error}") from error
     finally:
         dataset.close()
 
 
 def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -> Any:
-    """A variable as a NumPy array of a kind, ``"f"``, ``"i"`` or ``"U"``, its type and size looked at before.
+    """Read a variable as a NumPy array of kind ``"f"``, ``"i"`` or ``"U"``, after checking its type and size.
 
     Raises
     ------
     FileError
-        If it is not there, of another type, or larger than the file.
+        If it is missing, of another type, or larger than the file.
     """
     import numpy as np
 
@@ -218,12 +218,12 @@ def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -
 
 
 def attribute(dataset: Any, name: str, kind: type) -> Any:
-    """An attribute of a file as a ``str``, ``int`` or ``float``.
+    """Read an attribute of a file as a ``str``, ``int`` or ``float``.
 
     Raises
     ------
     FileError
-        If it is not there, or of another type.
+        If it is missing, or of another type.
     """
     import numpy as np
 
@@ -239,13 +239,13 @@ def _strange(dataset: Any, what: str) -> FileError:
 
 
 def strange(dataset: Any, what: str) -> NoReturn:
-    """Say that a file is not what it should be."""
+    """Raise the error for a file with unexpected content."""
     raise _strange(dataset, what)
 
 
 def _check_seal(path: Path) -> None:
-    """Raise FileError unless the bytes of a file are those that were written."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever
+    """Raise FileError unless the checksum of a file matches its bytes."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would block forever
         raise FileError(f"{path} is not a file")
     with open(path, "rb") as file:
         head = file.read(len(_HDF5))
@@ -271,7 +271,7 @@ def _check_seal(path: Path) -> None:
 
 
 def _without_seal(path: Path) -> str:
-    """What is said of a NetCDF file whose end is not ours."""
+    """Error message for a NetCDF file that does not end with a checksum."""
     content = path.read_bytes()
     if len(content) < _declared_size(content):
         return f"{path} is cut short: of its {_declared_size(content)} bytes {len(content)} are there"
@@ -284,6 +284,6 @@ def _without_seal(path: Path) -> str:
 
 
 def _declared_size(content: bytes) -> int:
-    """How long an HDF5 file says that it is, in its first bytes; 0 where it does not."""
+    """Size of an HDF5 file as declared in its header; 0 if it declares none."""
     place = {0: 40, 2: 28, 3: 28}.get(content[8] if len(content) > 48 else -1)
     return 0 if place is None else int.from_bytes(content[place : place + 8], "little")

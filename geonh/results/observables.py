@@ -1,4 +1,4 @@
-"""What is read from the nodes of a run: velocities, multipliers, energies, residuals, first integrals.
+"""Observables at the nodes of a run: velocities, multipliers, energies, residuals, first integrals.
 
 Computed after the run, mapped over the nodes, so that the stepping loop carries none of it.
 """
@@ -22,11 +22,11 @@ from geonh.mechanics.system import System
 
 
 class Observed:
-    """What has ``observables``, arrays with the nodes along the last of the leading axes, has them by name."""
+    """Base class that provides ``observables``, arrays with the nodes along the last leading axis, as attributes."""
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """By name: what ``observe`` gives."""
+        """Output of ``observe``, by name."""
         raise NotImplementedError
 
     @property
@@ -74,7 +74,7 @@ class Observed:
 
 
 def alternation(alternating: Any, kinetic: Any) -> Any:
-    """What alternates relative to the largest momentum of a run, from the observables of those names, shape=[…, N]."""
+    """Alternating part relative to the largest momentum of a run, from the observables of those names, shape=[…, N]."""
     of: Any = jnp if isinstance(kinetic, Array) else np
     largest = of.max(kinetic, axis=-1, keepdims=True, where=~of.isnan(kinetic), initial=0.0)
     return alternating / of.sqrt(of.where(largest > 0, 2 * largest, 1.0))
@@ -83,7 +83,7 @@ def alternation(alternating: Any, kinetic: Any) -> Any:
 def observe(
     system: System, method: Integrator | None, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
 ) -> dict[str, Any]:
-    """Observables at one node; ``method`` may be None where it holds no impulse there.
+    """Compute the observables at one node; ``method`` may be None if its nodes hold no impulse.
 
     Returns
     -------
@@ -121,9 +121,9 @@ def observe(
 def _impulse(
     system: System, method: Integrator, clock: Clock, k: Array, x: Any, xi: Array, jump: Array, lam: Array
 ) -> dict[str, Any]:
-    """The multiplier of the jump p⁻ − p⁺ = h(f + μᵀλ), and the size of what it has beside λ(t).
+    """Multiplier of the jump p⁻ − p⁺ = h(f + μᵀλ), and the size of its deviation from λ(t).
 
-    The jump is across the rows of φ, whose impulses the steps give: their λ is that of the continuous equations.
+    The jump excludes the rows of φ, whose impulses belong to the steps: their λ is that of the continuous equations.
     """
     M, mu, h = system.mass_matrix(x), system.annihilator(x), method.impulse_step(clock)
     free = jump - h * system.force(clock.time(k), x, xi, clock.control(k))
@@ -132,5 +132,5 @@ def _impulse(
     own = -saddle(M, mu, free, jnp.zeros(len(mu)))[1] / h
     part = h / 2 * mu.T @ (own - lam)
     square = part @ solve_spd(M, part)
-    size = safe_sqrt(square) + 0.0 * square  # what is no number stays so
+    size = safe_sqrt(square) + 0.0 * square  # propagate nan
     return {"impulse_multipliers": own, "alternating": size, "kinetic": xi @ M @ xi / 2}

@@ -1,8 +1,8 @@
-"""The part of a momentum that alternates in sign from node to node: whether it has spoiled a run, and in words.
+"""Detection and report of the parasitic mode: the part of the momentum that alternates in sign from node to node.
 
-Methods that give an impulse at the node have one (GNI, RATTLE, SHAKE); ``observables`` measures it. That costs as much
-as a step or two, so a loop looks at two nodes in ``PERIOD``, leaves a ``Trail``, and what is measured is what that
-doubts.
+Methods that give an impulse at the node have such a mode (GNI, RATTLE, SHAKE); ``observables`` measures it. Measuring
+costs as much as a step or two, so the loop samples two nodes in ``PERIOD`` and updates a monitor (``Trail``), and only
+the nodes where the monitor exceeds its threshold are measured.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from geonh.mechanics.system import System
 from geonh.results.record import Record, Trail
 
 ALTERNATING = 0.01
-"""Above this an alternating part of the momentum, relative to the largest, is warned of."""
+"""Threshold of the warning: alternating part of the momentum, relative to the largest momentum."""
 DOUBTFUL = 0.1 * ALTERNATING
-"""Above this it is measured."""
+"""Threshold above which the alternating part is measured."""
 PERIOD = 16
-"""Steps from one look to the next, far fewer than it takes what is not doubted to grow tenfold."""
+"""Steps between samples, far fewer than a mode below the threshold needs to grow tenfold."""
 BLOCK = 256
-"""Nodes that are measured first; then twice as many, and so on."""
+"""Nodes measured in the first block; the block size doubles each time."""
 MANY = 2**17
-"""Nodes that are looked at together, so that little memory is needed beside theirs."""
+"""Nodes evaluated together, a bound on the additional memory."""
 
 
 class AlternationWarning(UserWarning):
-    """The part of p⁻ that alternates in sign from node to node has become large: the run is not to be trusted."""
+    """The part of p⁻ that alternates in sign from node to node has become large: the run is unreliable."""
 
 
 def new_trail(system: System, method: Integrator) -> Trail | None:
-    """From node 0 on; none where nothing can alternate, nor where a velocity is found by iterations only."""
+    """Monitor at node 0; None if there is no alternating mode, or velocities are computed iteratively only."""
     if not may_alternate(system, method) or not system.is_quadratic:
         return None
     return Trail(np.zeros(system.group.dim), *map(np.float64, (0.0, 0.0, np.inf, -np.inf)))
 
 
 def may_alternate(system: System | None, method: Integrator | None) -> bool:
-    """Whether a method gives impulses, and the system has constraints that they keep."""
+    """True if the method gives impulses and the system has constraints that they enforce."""
     if system is None or method is None or method.guarantees.node != "impulse":
         return False
     return system.distribution is not None or system.holonomic is not None
 
 
 def _doubts(trail: Trail) -> bool:
-    """Whether anything has to be measured."""
+    """True if the alternating part has to be measured."""
     return bool(trail.since <= trail.until and not trail.worst <= DOUBTFUL**2 * trail.largest)
 
 
 def followed(system: System, clock: Clock, before: State, state: State, trail: Trail) -> Trail:
-    """The trail with one more node.
+    """Update the monitor with one more node.
 
-    Of the jump j = p⁻ − p⁺ = h(f + μᵀλ) the part a that alternates is left in (j_k − 2 j_{k−1} + j_{k−2})/4, and of
-    what is smooth h²j̈/4, far below a hundredth of the momentum. The alternation that is measured is ½‖a‖.
+    For the jump j = p⁻ − p⁺ = h(f + μᵀλ), (j_k − 2 j_{k−1} + j_{k−2})/4 retains the alternating part a, and h²j̈/4 of
+    the smooth part, far below a hundredth of the momentum. The measured alternation is ½‖a‖.
     """
     k = state.k
 
@@ -70,8 +70,8 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
         part = (change - trail.change) / 8
         size = part @ solve_spd(system.mass_matrix(x), part)
         largest = jnp.maximum(trail.largest, _square(system, x, state.p_plus, state.p_minus))
-        size = jnp.where((k < PERIOD) | (k % PERIOD == 0), size, 0.0)  # else the change of a node long ago is known
-        quiet = size <= DOUBTFUL**2 * largest  # not so of what is no number
+        size = jnp.where((k < PERIOD) | (k % PERIOD == 0), size, 0.0)  # else the stored change is of an older sample
+        quiet = size <= DOUBTFUL**2 * largest  # False for nan
         since = jnp.where(quiet, trail.since, jnp.minimum(trail.since, k - 2.0 - PERIOD))
         until = jnp.where(quiet, trail.until, k + 1.0 * PERIOD)
         return Trail(change, largest, jnp.maximum(trail.worst, size), since, until)
@@ -80,9 +80,9 @@ def followed(system: System, clock: Clock, before: State, state: State, trail: T
 
 
 def spoiled_from(trajectory: Record) -> float | None:
-    """The time from which ``alternation`` exceeds one per cent, or None."""
+    """First time at which ``alternation`` exceeds one per cent, or None."""
     trail = trajectory.trail
-    if trail and trajectory.status.failed:  # what ended it may have begun after the last look
+    if trail and trajectory.status.failed:  # the mode may have started after the last sample
         k = trajectory.k[-1]
         trail = trail._replace(since=min(trail.since, k - PERIOD), until=max(trail.until, k), worst=np.float64(np.inf))
     if not trajectory.loaded:
@@ -95,7 +95,7 @@ def spoiled_from(trajectory: Record) -> float | None:
 
 
 def _measured(trajectory: Record, trail: Trail) -> float | None:
-    """The time from which it does, of the nodes that are doubted, up to where it does."""
+    """First time at which it does, searched in blocks over the nodes flagged by the monitor."""
     begin, end = np.searchsorted(trajectory.k, [trail.since, trail.until + 1])
     length, largest, exact = BLOCK, trail.largest, False
     while begin < end:
@@ -111,7 +111,7 @@ def _measured(trajectory: Record, trail: Trail) -> float | None:
 
 
 def _largest(trajectory: Record) -> float:
-    """The largest momentum of all nodes, squared."""
+    """Largest momentum of all nodes, squared."""
     problem = trajectory.problem
     nodes = trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus
     return max(
@@ -126,13 +126,13 @@ def _at_node(problem: Problem, node: tuple) -> Any:
 
 
 def _square(system: System, x: Any, p_plus: Any, p_minus: Any) -> Any:
-    """Of the momentum p̃ in the kinetic norm."""
+    """Square of the momentum p̃ in the kinetic norm."""
     p = (p_plus + p_minus) / 2 - system.momentum_at_rest(x)
     return p @ solve_spd(system.mass_matrix(x), p)
 
 
 def what_alternates(trajectory: Record, since: float) -> str:
-    """What is said of a run that is spoiled from a time on."""
+    """Warning text for a run with an alternating mode from a given time on."""
     trail = trajectory.trail
     most = trajectory.alternation.max() if trail is None else np.sqrt(trail.worst / trail.largest)
     if trail is not None and trajectory.status.failed:

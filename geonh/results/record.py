@@ -1,4 +1,4 @@
-"""What is kept of a run: its saved nodes, what is read from them, and what going on needs."""
+"""Stored data of a run: its saved nodes, their observables, and the state needed to resume."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from geonh.results.observables import Observed, observe
 
 
 class Known(NamedTuple):
-    """What is known of a system's functions, and of events.
+    """Stored values of a system's functions, and of events.
 
     Attributes
     ----------
     nodes : ndarray of int
-        Places in the trajectory of the nodes that are compared.
+        Indices in the trajectory of the nodes that are compared.
     values : dict of str to ndarray
-        Values there, by the name of the function.
+        Values at these nodes, by the name of the function.
     traces : dict of str to str
-        Digests of what the functions compute, and the versions that traced them.
+        Digests of the traces of the functions, and the versions that traced them.
     """
 
     nodes: np.ndarray
@@ -39,18 +39,18 @@ class Known(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """What a loop remembers of its nodes; sizes are squares in the kinetic norm.
+    """Monitor of the alternating mode, updated by the loop; sizes are squares in the kinetic norm.
 
     Parameters
     ----------
     change : array, shape=[n]
-        Of the jump p⁻ − p⁺ from the node before the last one to the last.
+        Change of the jump p⁻ − p⁺ from the node before the last one to the last.
     largest : float
-        Of the momentum p̃ where it was looked at.
+        Largest momentum p̃ at the sampled nodes.
     worst : float
-        Largest part that seems to alternate.
+        Largest part that appears to alternate.
     since, until : float
-        Between them are all nodes where that may be more than ``DOUBTFUL`` of what was the largest so far.
+        Range of all nodes where that part may exceed ``DOUBTFUL`` of the largest momentum so far.
     """
 
     change: Any
@@ -62,10 +62,10 @@ class Trail(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Record(Observed):
-    """The data of a ``Trajectory``, whose attributes say what each field is, and what is read from them.
+    """Data of a ``Trajectory``, which documents each field, and the observables computed from them.
 
-    Its fields are arrays of the saved nodes, numbers and attributes that describe the run, and, to go on from, the
-    system, the method, the clock and the last state.
+    The fields are arrays over the saved nodes, numbers and attributes that describe the run, and the system, method,
+    clock and last state from which it can be resumed.
     """
 
     k: np.ndarray
@@ -82,15 +82,15 @@ class Record(Observed):
     state: State | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     loaded: dict[str, np.ndarray] = field(default_factory=dict)
-    """Observables of the first nodes, which came from a file, or before a change; the others are computed."""
+    """Observables of the first nodes, from a file or from before a change; those of other nodes are computed."""
     known: Known | None = None
-    """What a file knows of its system's functions."""
+    """Values of the system's functions that a file holds."""
     watched: tuple[Event, ...] = ()
-    """The events that are looked for when it is gone on with."""
+    """Events to locate when the run is resumed."""
     crossings: Crossings | None = None
-    """All events so far."""
+    """Events located so far."""
     trail: Trail | None = None
-    """What the loop saw that may alternate, of all nodes."""
+    """Monitor of the alternating mode over all nodes."""
 
     @property
     def rows(self) -> np.ndarray:
@@ -99,12 +99,12 @@ class Record(Observed):
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
     def first(self, n: int) -> Self:
-        """The first ``n`` nodes only, at least one: of the same run, to look at.
+        """The first ``n`` nodes of the run only, at least one, for inspection.
 
         Raises
         ------
         ValueError
-            If ``n`` is no positive integer.
+            If ``n`` is not a positive integer.
         """
         n = as_count(n, "n")
         cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
@@ -112,12 +112,12 @@ class Record(Observed):
         return replace(self, loaded=loaded, known=None, trail=None, **cut)
 
     def settled(self) -> Self:
-        """With what is read from its nodes kept, so that a longer one reads only what comes after."""
+        """Store the observables of the nodes, so that an extended trajectory computes only those of new nodes."""
         return replace(self, loaded=self.observables)
 
     @property
     def success(self) -> bool:
-        """Whether the run reached its end, or an event that stops it."""
+        """True if the run reached its end, or an event that stops it."""
         return self.status in (Result.SUCCESS, Result.EVENT)
 
     @property
@@ -140,20 +140,20 @@ class Record(Observed):
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
-        """What is read from the nodes, by name: "xi", "p", "energy", …, arrays of shape=[N, …] as the attributes
-        say.
+        """Observables of the nodes by name: "xi", "p", "energy", …, arrays of shape=[N, …] as the attributes document
+        them.
         """
         n = len(self.loaded["xi"]) if self.loaded else 0
         return self.loaded if n == len(self) else self._joined(self.read(slice(n, None)))
 
     def read(self, these: slice) -> dict[str, np.ndarray]:
-        """``observe`` at some of the nodes, arrays of shape=[nodes, …], nothing of it kept."""
+        """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
         nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
-        impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program serves all
+        impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program for all
         return mapped(_observe, Problem(self.bound_system, self.method if impulse else None, self.clock), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is known of the first nodes, and of those after them."""
+        """Stored observables of the first nodes, joined with those of the nodes after them."""
         before = self.loaded
         if not before:
             return after
@@ -163,19 +163,19 @@ class Record(Observed):
         unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
         fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
         found = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
-        for n in before.keys() - after.keys():  # what only the system before a change had
+        for n in before.keys() - after.keys():  # observables of the system before a change only
             later = np.full((len(after["xi"]), *before[n].shape[1:]), np.nan)
             found[n] = np.concatenate([before[n], later])
         return found
 
     @property
     def bound_system(self) -> System:
-        """The system, of which a file has only the name.
+        """The system, which must be given for a trajectory from a file, since files hold its name only.
 
         Raises
         ------
         ValueError
-            If it came from a file, and was not given.
+            If it came from a file, and no system was given.
         """
         if self.system is None:
             raise ValueError("this trajectory came from a file without its system; load it with system=")
@@ -194,7 +194,7 @@ class Record(Observed):
 
     @property
     def problem(self) -> Problem:
-        """What a run that continues it integrates."""
+        """Problem that a continuation of the run integrates."""
         assert self.clock is not None
         return Problem(self.bound_system, self.method, self.clock, self.watched)
 
@@ -203,7 +203,7 @@ class Record(Observed):
 
 
 def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Point:
-    """A point, or a path of them, from the vectors of their entries."""
+    """Point, or path of points, from flattened entries."""
     sizes = [int(np.prod(s)) for s in shapes]
     parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
     leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
@@ -211,5 +211,5 @@ def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Po
 
 
 def _observe(problem: Problem, node: tuple) -> dict[str, Any]:
-    """``observe`` at one node."""
+    """Call ``observe`` at one node."""
     return observe(problem.system, problem.method, problem.clock, *node)

@@ -1,8 +1,8 @@
-"""Whether a system is the one that a run was made with: what is compared before it is gone on with.
+"""Comparison of a system with the one that a run was made with, before the run is resumed.
 
-A file holds no functions. What it holds of them is their values at a few nodes of the run, and a digest of what they
-compute (their trace); of the parameters it holds the numbers. The functions are compared with the parameters of the
-run, so that a change of a parameter is told from a change of a function.
+A file holds no functions. It holds their values at a few nodes of the run and a digest of their traces, and the values
+of the parameters. The functions are compared with the parameters of the run, so that a change of a parameter can be
+distinguished from a change of a function.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from geonh.results.record import Known, Record
 from geonh.version import __version__
 
 INTEGRAL = "integral:"
-"""Before the name of a first integral."""
+"""Prefix of the name of a first integral."""
 EVENT = "event:"
-"""Before the name of an event."""
+"""Prefix of the name of an event."""
 NODES = 5
-"""So many nodes of a run are compared."""
+"""Number of nodes of a run that are compared."""
 SAME = 1e-10
-"""Values that differ by less, relative to the largest, are the same: other machines round differently."""
+"""Relative tolerance, with respect to the largest value: rounding differs between machines."""
 ROWS = "rows "
-"""Before the digest of controls in an array: of its rows up to the last node."""
+"""Prefix of the digest of array controls, which covers the rows up to the last node."""
 DIRECTION = "direction "
-"""Before the digest of an event, with its direction."""
+"""Prefix of the digest of an event, followed by its direction."""
 CHANGES = (
     "name",
     "parameters",
@@ -54,13 +54,13 @@ CHANGES = (
     "first_integrals",
     "events",
 )
-"""What may be let change in ``resume``."""
+"""Names of the changes that ``resume`` can allow."""
 
 
 def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None) -> Known:
-    """What is known of a system's functions at nodes of a trajectory: a few, where none are named.
+    """Values and traces of a system's functions at nodes of a trajectory; by default at a few nodes.
 
-    Without a clock, nothing of what depends on controls.
+    Without a clock, everything that depends on controls is left out.
     """
     if nodes is None:
         nodes = np.unique(np.linspace(0, len(trajectory) - 1, NODES).astype(np.int64))
@@ -71,7 +71,7 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
     rows = None
     if clock is not None and clock.controls is not None and not callable(clock.controls):
         rows = np.asarray(clock.controls)[: int(trajectory.k[-1]) + 1]
-        clock = clock._replace(controls=np.zeros_like(rows[:1]))  # how many more there are says nothing
+        clock = clock._replace(controls=np.zeros_like(rows[:1]))  # the number of further rows does not matter
     with float64():
         for name in values:
             traces[name] = _trace(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
@@ -83,7 +83,7 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
 
 
 def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
-    """What is known of the functions of events, with multipliers of one."""
+    """Values and traces of the functions of events, with all multipliers equal to one."""
     if not events:
         return Known(nodes, {}, {})
     at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
@@ -104,13 +104,13 @@ def _event_values(tree: tuple, node: tuple) -> jax.Array:
 
 
 def _trace(function: Callable, node: tuple) -> str:
-    """Digest of what a function of a node computes."""
+    """Digest of the trace of a function of a node."""
     made = jax.make_jaxpr(function)(node)
     return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
 
 
 def constants(tree: Any) -> Iterator[np.ndarray]:
-    """The tables that a trace holds, whose values its text leaves out."""
+    """Constant arrays of a trace, whose values its text omits."""
     if isinstance(tree, ClosedJaxpr):
         yield from constants([*tree.consts, tree.jaxpr])
     elif isinstance(tree, Jaxpr):
@@ -125,7 +125,7 @@ def constants(tree: Any) -> Iterator[np.ndarray]:
 
 
 def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
-    """Digest of a text and of tables, in which what is the same to rounding is the same."""
+    """Digest of a text and of arrays, unaffected by differences at rounding level."""
     made = hashlib.sha256(text.encode())
     for array in arrays:
         made.update(str(array.shape).encode())
@@ -135,13 +135,13 @@ def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
             exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
             made.update(str(exponent).encode())
             unit = np.ldexp(SAME, exponent)
-            array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # no -0.0
+            array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # normalise -0.0
         made.update(array.tobytes())
     return made.hexdigest()[:16]
 
 
 def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
-    """All that a user gives, by the names of the arguments of ``System``, to be evaluated at one node."""
+    """User-supplied functions evaluated at one node, by the names of the arguments of ``System``."""
     (system, clock), (k, t, g, xi) = tree, node
 
     def at(g: Any) -> Any:
@@ -170,7 +170,7 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
 
 
 def _values(tree: tuple, node: tuple) -> dict[str, Any]:
-    """Their values at one node, as vectors."""
+    """Values of these functions at one node, as vectors."""
     return {name: _vector(function()) for name, function in _functions(tree, node).items()}
 
 
@@ -181,7 +181,7 @@ def _vector(tree: Any) -> jax.Array:
 
 
 def refuse_another_space(trajectory: Record, system: System) -> None:
-    """Raise ValueError unless a system is on the group of a trajectory."""
+    """Raise ValueError unless a system has the group of a trajectory."""
     a, group = trajectory.attributes, system.group
     lists = [list(x) for x in (group.point_names, group.velocity_names, map(list, group.point_shapes))]
     ours = (str(group), *lists, isinstance(group.identity(), tuple))
@@ -197,14 +197,14 @@ def _listed(value: Any) -> Any:
 
 
 def differences(trajectory: Record, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
-    """How a system differs from the one of a trajectory: name of an argument → in words; empty if it does not.
+    """Differences between a system and that of a trajectory: name of the argument → description; empty if none.
 
-    Without a clock, forces and controls are not compared; where nothing is known of the functions, neither are they.
+    Without a clock, forces and controls are not compared; without known values, no functions are.
 
     Raises
     ------
     ValueError
-        For another space, or another number of constraints, with which no run goes on.
+        For another space, or another number of constraints, which make it impossible to resume.
     """
     refuse_another_space(trajectory, system)
     a, found = trajectory.attributes, {}
@@ -236,7 +236,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
 
 
 def different_events(trajectory: Record, system: System, events: tuple[Event, ...]) -> dict[str, str]:
-    """How events differ from those of the same names that a trajectory was made with; as ``differences``."""
+    """Differences between events and the events of the same names in a trajectory, as ``differences`` returns them."""
     known = trajectory.known
     if known is None and trajectory.system is not None:
         known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
@@ -251,13 +251,13 @@ def different_events(trajectory: Record, system: System, events: tuple[Event, ..
 
 
 def _same_tools(known: Known) -> bool:
-    """Whether traces were made as they are made here, or just now."""
+    """True if the traces were made with the installed versions of geonh and JAX, or in this process."""
     ours = {"geonh": __version__, "jax": jax.__version__}
     return all(known.traces.get(tool, version) == version for tool, version in ours.items())
 
 
 def _count(values: dict[str, np.ndarray], n: int) -> int:
-    """How many constraints there are, by the sizes of μ, and of φ with its derivative."""
+    """Number of constraints, from the sizes of μ and of φ with its derivative."""
     sizes = {name: values[name].shape[1] if name in values else 0 for name in ("forms", "holonomic")}
     return sizes["forms"] // n + sizes["holonomic"] // (n + 1)
 
@@ -285,7 +285,7 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
 
 
 def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | str | Iterable[str]) -> None:
-    """Raise ValueError for differences that are not allowed, naming each and the way to go on all the same."""
+    """Raise ValueError for differences that are not allowed, naming each and the option that allows it."""
     if not isinstance(allowed, bool | str | list | tuple | set | frozenset):
         raise TypeError(f"allow_changes must be True, False, or names of {', '.join(CHANGES)}, got {allowed!r}")
     names = [] if isinstance(allowed, bool) else [allowed] if isinstance(allowed, str) else list(allowed)
@@ -304,7 +304,7 @@ def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | st
 
 
 def _with_parameters(system: System, data: Any) -> System:
-    """The system with the numbers of other parameters, where these are like its own."""
+    """Replace the parameters of a system by others of the same structure; unchanged if the structures differ."""
     try:
         parameters = _from_data(system.parameters, data)
     except (KeyError, ValueError, TypeError):
@@ -315,7 +315,7 @@ def _with_parameters(system: System, data: Any) -> System:
 
 
 def as_data(parameters: Any) -> Any:
-    """Parameters as JSON can hold them: numbers, lists and objects; null for a function."""
+    """Convert parameters to JSON data: numbers, lists and objects; null for a function."""
     if isinstance(parameters, dict):
         return {str(key): as_data(value) for key, value in parameters.items()}
     if isinstance(parameters, list | tuple):
@@ -330,7 +330,7 @@ def _with_paths(tree: Any) -> list:
 
 
 def _from_data(parameters: Any, data: Any) -> Any:
-    """``parameters`` with the numbers of ``data``, which ``as_data`` made of some like them, or an error."""
+    """``parameters`` with the numbers of ``data``, the output of ``as_data`` for the same structure, or an error."""
     if isinstance(parameters, dict):
         return {key: _from_data(value, data[str(key)]) for key, value in parameters.items()}
     if isinstance(parameters, list | tuple) and type(parameters) in (list, tuple):
@@ -345,7 +345,7 @@ def _from_data(parameters: Any, data: Any) -> Any:
 
 
 def _unequal(name: str, there: Any, here: Any) -> list[str]:
-    """Which parameters differ, in words."""
+    """Descriptions of the parameters that differ."""
     if not (isinstance(there, dict) and isinstance(here, dict)):
         return [] if there == here else [f"{name} = {_short(there)} there, {_short(here)} here"]
     found = []

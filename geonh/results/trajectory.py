@@ -1,7 +1,7 @@
 """``Trajectory``: the labelled result of a run.
 
-It keeps the nodes (k, g, p⁺, p⁻) and computes the rest (velocities, multipliers, energies, residuals, first
-integrals) once, when asked. All arrays are NumPy float64 with time on the leading axis.
+It stores the nodes (k, g, p⁺, p⁻) and computes the rest (velocities, multipliers, energies, residuals, first
+integrals) once, on demand. All arrays are NumPy float64 with time on the leading axis.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
 from geonh.results.events import between
-from geonh.results.parasitic import AlternationWarning as AlternationWarning  # where users find it
+from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates
 from geonh.results.record import Record
 from geonh.results.same_system import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @argument_type
 @dataclass(frozen=True, eq=False)
 class Trajectory(Record):
-    """A trajectory of a system: what ``solve``, ``resume`` and ``Trajectory.load`` return.
+    """Trajectory of a system, returned by ``solve``, ``resume`` and ``Trajectory.load``.
 
     All arrays are NumPy float64, with the N saved nodes along the first axis.
 
@@ -60,7 +60,7 @@ class Trajectory(Record):
     g_vector : ndarray, shape=[N, size]
         The same, the entries of a point flattened, in the order of ``group.point_names``.
     x : base point, with a leading axis of length N
-        Base path x = o·g: what the system's functions see. As g with ``base="group"``, shape=[N, k] with coordinates.
+        Base path x = o·g, seen by the system's functions. As g with ``base="group"``, shape=[N, k] with coordinates.
     xi : ndarray, shape=[N, n]
         Velocities ξ at the nodes, of the average momentum.
     p, p_plus, p_minus : ndarray, shape=[N, n]
@@ -70,8 +70,8 @@ class Trajectory(Record):
     impulse_multipliers : ndarray, shape=[N, m]
         λ of the impulse that a method gives at a node, p⁻ = p⁺ + h(f + μᵀλ): GNI, RATTLE, SHAKE; else ``multipliers``.
     alternation : ndarray, shape=[N]
-        Size of the part of p⁻ that alternates in sign from node to node, relative to the largest momentum: what is not
-        small against 1 has spoiled the run. Zero for methods that have no such part.
+        Size of the part of p⁻ that alternates in sign from node to node, relative to the largest momentum: the run is
+        unreliable unless it is small against 1. Zero for methods without such a part.
     energy, energy_minus : ndarray, shape=[N]
         Energy at p̃ and at p⁻, joules.
     constraint_residual : ndarray, shape=[N, m]
@@ -81,31 +81,31 @@ class Trajectory(Record):
     integrals : dict of str to ndarray, shape=[N, …]
         The system's first integrals along the path.
     events : dict of str to Section
-        Of each event that was looked for, where it happened: times, group elements, velocities, multipliers.
+        Locations of each event: times, group elements, velocities, multipliers.
     status : Result
-        SUCCESS, or why the run stopped; ``success`` and ``message`` say it as a truth value and in words.
+        SUCCESS, or the reason for stopping; also as a bool, ``success``, and as text, ``message``.
     k : ndarray of int, shape=[N]
-        Numbers of the nodes; t = t0 + k·dt.
+        Step numbers of the nodes; t = t0 + k·dt.
     dt, t0 : float
         Time step and initial time, seconds.
     save_every : int
-        Every so many nodes were kept.
+        Number of steps between saved nodes.
     system, method : System or None, Integrator or None
-        What was solved, and by which method; None after loading from a file without them.
+        The system and the method used; None after loading from a file without them.
     attributes : dict of str
-        What files tell of the run: names, group, method and the reason for it where none was named, parameters, units,
-        version, and ``"changes"``.
+        Metadata of the run, stored in files: names, group, method and the reason for it where none was named,
+        parameters, units, version, and ``"changes"``.
     clock, state : Clock or None, State or None
-        Time step with controls, and the last node: what ``resume`` goes on from.
+        Time step with controls, and the last node, from which ``resume`` continues.
     loaded, known, watched, crossings, trail : dict, Known, tuple, Crossings, Trail
-        What is known of nodes from a file, of the file's system, of events and of what alternates: for ``resume`` and
-        ``save``.
+        Stored observables, values of the file's system, events to locate, events located, monitor of the alternating
+        mode: for ``resume`` and ``save``.
     """
 
     # --- reading -------------------------------------------------------------------------------------------
     @cached_property
     def message(self) -> str:
-        """How the run ended, in words, with step, time and residual of a failure."""
+        """Description of how the run ended, with step, time and residual of a failure."""
         if self.status is Result.EVENT and self.crossings is not None:
             name, t = self.crossings.names[self.crossings.which[-1]], self.crossings.t[-1]
             return f"{self.attributes['system']}: {self.status.message}, {name!r}, at t = {t:.6g}"
@@ -119,7 +119,7 @@ class Trajectory(Record):
 
     @property
     def _fault(self) -> str:
-        """What the step that failed came upon."""
+        """Description of the failure of the last step."""
         said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
@@ -135,7 +135,7 @@ class Trajectory(Record):
 
     @cached_property
     def spoiled_from(self) -> float | None:
-        """The time from which ``alternation`` exceeds one per cent, or None."""
+        """First time at which ``alternation`` exceeds one per cent, or None."""
         return spoiled_from(self)
 
     def __repr__(self) -> str:
@@ -153,10 +153,10 @@ class Trajectory(Record):
         return trajectory_card(self)
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
-        r"""Between nodes along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.
+        r"""Dense output along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.
 
-        ξ(t) is the velocity of that curve. Its error is O(Δ⁴) in g and O(Δ³) in ξ, Δ the time between saved nodes,
-        beside the method's own; what a node keeps to rounding (constraint, energy) is kept so far in between.
+        ξ(t) is the velocity of that curve. Its error is O(Δ⁴) in g and O(Δ³) in ξ, Δ the time between saved nodes, in
+        addition to that of the method; between nodes, constraints and energy hold to that accuracy only.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class Trajectory(Record):
         Raises
         ------
         TypeError
-            If ``times`` are no numbers.
+            If ``times`` are not numbers.
         ValueError
             For times outside the span, or a trajectory from a file without its system.
         """
@@ -192,46 +192,46 @@ class Trajectory(Record):
             return ends[0]
         return mapped(between, self.bound_system.group, (*ends, span, (times - self.t[i]) / span))
 
-    # --- leaving -------------------------------------------------------------------------------------------
+    # --- export --------------------------------------------------------------------------------------------
     def to_geomstats(self) -> np.ndarray:
-        """The group path as points of ``system.space``, shape=[N, *space.shape].
+        """Convert the group path to points of ``system.space``, shape=[N, *space.shape].
 
         Raises NotImplementedError for a group without a geomstats manifold.
         """
         return self.bound_system.group.to_geomstats(self.g)
 
     def to_xarray(self) -> xr.Dataset:
-        """An ``xarray.Dataset`` of all arrays, labelled by time and component names, with units where they are
+        """Convert to an ``xarray.Dataset`` of all arrays, labelled by time and component names, with units where
         known.
         """
         return tables.dataset(self, self.message)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A ``DataFrame``: one row per node, one column per named component.
+        """Convert to a ``DataFrame``: one row per node, one column per named component.
 
         Units, where known, are in ``attrs["units"]`` by column.
         """
         return tables.frame(self)
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write a NetCDF file with everything, the state to resume from included; replaces the file as a whole.
+        """Write a NetCDF file with all data and the state to resume from; an existing file is replaced atomically.
 
         Parameters
         ----------
         path : str or path
-            A name that ends in ``.nc``; other formats are ``to_pandas`` and ``to_xarray``'s.
+            A name that ends in ``.nc``; for other formats use ``to_pandas`` and ``to_xarray``.
 
         Returns
         -------
         pathlib.Path
-            Where it was written.
+            Path of the file.
 
         Raises
         ------
         FileError
-            For a suffix of another format, or what a file cannot hold.
+            For a suffix of another format, or data that a file cannot hold.
         OSError
-            If it cannot be written; what was there stays.
+            If it cannot be written; the existing file is kept.
         """
         return files.save(self, self.to_xarray(), path)
 
@@ -244,7 +244,7 @@ class Trajectory(Record):
         path : str or path
             The file.
         system : System, optional
-            Attach the system of the run, to interpolate; all saved arrays can be read without.
+            System of the run to attach, for interpolation; all saved arrays can be read without it.
 
         Returns
         -------
@@ -255,9 +255,9 @@ class Trajectory(Record):
         FileError
             If the file is not a geonh trajectory, is damaged, or was written by a newer geonh.
         TypeError
-            If ``system`` is no System.
+            If ``system`` is not a System.
         ValueError
-            If the system is not the one that the run was made with.
+            If the system is not the one of the run.
         """
         trajectory = cls(**files.read(path))
         if system is None:
@@ -270,7 +270,7 @@ class Trajectory(Record):
         return replace(trajectory, system=system)
 
     def plot(self, **options: Any) -> Any:
-        """Figure of the path, the velocities and the invariants' errors.
+        """Plot the path, the velocities and the errors of the invariants.
 
         Options, result and errors are those of ``geonh.plotting.plot_trajectory``.
         """
@@ -279,7 +279,7 @@ class Trajectory(Record):
         return plot_trajectory(self, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
-        """Write an MP4 or GIF of the moving bodies to ``path``, and give the path.
+        """Write an MP4 or GIF animation of the moving bodies to ``path``, and return the path.
 
         Options and errors are those of ``geonh.plotting.animate``.
         """
@@ -288,9 +288,9 @@ class Trajectory(Record):
         return animate(self, path, **options)
 
     def view(self, *others: Trajectory, **options: Any) -> Page:
-        """HTML page with a viewer in three dimensions, of this run and others; see ``geonh.viewer.view``.
+        """Create an HTML page with a 3D viewer of this run and others; see ``geonh.viewer.view``.
 
-        ``run.view(path="run.html")`` writes it; Jupyter shows what is returned. Options and errors are those of
+        ``run.view(path="run.html")`` writes it; Jupyter displays the returned page. Options and errors are those of
         ``geonh.viewer.view``.
         """
         from geonh.viewer import view
@@ -299,10 +299,10 @@ class Trajectory(Record):
 
 
 def describe(method: Integrator) -> str:
-    """A method in one line: its class and its options."""
+    """One-line description of a method: its class and its options."""
     try:
         return _described(method)
-    except TypeError:  # it holds arrays, so it has no hash
+    except TypeError:  # unhashable, since it holds arrays
         return _described.__wrapped__(method)
 
 
@@ -313,5 +313,5 @@ def _described(method: Integrator) -> str:
 
 
 def _residual(problem: Problem, state: State) -> Any:
-    """Largest residual of the equations of the step from a state."""
+    """Largest residual of the equations of the step that starts from a state."""
     return problem.method.residual(problem.system, problem.clock, state)

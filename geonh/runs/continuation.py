@@ -1,4 +1,4 @@
-"""Trajectories as runs begin, extend and continue them: ``solve`` and ``resume``, and ensembles of their members."""
+"""Creation, extension and continuation of trajectories, for ``solve``, ``resume`` and members of ensembles."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from geonh.results.trajectory import Trajectory, describe
 from geonh.version import __version__
 
 recognisers: list[Callable[[System], str]] = []
-"""Functions from a system to the name that a catalogue knows it by, or ""; catalogues append theirs."""
+"""Functions from a system to its name in a catalogue, or ""; catalogues append theirs."""
 
 
 def new_trajectory(
     system: System, method: Integrator, clock: Clock, state: State, save_every: int, reason: str = ""
 ) -> Trajectory:
-    """A trajectory of one node, the start of a run."""
+    """Trajectory of one node, the start of a run."""
     group = system.group
     attributes = {
         **_facts(system, clock),
@@ -74,13 +74,13 @@ def new_trajectory(
 def extended(
     trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None
 ) -> Trajectory:
-    """With all nodes, as ``rows`` of shape=[j, columns] one after another, the state after them, the trail if any."""
+    """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and the monitor."""
     n_g, n = trajectory.g_vector.shape[1], trajectory.p_plus.shape[1]
     whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
     _, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
     begin = int(whole[0, 0]) // trajectory.save_every
     k = np.arange(begin * trajectory.save_every, (begin + len(whole)) * trajectory.save_every, trajectory.save_every)
-    k[[0, -1]] = whole[[0, -1], 0]  # they may lie between two others
+    k[[0, -1]] = whole[[0, -1], 0]  # the end nodes may be off the grid of saved nodes
     return replace(
         trajectory,
         k=k,
@@ -97,12 +97,12 @@ def extended(
 def with_events(
     trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory | None = None, allow_changes: Any = False
 ) -> Trajectory:
-    """To be continued with events; those of them after the last state are forgotten, and found again.
+    """Prepare a trajectory for continuation with events; those after the last state are dropped, and located again.
 
     Raises
     ------
     ValueError
-        For an event that is another one than that of its name ``before``, and is not allowed to be.
+        For an event that differs from that of its name in ``before``, unless the change is allowed.
     """
     assert trajectory.state is not None
     found = different_events(before, trajectory.bound_system, events) if before is not None else {}
@@ -120,7 +120,7 @@ def with_events(
 
 
 def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
-    """To be continued by an engine, without a last node that a longer run would not save."""
+    """Prepare a trajectory for continuation by an engine, without a last node that a longer run would not save."""
     made = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
     if len(trajectory) < 2 or trajectory.k[-1] % trajectory.save_every == 0:
         return made
@@ -134,16 +134,16 @@ def bound(
     controls: Any = None,
     allow_changes: bool | str | Iterable[str] = False,
 ) -> Trajectory:
-    """With system, method and controls, which a file does not hold.
+    """Attach system, method and controls, which a file does not hold.
 
     Parameters
     ----------
     trajectory : Trajectory
-        What is to be continued.
+        Trajectory to continue.
     system, method : System or None, Integrator or None
-        Those of the run; the trajectory's own for None.
+        System and method of the run; those of the trajectory for None.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
-        As in ``solve``; the trajectory's own when left out.
+        As in ``solve``; those of the trajectory by default.
     allow_changes : bool, str or sequence of str
         As in ``resume``.
 
@@ -154,9 +154,9 @@ def bound(
     Raises
     ------
     TypeError
-        If ``system`` is no System, or ``method`` no Integrator.
+        If ``system`` is not a System, or ``method`` not an Integrator.
     ValueError
-        Naming what is missing, or is not as it was.
+        If something is missing or differs from the run, naming it.
     """
     if system is not None and not isinstance(system, System):
         raise TypeError(f"system must be a geonh System, got {system!r}")
@@ -181,7 +181,7 @@ def bound(
     refuse_changes(trajectory, found, allow_changes)
     state = trajectory.state._replace(
         g=system.point(trajectory.state.g, on_group=False)
-    )  # how far off it is, is the method's
+    )  # the distance from the group is the method's
     if isinstance(state.memory, files.Leaves):
         node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
         memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)
@@ -193,7 +193,7 @@ def bound(
 
 
 def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, str]:
-    """How system and controls differ from those of the run so far."""
+    """Differences of system and controls from those of the run so far."""
     if (
         system is trajectory.system
         and trajectory.clock is not None
@@ -209,12 +209,12 @@ def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, 
 
 
 def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) -> Trajectory:
-    """After a change that the user allowed: what was read from the nodes stays, and the file will tell.
+    """Record a change that the user allowed; observables of the nodes so far are kept.
 
     Raises
     ------
     ValueError
-        If the last node does not satisfy the constraints any more.
+        If the last node no longer satisfies the constraints.
     """
     assert trajectory.system is not None
     assert trajectory.clock is not None
@@ -232,7 +232,7 @@ def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) 
 
 
 def _noted(trajectory: Trajectory, found: dict[str, str]) -> Trajectory:
-    """With what changes at the last node told among the attributes."""
+    """Record the changes at the last node among the attributes."""
     k = int(trajectory.k[-1])
     change = {"step": k, "t": trajectory.t0 + k * trajectory.dt, "what": found}
     return replace(
@@ -241,12 +241,12 @@ def _noted(trajectory: Trajectory, found: dict[str, str]) -> Trajectory:
 
 
 def warn_if_spoiled(trajectory: Trajectory) -> None:
-    """Warn, once, if a part of the momentum alternates.
+    """Warn, once, if a part of the momentum alternates in sign.
 
     Warns
     -----
     AlternationWarning
-        With the time from which, how much, and what to take instead.
+        With the time of onset, the amplitude, and recommended methods.
     """
     if trajectory.spoiled_from is None:
         return
@@ -255,12 +255,12 @@ def warn_if_spoiled(trajectory: Trajectory) -> None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether controls are the same function, or the same numbers."""
+    """True if controls are the same function, or equal numbers."""
     return a is b or (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b))
 
 
 def _facts(system: System, clock: Clock) -> dict[str, Any]:
-    """What a run tells of its system and of what drives it."""
+    """Metadata of a run on its system and controls."""
     controls = clock.controls
     driven = "" if controls is None else "a function" if callable(controls) else f"{len(controls)} values"
     return {

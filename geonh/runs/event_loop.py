@@ -1,10 +1,10 @@
-r"""The stepping loop of a run, which leaves a trail of what alternates, looks for events, and locates them.
+r"""Stepping loop of a run that monitors the alternating mode and locates events.
 
-In the loop a step is suspected by the interpolation between its nodes. What happens in it is found by partial steps of
-the method itself: from the node (t_k, g_k, ξ̃_k) it begins anew with the step sh, s ∈ [0, 1]: its node at t_k + sh is of
-the method's order, and keeps at the event what the method keeps at its nodes. For methods whose node is a velocity that
-is the step itself, cut short; those that hold an impulse or the next increment begin with their own start, which is of
-their order. Samples and roots in s are found in machine code, by one program.
+In the loop, the interpolation between its nodes indicates whether a step may contain an event. The event is located by
+partial steps of the method itself: from the node (t_k, g_k, ξ̃_k) it restarts with the step sh, s ∈ [0, 1]: its node at
+t_k + sh has the order of the method, and preserves at the event what the method preserves at its nodes. For methods
+whose node is a velocity this is the step itself, shortened; those that hold an impulse or the next increment begin with
+their own start, which has their order. Samples and roots in s are evaluated in machine code, by one program.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from geonh.results.record import Trail
 
 
 class EventWarning(UserWarning):
-    """An event is not a number somewhere on the way, or jumps over zero."""
+    """An event function is nan somewhere along the motion, or jumps over zero."""
 
 
 class Watched(NamedTuple):
-    """A node, the trail up to it, and what events need of it.
+    """Loop state: a node, the monitor up to it, and data for events.
 
     Attributes
     ----------
     xi : array, shape=[n], or [0] without events
-        ξ̃ there.
+        ξ̃ at the node.
     values : array, shape=[events]
     suspects : array, shape=[events]
-        1 for those that may have happened in the step before.
+        1 for events that may lie in the step before.
     armed : float
-        0 for one step after which no event is told.
+        0 to suppress the events of one step.
     """
 
     state: State
@@ -69,7 +69,7 @@ class Watched(NamedTuple):
 
 
 class Watching:
-    """A ``Stepping`` that leaves a trail, records events, and stops at those that stop a run."""
+    """``Stepping`` with a monitor of the alternating mode, that records events and stops at terminal ones."""
 
     def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
         self._problem, events = problem, problem.events
@@ -86,7 +86,7 @@ class Watching:
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Watched, int, int]]:
-        """As of ``Stepping``; ends early after a step with events, with status 0 unless one stops the run."""
+        """As in ``Stepping``; ends early after a step with events, with status 0 unless one of them is terminal."""
         for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
             if status == Result.EVENT:
                 status = int(Result.EVENT) if self._record(after) else 0
@@ -94,7 +94,7 @@ class Watching:
             yield after, status, saved
 
     def step_by(self, clock: Clock) -> Callable[[State], State | None]:
-        """One step by another clock from a node, without events; None where it fails."""
+        """Return a function that makes one step with another clock, without events; None if the step fails."""
         loop = stepping(next_watched, _row, self._problem._replace(clock=clock), self.begin)
         row = np.empty((1, self.width))
 
@@ -115,7 +115,7 @@ class Watching:
         return prepared(located, self._problem, (_node(self.begin.state), np.int64(0), *np.zeros(3)))
 
     def _record(self, here: Watched) -> bool:
-        """Locate the events of the step from here; whether one of them stops the run."""
+        """Locate the events of the step that starts here; return True if one of them stops the run."""
         row = np.empty((1, self.width))
         after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
         clock, events = self._problem.clock, self._problem.events
@@ -150,16 +150,16 @@ class Watching:
 
 
 class Passed(NamedTuple):
-    """Changes of sign in steps, in no order.
+    """Sign changes in steps, unordered.
 
     Attributes
     ----------
     row : ndarray of int, shape=[K]
-        The step.
+        Index of the step.
     which : ndarray of int, shape=[K]
-        The event.
+        Index of the event.
     jumped : ndarray of bool, shape=[K]
-        Whether the event jumps over zero there.
+        True if the event function jumps over zero there.
     t : ndarray, shape=[K]
     g_vector, xi, multipliers : ndarray, shape=[K, …]
     """
@@ -181,18 +181,18 @@ def passages(
     ends: np.ndarray,
     directions: np.ndarray,
 ) -> Passed:
-    """All changes of sign of events, in the wanted directions, in steps that are suspected.
+    """Locate all sign changes of events, in the wanted directions, in steps flagged by the interpolation.
 
     Parameters
     ----------
     locate : callable
-        ``located`` for many: (nodes, which, a, b, begin) → (value, s, t, g, ξ, λ).
+        ``located`` for a batch: (nodes, which, a, b, begin) → (value, s, t, g, ξ, λ).
     before, after : pytrees of arrays, with a first axis of N steps
-        Nodes where the steps begin and end.
+        Nodes at both ends of the steps.
     which, directions : ndarray, shape=[N]
-        An event of each step.
+        One event of each step.
     ends : ndarray, shape=[N, 2]
-        Its values at the nodes. A zero has the sign of a moment later, by a step from there.
+        Values of the event at the nodes. A zero takes the sign just after it, obtained by a partial step.
     """
     n, nodes = len(which), jax.tree.map(lambda a, b: np.concatenate([a, b]), before, after)
 
@@ -210,14 +210,14 @@ def passages(
     wanted = crossed(at_a, at_b, directions[row])
     row, a, b, at_a, at_b = (part[wanted] for part in (row, a, b, at_a, at_b))
     value, s, *place = at(row, a, b, at_a)
-    # partial steps of a method that begins anew may end before a zero that its nodes have passed
+    # partial steps of a method that restarts may end before a zero that its nodes have passed
     short, around = (s == 1.0) & (value * np.sign(at_a) > 0), np.abs(at_b - at_a)
     jumped = ~(np.abs(value) <= np.where(short, 0.25, SMALL) * around) | ~np.isfinite(around)
     return Passed(row, which[row], jumped, *place)
 
 
 def warn_of_none(event: Event, where: str) -> None:
-    """Warn of an event that is not a number somewhere."""
+    """Warn of an event function that is nan at ``where``."""
     warnings.warn(
         f"event {event.name!r} is not a number {where}: where it is none, its changes of sign are not seen",
         EventWarning,
@@ -226,7 +226,7 @@ def warn_of_none(event: Event, where: str) -> None:
 
 
 def warn_of_a_jump(event: Event, where: str) -> None:
-    """Warn of an event that changes its sign without a zero somewhere."""
+    """Warn of an event function that changes sign without a zero at ``where``."""
     warnings.warn(
         f"event {event.name!r} jumps over zero {where}: its poles and jumps are not told as events",
         EventWarning,
@@ -235,7 +235,7 @@ def warn_of_a_jump(event: Event, where: str) -> None:
 
 
 def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
-    """The node after, and its status: EVENT if a sign changes on the way, or is none any more."""
+    """Advance by one step; the status is EVENT if a sign changes in the step, or a value becomes nan."""
     system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
     new = method.next_node(system, clock, watched.state)
     trail = watched.trail and followed(system, clock, watched.state, new, watched.trail)
@@ -251,7 +251,7 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
 
 
 def suspects_of(problem: Problem, k: Array, before: tuple, after: tuple, at_before: Array, at_after: Array) -> Array:
-    """Which events may happen in step k, by the interpolation from (g, ξ) before to (g, ξ) after, shape=[events]."""
+    """Events that may lie in step k, by the interpolation from (g, ξ) before to (g, ξ) after, shape=[events]."""
     system, clock, events = problem.system, problem.clock, problem.events
     place = curve(system.group, before, after, jnp.asarray(clock.dt))
 
@@ -269,7 +269,7 @@ def _row(problem: Problem, watched: Watched) -> Array:
 
 
 def node_row(problem: Problem, state: State) -> Array:
-    """What is saved of a node: (k, g, p⁺, p⁻) in one vector."""
+    """Saved data of a node: (k, g, p⁺, p⁻) in one vector."""
     position = problem.system.group.to_vector(state.g)
     return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
 
@@ -284,7 +284,7 @@ def _repeated(tree: Any, n: int) -> Any:
 
 
 def at_node(problem: Problem, node: tuple) -> tuple[Array, Array]:
-    """ξ̃ at a node (k, g, p⁺, p⁻), and the events' values there, shape=[number of events]."""
+    """ξ̃ at a node (k, g, p⁺, p⁻), and the values of the events there, shape=[number of events]."""
     system, clock, events = problem.system, problem.clock, problem.events
     k, g, p_plus, p_minus = node
     t, u = clock.time(k), clock.control(k)
@@ -297,17 +297,17 @@ def _values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: A
 
 
 def located(problem: Problem, node: tuple) -> tuple[Array, ...]:
-    """An event in the interval (a, b] of the step from a node, by its value at a; at b where there is none.
+    """Locate an event in the interval (a, b] of the step from a node, given its value at a; at b if there is none.
 
     Parameters
     ----------
     node : tuple
-        (k, g, p⁺, p⁻), which event, a, b, its value at a. Where a = b that is the place.
+        (k, g, p⁺, p⁻), index of the event, a, b, value at a. If a = b, the event is evaluated there.
 
     Returns
     -------
     tuple
-        The event's value, the part s of the step, time, group element as a vector, velocity and multipliers.
+        Value of the event, fraction s of the step, time, group element as a vector, velocity and multipliers.
     """
     system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
     (k, g, p_plus, p_minus), which, a, b, begin = node
@@ -328,7 +328,7 @@ def located(problem: Problem, node: tuple) -> tuple[Array, ...]:
 
 
 def _controls(clock: Clock, k: Array, s: Array) -> Any:
-    """Controls of a partial step: of values at the nodes, those on the line between two of them."""
+    """Controls of a partial step: nodal values are interpolated linearly."""
     if clock.controls is None or callable(clock.controls):
         return clock.controls
     here, there = clock.control(k), clock.control(k + 1)

@@ -1,8 +1,8 @@
-r"""The fastest mode of a system at the start of a run, and what one step makes of it.
+r"""Fastest mode of a system at the start of a run, and how well the time step resolves it.
 
-About a start, on the constraints, small changes obey η̈ + Cη̇ + Kη = 0 in a frame Z of D that is orthonormal in the
-metric: K = −Zᵀ(∂ṗ/∂η)Z, C = −Zᵀ(∂ṗ/∂ξ)Z. What ṗ is there is seen by the compiled step of the run itself, made a hundred
-times shorter, from starts that are a little apart: only their places need a program, which a group has once.
+About a start, on the constraints, small perturbations obey η̈ + Cη̇ + Kη = 0 in a frame Z of D that is orthonormal in
+the metric: K = −Zᵀ(∂ṗ/∂η)Z, C = −Zᵀ(∂ṗ/∂ξ)Z. ṗ is evaluated by the compiled step of the run itself, with a hundredth of
+its length, from perturbed starts: only their positions need a program, compiled once per group.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from geonh.mechanics.system import System
 from geonh.runs.start import Start, node_and_facts
 
 FAST = 2.0
-"""A step that turns a mode by more than this, rad, cannot follow it: it sees it three times a turn or less."""
+"""Largest phase per step, rad, that a step resolves: beyond it a period has about three steps or fewer."""
 DOUBTFUL = 0.25
-"""Where changes in a random direction grow by more than this in a step, all modes are computed."""
+"""Growth per step of random perturbations above which all modes are computed."""
 PART = 1e-2
-"""Of dt, or of the time in which the fastest mode turns by 1 rad if that is less: the step by which ṗ is seen."""
+"""Fraction of dt, or of the time in which the fastest mode turns by 1 rad if shorter: step for evaluating ṗ."""
 APART = 1e-7
-"""How far apart starts are, in the units of g and ξ: what is left of φ and of μξ = b, put right to first order in it,
-is small against what they differ by, and so is rounding."""
+"""Perturbation of the starts, in the units of g and ξ: the remainders of φ and of μξ = b, corrected to first order in
+it, are small relative to the differences, and so is rounding."""
 
 Step = Callable[[State], State | None]
-"""One step from a node, None where it fails."""
+"""One step from a node; None on failure."""
 
 
 def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
-    """What the step is too long for at a start, in words; "" if it is not, or that cannot be told.
+    """Warning text if the time step is too long for the start; "" if it is not, or if this cannot be determined.
 
     Parameters
     ----------
     problem, start : Problem, Start
-        Of the run.
+        Problem and start of the run.
     facts : Facts
-        Of the start, which is sound.
+        Diagnostics of the start, which is consistent.
     step_by : callable
-        The step of the run with another clock, by the program of the run.
+        Step of the run with another clock, by the compiled program of the run.
     """
     system, frame, dt = problem.system, _frame(facts), float(start.clock.dt)
     d = frame.shape[1]
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
 
     def slopes(h: float, directions: np.ndarray) -> np.ndarray:
-        """Zᵀ∂ṗ by η and by ξ in directions given in the frame, shape=[N, d], as shape=[2, N, d]; by steps of h."""
+        """Zᵀ∂ṗ by η and by ξ along directions in the frame, shape=[N, d], as shape=[2, N, d]; by steps of length h."""
         clock = start.clock._replace(dt=np.float64(h))
         step, start_at = (
             step_by(clock),
@@ -62,7 +62,7 @@ def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[C
         etas, deltas = np.concatenate([still[:1], moved, still]), np.concatenate([still[:1], still, moved])
         here = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(etas), axis=0), start.g)
         ways, xi = mapped(_tangent, system.group, (here, etas)), start.xi + deltas
-        g = jax.tree.map(np.add, here, ways)  # off the group by the square of how far they are apart: rounding
+        g = jax.tree.map(np.add, here, ways)  # off the group by the square of the perturbation: rounding
         states, _ = start_at((g, _on_constraints(start_at((g, xi))[1], xi)))
         rates = np.array([_rate(step, jax.tree.map(lambda a, i=i: a[i], states)) for i in range(len(xi))])
         return ((rates[1:] - rates[0]) @ frame / (APART * h)).reshape(2, -1, d)
@@ -85,7 +85,7 @@ def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[C
 
 
 def _told(system: System, value: complex, dt: float) -> str:
-    """What is said of an eigenvalue, 1/s."""
+    """Description of an eigenvalue, 1/s."""
     if not abs(value * dt) > FAST:
         return ""
     does = (
@@ -101,7 +101,7 @@ def _told(system: System, value: complex, dt: float) -> str:
 
 
 def _frame(facts: Facts) -> np.ndarray:
-    """A basis of D that is orthonormal in the metric, shape=[n, d]."""
+    """Basis of D that is orthonormal in the metric, shape=[n, d]."""
     root = np.linalg.cholesky(facts.M)
     rows = np.linalg.solve(root, facts.forms.T)
     across = np.linalg.qr(rows, mode="complete")[0][:, len(facts.forms) :] if len(facts.forms) else np.eye(len(root))
@@ -113,7 +113,7 @@ def _tangent(group: Any, node: tuple) -> Point:
 
 
 def _on_constraints(facts: Facts, xi: np.ndarray) -> np.ndarray:
-    """Velocities, shape=[N, n], put on the constraints, whose unit forms' residuals the facts have."""
+    """Project velocities, shape=[N, n], onto the constraints, using the residuals of the unit forms in the facts."""
     if not facts.forms.shape[1]:
         return xi
     residuals = facts.residual * np.linalg.norm(facts.forms, axis=2)
@@ -122,7 +122,7 @@ def _on_constraints(facts: Facts, xi: np.ndarray) -> np.ndarray:
 
 
 def _rate(step: Step, state: State) -> np.ndarray:
-    """The change of p̃ in a step, shape=[n]; nan where it fails."""
+    """Change of p̃ in one step, shape=[n]; nan if the step fails."""
     after = step(state)
     if after is None:
         return np.full(np.shape(state.p_plus), np.nan)

@@ -29,11 +29,11 @@ from geonh.runs.start import made_start, refuse_unsound
 __all__ = ["Nodes", "integrate"]
 
 SHORT = 64
-"""Between saved nodes no more than so many steps apart, all nodes are kept for the derivatives."""
+"""Largest spacing of saved nodes, in steps, for which all nodes are kept for the derivatives."""
 
 
 class Nodes(NamedTuple):
-    """What ``integrate`` returns: JAX arrays with a leading axis of length N = n_steps // save_every + 1.
+    """Result of ``integrate``: JAX arrays with a leading axis of length N = n_steps // save_every + 1.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class Nodes(NamedTuple):
     p_plus, p_minus : array, shape=[N, n]
         Incoming and outgoing momenta.
     status : array of int, shape=[N]
-        0 while all is well; from a failure on, the entries repeat the last good node and ``status`` holds the
-        ``Result``: ``Result.START`` at all nodes where a start in a trace is none.
+        0 on success; after a failure the entries repeat the last good node and ``status`` holds the ``Result``:
+        ``Result.START`` at all nodes for an inconsistent traced start.
     observables : dict of str to array, shape=[N, …]
-        Those of a ``Trajectory`` by name, where they were asked for.
+        Observables of a ``Trajectory`` by name, if requested.
     """
 
     t: Array
@@ -59,7 +59,7 @@ class Nodes(NamedTuple):
 
     @property
     def alternation(self) -> Array:
-        """As of a ``Trajectory``, where observables were asked for, shape=[N]."""
+        """Alternating part as in a ``Trajectory``, if observables were requested, shape=[N]."""
         if "alternating" not in self.observables:
             return jnp.zeros(self.observables["energy"].shape)
         return alternation(self.observables["alternating"], self.observables["kinetic"])
@@ -80,20 +80,20 @@ def integrate(
 ) -> Nodes:
     """``solve`` for use under ``jit``, ``grad`` and ``vmap``: traceable, and differentiable in both modes.
 
-    It runs the same machine code, to the same bits. So do its derivatives: forwards beside the steps, backwards from
-    the saved nodes, between which steps are done again, so that ``save_every`` bounds the memory they take. A batch
-    (``vmap``) runs on lanes and threads. Derivatives of derivatives, and devices other than a CPU, use XLA; the second
-    are taken forwards (``jax.hessian``), since JAX does not differentiate Newton's loop backwards twice.
+    It runs the same machine code, with bitwise equal results, and so do its derivatives: forward mode with the steps,
+    reverse mode from the saved nodes, recomputing the steps between them, so that ``save_every`` bounds the memory. A
+    batch (``vmap``) runs on SIMD lanes and threads. Second derivatives, and devices other than a CPU, use XLA; second
+    derivatives need forward mode (``jax.hessian``): JAX does not differentiate Newton's loop in reverse mode twice.
 
-    Arguments are tested as by ``solve``; of what is traced, the shapes only, and whether a start is on the constraints,
-    up to 1e-5, which ``status`` tells. Any of the system's arrays, the start, dt, t0 and the controls may be traced.
-    Functions must not close over what is traced: it is given as parameters, and controls that need it are
+    Arguments are validated as by ``solve``; for traced ones only the shapes, and the consistency of a start up to 1e-5,
+    reported by ``status``. Any of the system's arrays, the start, dt, t0 and the controls may be traced. Functions
+    must not close over traced values: these are passed as parameters, and controls that need them are
     ``jax.tree_util.Partial(function, value)``, a function of (value, t).
 
     Parameters
     ----------
     system : System
-        What moves.
+        System to integrate.
     method : Integrator or str, optional
         As for ``solve``.
     xi0 : array_like, shape=[n]
@@ -109,24 +109,23 @@ def integrate(
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         u(t) in jax.numpy, or its values at the nodes.
     save_every : int
-        Keep every so many nodes, at most ``n_steps``; static under ``jit``.
+        Number of steps between saved nodes, at most ``n_steps``; static under ``jit``.
     observables : bool
-        Compute those of a trajectory too: "xi", "p", "energy", "multipliers", … of every saved node.
+        Also compute the observables of a trajectory: "xi", "p", "energy", "multipliers", … at every saved node.
 
     Returns
     -------
     Nodes
-        JAX arrays t, g, p_plus, p_minus and status with a leading axis of length N = n_steps // save_every + 1, and
-        the observables by name. status is 0 while all is well; from a failure on the entries repeat the last good node
-        and status holds the ``Result``. No derivative flows through a step that fails, so those of the nodes before it
-        are right.
+        JAX arrays t, g, p_plus, p_minus and status with a leading axis of length N = n_steps // save_every + 1, and the
+        observables by name. status is 0 on success; after a failure the entries repeat the last good node and status
+        holds the ``Result``. No derivative flows through a failed step, so those of the nodes before it are correct.
 
     Raises
     ------
     RuntimeError
         If JAX is in single precision: call it within ``with geonh.float64():``.
     ValueError, TypeError
-        For input that does not fit, an inconsistent start included where it is not traced.
+        For invalid input, including an inconsistent start that is not traced.
 
     Examples
     --------
@@ -168,7 +167,7 @@ def integrate(
 
 @dataclass(frozen=True)
 class _First:
-    """Node 0 as a vector, its status at the end, from (g, ξ) as a vector."""
+    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector."""
 
     begin: Layout
     kinds: Layout
@@ -180,7 +179,7 @@ class _First:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step between nodes as vectors, for ``Steps``."""
+    """Step between nodes as vectors, for ``Steps``."""
 
     kinds: Layout
     quick: Layout
@@ -196,7 +195,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Observe:
-    """The observables of a node, as vectors."""
+    """Observables of a node, as vectors."""
 
     kinds: Layout
 
@@ -206,7 +205,7 @@ class _Observe:
 
 
 def _parted(state: State) -> tuple[State, list[Any]]:
-    """A state whose status is elsewhere, and through which no derivatives flow but those that matter; its inverses."""
+    """Separate a state, with status reset and irrelevant derivatives stopped, from the inverses of its warm start."""
     inverses: list[Any] = []
 
     def without(warm: Warm) -> Warm:
@@ -218,12 +217,12 @@ def _parted(state: State) -> tuple[State, list[Any]]:
 
 
 def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
-    """The warm start of a method, or of the parts of a composition, each changed."""
+    """Apply ``change`` to the warm start of a method, or of each part of a composition."""
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
 
 
 def _near(clock: Clock, near: Any, k: Any) -> Clock:
-    """The clock with the controls that a step sees, if they are given at the nodes."""
+    """Clock with the controls that a step uses, if they are given at the nodes."""
     return clock if near is None else clock._replace(controls=Near(near, k))
 
 
@@ -239,7 +238,7 @@ def _observe(problem: Problem, state: State) -> dict[str, Any]:
 
 
 def _observed(problem: Problem, kinds: Layout, nodes: Array, k: Array, controls: list[Array]) -> dict[str, Array]:
-    """Observables of all nodes, each of which sees its own controls."""
+    """Observables of all nodes, each with its own controls."""
     own = [Near(rows[k][:, None], k) for rows in controls]
     arrays, parts = Parts.of(problem._replace(clock=_seeing(problem.clock, *controls)))
     arrays[len(arrays) - 2 * len(own) :] = jax.tree.leaves(own)
@@ -250,13 +249,13 @@ def _observed(problem: Problem, kinds: Layout, nodes: Array, k: Array, controls:
 
 
 def _seeing(clock: Clock, *controls: Array) -> Clock:
-    """A clock that knows controls at the nodes, if there are any, at node 0 only."""
+    """Clock with nodal controls at node 0 only, if there are any."""
     return clock._replace(controls=Near(controls[0][:1], jnp.asarray(0))) if controls else clock
 
 
 @functools.lru_cache(maxsize=128)
 def _layouts(parts: Parts, begin: Layout) -> tuple[Layout, Layout]:
-    """Of the nodes, and of what goes with them and only saves iterations."""
+    """Layouts of the nodes, and of the auxiliary data that only saves iterations."""
     shapes = jax.eval_shape(
         lambda arrays, x: _parted(_begun(parts.tree(arrays), begin.tree(x))), *_examples(parts, begin)
     )
@@ -265,7 +264,7 @@ def _layouts(parts: Parts, begin: Layout) -> tuple[Layout, Layout]:
 
 @functools.lru_cache(maxsize=128)
 def _seen(parts: Parts, kinds: Layout) -> Layout:
-    """Of the observables."""
+    """Layout of the observables."""
     shapes = jax.eval_shape(lambda arrays, x: _observe(parts.tree(arrays), kinds.tree(x)), *_examples(parts, kinds))
     return Layout.of(shapes)
 

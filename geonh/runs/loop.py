@@ -1,7 +1,7 @@
-"""The loop of a run: steps in compiled pieces, and what must not be lost whatever happens between them.
+"""Stepping loop of a run: compiled batches of steps, with progress reports, checkpoints and interrupts between them.
 
-A piece lasts some 20 ms. After each, progress is told, a checkpoint is saved if it is due, and Ctrl-C is answered,
-whether a node is saved there or not.
+A batch lasts some 20 ms. After each, progress is reported, a checkpoint is saved if it is due, and Ctrl-C is handled,
+whether or not a node is saved there.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from geonh.runs.fast_modes import fast_mode
 from geonh.runs.start import Start
 
 CHUNK = 2**20
-"""Nodes of one buffer, at most."""
+"""Maximum number of nodes of one buffer."""
 BETWEEN = 60.0
-"""Seconds between checkpoints; more, where saving takes more than a twentieth of them."""
+"""Seconds between checkpoints; longer if saving takes more than a twentieth of that."""
 
 Progress: TypeAlias = bool | Callable[[int, int], None]
 
 
 class IntegrationError(RuntimeError):
-    """A run stopped early; what was computed up to there is in the error.
+    """A run stopped early; the error holds the trajectory up to there.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ def advance(
 ) -> Trajectory:
     """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
 
-    Of a run that begins, ``start`` is where it does: a step too long for what is fast there is warned of.
+    ``start`` is the start of a new run: a warning is issued if the time step is too long for its fastest mode.
 
     Raises
     ------
     IntegrationError
         If a step fails, and ``throw``.
     BaseException
-        What ``progress``, a signal's handler or the disk raises, with what was computed in ``.trajectory``, and saved.
+        Any exception of ``progress``, a signal handler or the disk, with the saved trajectory in ``.trajectory``.
     """
     assert trajectory.state is not None
     try:
@@ -78,17 +78,17 @@ def advance(
         loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings)
         if checkpoint is not None:
             first = trajectory.first(1)
-            files.save(first, first.to_xarray(), checkpoint, keep=False)  # what cannot be saved is told now
+            files.save(first, first.to_xarray(), checkpoint, keep=False)  # check early that the file can be written
         if start is not None and loop.engine == "native" and loop.is_new():
             too_long = fast_mode(problem, *start, loop.step_by)
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
-    except KeyboardInterrupt:  # while it compiles
+    except KeyboardInterrupt:  # during compilation
         return replace(trajectory, status=Result.INTERRUPTED, known=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _Run(begin, loop.begin, status, loop, [begin.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
-    if not any(event.stop for event in trajectory.watched):  # one may end what is longer
+    if not any(event.stop for event in trajectory.watched):  # a terminal event may end a longer run
         n_nodes = n_steps // trajectory.save_every + len(trajectory)
         advice = "raise save_every, or write them to a store: geonh.stream"
         refuse_too_much(
@@ -106,7 +106,7 @@ def advance(
                         raise KeyboardInterrupt
         except KeyboardInterrupt:
             run.status = Result.INTERRUPTED
-        except BaseException as error:  # also SystemExit, from a callback or a signal's handler
+        except BaseException as error:  # also SystemExit, from a callback or a signal handler
             run.status = Result.INTERRUPTED
             _keep(error, run)
             _save_all_the_same(error, run, save)
@@ -125,7 +125,7 @@ def advance(
 
 @dataclass
 class _Run:
-    """What exists of a run: a trajectory, and rows, its own and those after them up to the last good state."""
+    """Current state of a run: a trajectory, and rows of its nodes and of those up to the last good state."""
 
     trajectory: Trajectory
     watched: Watched
@@ -138,7 +138,7 @@ class _Run:
         return self.watched.state
 
     def steps(self, end: int) -> Iterator[None]:
-        """Go on to step ``end``, to a failure or to an event that stops, pausing after each piece."""
+        """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
         loop, stride = self.loop, self.trajectory.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = _portion(int(self.state.k), end, stride)
@@ -154,7 +154,7 @@ class _Run:
                 yield
 
     def so_far(self) -> Trajectory:
-        """The trajectory up to the last good node, be it between two that would be saved."""
+        """Trajectory up to the last good node, even if that is off the grid of saved nodes."""
         rows = self.rows
         if rows[-1][-1, 0] > self.state.k:  # interrupted between a row and its state
             rows = [*rows[:-1], rows[-1][rows[-1][:, 0] <= self.state.k]]
@@ -167,14 +167,14 @@ class _Run:
 
 
 class _Checkpoints:
-    """When to save, and where."""
+    """Schedule and destination of checkpoints."""
 
     def __init__(self, path: str | os.PathLike | None) -> None:
         self.path = path
         self.due = time.monotonic() + BETWEEN
 
     def if_due(self, run: _Run) -> None:
-        """Save what exists, if it is time; what is read from its nodes is not read again."""
+        """Save a checkpoint if it is due; observables of its nodes are not computed again."""
         if self.path is None or time.monotonic() < self.due:
             return
         begun = time.monotonic()
@@ -191,13 +191,13 @@ class _Checkpoints:
 
 
 def _keep(error: BaseException, run: _Run) -> None:
-    """Put what was computed on an exception."""
+    """Attach the trajectory so far to an exception."""
     error.trajectory = run.so_far()  # type: ignore[attr-defined]
     error.add_note("geonh: what was computed up to there is in the error's .trajectory")
 
 
 def _save_all_the_same(error: BaseException, run: _Run, save: _Checkpoints) -> None:
-    """Save what exists at an exception, which stays the one that is raised."""
+    """Save a checkpoint while handling an exception, which remains the one raised."""
     try:
         save.at_the_end(run)
     except Exception as second:
@@ -205,13 +205,13 @@ def _save_all_the_same(error: BaseException, run: _Run, save: _Checkpoints) -> N
 
 
 def next_node(problem: Problem, state: State) -> tuple[State, Array]:
-    """The node after a state, and its status."""
+    """Advance a state by one step; return the new state and its status."""
     new = problem.method.next_node(problem.system, problem.clock, state)
     return new, new.status
 
 
 def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
-    """How many nodes to save next, and how many steps apart: those whose k is a multiple of the stride, and the end."""
+    """Number of nodes to save next, and steps between them: nodes with k a multiple of the stride, and the end."""
     off = k % stride
     if off or end - k < stride:
         return 1, min(stride - off, end - k)
@@ -219,13 +219,13 @@ def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
 
 
 def check_progress(progress: Any, arguments: str) -> None:
-    """Raise TypeError for what is no progress."""
+    """Raise TypeError if ``progress`` is invalid."""
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"progress must be True, False or a function of ({arguments}), got {progress!r}")
 
 
 class reporting:
-    """Shows progress, as the user wants it, while it is entered: how much is done, how fast, and what remains."""
+    """Context manager that displays progress as requested: completed steps, rate, and remaining time."""
 
     def __init__(self, progress: Progress, total: int, unit: str = "steps") -> None:
         self._progress, self._total, self._unit, self._bar = progress, total, unit, None

@@ -1,8 +1,8 @@
 """``solve``: run a one-step method over many steps, in compiled loops, and label the result.
 
-The loop is compiled once for a system's structure and a method; parameters, step size and the number of steps are
-arguments, so none of them compiles anything again. ``integrate`` is for use under a user's own ``jit``, ``grad`` and
-``vmap``.
+The loop is compiled once for the structure of a system and a method; parameters, step size and number of steps are
+arguments, so that changing them requires no compilation. ``integrate`` is for use under a user's own ``jit``,
+``grad`` and ``vmap``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def solve(
     Parameters
     ----------
     system : System
-        What moves.
+        System to integrate.
     method : Integrator or str, optional
         One-step method, or its name in ``geonh methods``; when left out ``Gauss(2)``, or
         ``SymmetricProjection()`` where controls are values at the nodes.
@@ -68,28 +68,28 @@ def solve(
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         u(t) in jax.numpy, or its values at the nodes.
     events : Event or sequence of Event, optional
-        What to record, or to stop at, between the nodes too: ``traj.events`` has them by name. Where one stops the run,
-        the last node is the one before it.
+        Events to record, or to stop at, located between the nodes too; ``traj.events`` has them by name. After a
+        terminal event, the last node is the one before it.
     save_every : int
-        Keep every so many nodes.
+        Number of steps between saved nodes.
     throw : bool
-        Raise on failure; otherwise ``success``, ``status`` and ``message`` of the result tell.
+        Raise on failure; otherwise see ``success``, ``status`` and ``message`` of the result.
     progress : bool or callable
         Show a progress bar (on a terminal, in a notebook), or call ``progress(steps_done, n_steps)`` after each chunk.
     checkpoint : path, optional
-        Save what exists there, at most once a minute, and at the end; ``resume`` goes on from it to the same bits.
+        File for the run so far, saved at most once a minute and at the end; ``resume`` continues it, bitwise equal.
 
     Returns
     -------
     Trajectory
-        NumPy float64 arrays, labelled.
+        Labelled NumPy float64 arrays.
 
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit, an inconsistent start included (with its residual).
+        For invalid input, including an inconsistent start (with its residual).
     MemoryError
-        If the nodes would take most of the machine's memory, before the first step; not where an event may end the run.
+        If the nodes would take most of the machine's memory, before the first step; not if an event may end the run.
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
@@ -123,30 +123,30 @@ def resume(
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
 ) -> Trajectory:
-    """Go on from the last step of a trajectory (or of its file), to the same bits as one run.
+    """Resume a run from the last step of a trajectory (or of its file), bitwise identical to an uninterrupted run.
 
     Parameters
     ----------
     trajectory : Trajectory or path
-        What exists.
+        Run to continue.
     n_steps : int
         Further steps.
     system : System, optional
-        Needed after loading from a file, which holds data only. It must be that of the run: name, parameters and what
-        the functions compute are compared.
+        Required after loading from a file, which holds data only. It must be that of the run: name, parameters and
+        traces of the functions are compared.
     method : Integrator or str, optional
         As ``system``; its options are compared.
     controls : callable or array_like, shape=[all steps + 1, …], optional
         As ``system``. Controls in an array are those of the whole run, from its first node.
     events : Event or sequence of Event, optional
-        What to look for; those of the run when left out. After loading from a file that has events they are needed, or
-        ``events=()`` to look for none. Events that came after the last node are found again: a run that an event
-        stopped stops there again, unless that event is left out.
+        Events to locate; those of the run by default. After loading from a file that has events they are required, or
+        ``events=()`` for none. Events after the last node are located again: a run stopped by an event stops there
+        again, unless that event is left out.
     allow_changes : bool, str or sequence of str
-        Go on with a system that is another one: in everything (True), or in what is named of "name", "parameters",
-        "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
-        "first_integrals", "events" (others of the same names). What was read from the nodes so far stays as it is, and
-        ``attributes["changes"]`` tells of the change, in the file too.
+        Accept a system that differs from that of the run: in everything (True), or in those named of "name",
+        "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces", "controls",
+        "first_integrals", "events" (others of the same names). Observables computed so far are kept, and
+        ``attributes["changes"]`` records the change, in the file too.
     throw : bool
         As in ``solve``.
     progress : bool or callable
@@ -164,9 +164,9 @@ def resume(
     TypeError
         If an argument is of another type.
     ValueError
-        If something is not as it was, naming it; ``FileError``, one of these, if the file cannot be gone on from.
+        If something differs from the run, naming it; ``FileError``, a subclass, if the file cannot be resumed.
     MemoryError
-        If the nodes would take most of the machine's memory, before the first step; not where an event may end the run.
+        If the nodes would take most of the machine's memory, before the first step; not if an event may end the run.
     IntegrationError
         If a step fails, unless ``throw`` is false.
     """
@@ -197,7 +197,7 @@ def resume(
 
 
 def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
-    """The events of a run, tested where it begins; their program is traced with the value of the controls there."""
+    """Validate the events of a run at its start; their program is traced with the controls there."""
     if events is None or (isinstance(events, tuple | list) and not events):
         return ()
     with float64():

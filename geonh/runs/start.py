@@ -1,4 +1,4 @@
-"""What a run begins with: a user's numbers made float64, and judged before the first step, for all who make runs."""
+"""Start of a run: conversion of user input to float64, and its validation before the first step, for all runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from geonh.mechanics.system import System
 
 
 class Start(NamedTuple):
-    """A start of a run, in float64: clock, group element, velocity of shape=[n]."""
+    """Start of a run, in float64: clock, group element, velocity of shape=[n]."""
 
     clock: Clock
     g: Point
@@ -34,12 +34,12 @@ class Start(NamedTuple):
 def made_start(
     system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
 ) -> Start:
-    """The start of a run from what a user wrote; what is traced is tested as far as its shape goes.
+    """Return the start of a run from user input; traced values are validated by shape only.
 
     Raises
     ------
     TypeError, ValueError
-        For what does not fit, naming the argument.
+        For invalid input, naming the argument.
     """
     refuse(method, system)
     n_steps = as_count(n_steps, "n_steps")
@@ -61,12 +61,12 @@ def made_start(
 
 
 def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
-    """Controls as a function of the time, or their values at the nodes, at least ``n_nodes`` of them.
+    """Return controls as a function of the time, or as at least ``n_nodes`` values at the nodes.
 
     Raises
     ------
     TypeError, ValueError
-        If they are neither, too few, or of no use to the system.
+        If they are neither, too few, or not used by the system.
     """
     if controls is None:
         return None
@@ -85,7 +85,7 @@ def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
 
 
 def made_drive(system: Any, controls: Any, g: Point, xi: Any) -> Any:
-    """Controls as a function of the time, which the forces of the system use; or None."""
+    """Return controls as a function of the time, used by the forces of the system; or None."""
     if controls is not None and not callable(controls):
         raise TypeError(f"controls must be a function of t here, got {shortly(controls)}")
     inspect_forces(system, Clock(0.0, 1.0, made_controls(system, controls, 1)), g, xi)
@@ -99,12 +99,12 @@ def _used(system: System, controls: Any) -> Any:
 
 
 def first_node(system: System, method: Integrator, start: Start) -> tuple[State, Facts]:
-    """Node 0 of a start that is sound, and its facts; with a warning where it is not known to most digits.
+    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits.
 
     Raises
     ------
     ValueError, TypeError
-        For a start that is not, in words.
+        For an inconsistent start, with an explanation.
     """
     state, found = computed(node_and_facts, Problem(system, method, start.clock), (start.g, start.xi))
     _refuse_fault(system, method, start, found)
@@ -125,7 +125,7 @@ def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
 
 
 def inspect_forces(system: System, clock: Clock, g: Point, xi: Any) -> None:
-    """Trace forces and controls once and raise for what does not fit: shape, precision, indices, missing controls."""
+    """Trace forces and controls once, and raise for invalid shapes, precision, indices, or missing controls."""
     if system.forces is None:
         return
     with float64():
@@ -154,7 +154,7 @@ def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:
-    """Node 0, and the facts of the start (g, ξ)."""
+    """Node 0, and the diagnostics of the start (g, ξ)."""
     system, clock = problem.system, problem.clock
     inspect_forces(system, clock, *start)  # here, because it is traced once for many starts
     return problem.method.first_node(system, clock, *start), _facts(problem, start)

@@ -1,4 +1,4 @@
-"""Runs as numbers for the viewer: one block of bytes, and a header that says what is where."""
+"""Binary data of runs for the viewer: one block of bytes, and a header with the layout."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from geonh.groups.so3 import quaternion
 from geonh.plotting.labels import component_units, method_in_words, plain, units_of
 
 CURVE_POINTS = 500
-"""Of a curve against time; of more nodes, the largest and smallest of each block are shown."""
+"""Points of a curve against time; with more nodes, the maximum and minimum of each block are shown."""
 STILL = 1e-12
 FLOOR = 1e-17
-"""Errors below it are drawn at it."""
+"""Smaller errors are drawn at this value."""
 
 
 class Block:
-    """Bytes that grow; ``add`` says where an array is in them."""
+    """Growing block of bytes; ``add`` returns the location of an array."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()
         self._known: dict[bytes, dict[str, Any]] = {}
 
     def add(self, array: Any, kind: str) -> dict[str, Any]:
-        """Append an array as "f4", "i2", "u2" or "u1", once; give kind, offset and length."""
+        """Append an array as "f4", "i2", "u2" or "u1", unless present; return kind, offset and length."""
         data = np.ascontiguousarray(array, dtype="<" + kind if kind != "u1" else kind)
         key = hashlib.sha256(kind.encode() + data.tobytes()).digest()
         if key not in self._known:
@@ -50,14 +50,14 @@ def packed(trajectories: Sequence[Any], names: Sequence[str], max_frames: int) -
 
 
 def frames_of(n: int, max_frames: int) -> np.ndarray:
-    """Evenly chosen nodes, first and last among them."""
+    """Evenly spaced nodes, including the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, max_frames)).round().astype(int))
 
 
 def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str, Any]:
     nodes = frames_of(len(trajectory), max_frames)
     if trajectory.dt < 0:
-        nodes = nodes[::-1]  # the viewer's time goes forwards
+        nodes = nodes[::-1]  # the viewer's time increases
     seen, arrows = scene(trajectory, nodes), momenta(trajectory, nodes)
     a = trajectory.attributes
     low, high = seen.extent
@@ -108,7 +108,7 @@ def _body(block: Block, body: Moving) -> dict[str, Any]:
     stretched = bool(np.abs(lengths - 1).max() > 1e-6)
     with float64():
         q = np.asarray(evaluated(quaternion, (body.R / np.where(lengths > 0, lengths, 1.0)[:, None], False), {}))
-    turned = np.sum(q[1:] * q[:-1], axis=1) < 0  # q and −q are one attitude: the nearer to the one before
+    turned = np.sum(q[1:] * q[:-1], axis=1) < 0  # q and −q are one attitude: take the one nearer the last
     q = q * np.where(np.cumsum(np.append(False, turned)) % 2 == 1, -1.0, 1.0)[:, None]
     return {
         "name": body.name,
@@ -122,7 +122,7 @@ def _body(block: Block, body: Moving) -> dict[str, Any]:
 
 
 def _once(rows: np.ndarray) -> np.ndarray:
-    """One row only where all are the same."""
+    """Reduce to one row if all rows are equal."""
     return rows[:1] if np.ptp(rows, axis=0).max() <= STILL else rows
 
 
@@ -154,7 +154,7 @@ def _arrow(block: Block, name: str, unit: str, rows: np.ndarray) -> dict[str, An
 
 
 def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
-    """Curves against time: errors of what should be kept, the energy, the velocities."""
+    """Curves against time: errors of conserved quantities, the energy, the velocities."""
     found = invariants(trajectory)
     errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in found if q.conserved]
     a, xi = trajectory.attributes, trajectory.xi
@@ -182,7 +182,7 @@ def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
 
 
 def _curve(block: Block, t: np.ndarray, values: np.ndarray, log: bool) -> dict[str, Any]:
-    """A curve of some ``CURVE_POINTS``: of each block of nodes the largest and, unless logarithmic, the smallest."""
+    """Curve of about ``CURVE_POINTS`` points: maximum and, unless logarithmic, minimum of each block of nodes."""
     order = np.argsort(t)
     t, values = t[order], values[order]
     if len(t) > CURVE_POINTS:

@@ -1,4 +1,4 @@
-"""One HTML file of runs: the page, its style and script, three.js, and the data, all inside."""
+"""Self-contained HTML file of runs: page, style, script, three.js, and data."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MAX_FRAMES = 10_001
 
 
 class Page:
-    """A page of the viewer; Jupyter shows it, ``save`` writes it.
+    """Page of the viewer; Jupyter displays it, ``save`` writes it.
 
     Attributes
     ----------
     html : str
-        The whole page, which needs nothing outside it.
+        Complete page, without external resources.
     path : pathlib.Path or None
-        Where it was written last.
+        Path of the last file written, if any.
     """
 
     def __init__(self, html: str):
@@ -41,7 +41,7 @@ class Page:
         self.path: Path | None = None
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write the page; replaces what was there.
+        """Write the page; an existing file is replaced.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class Page:
         Returns
         -------
         pathlib.Path
-            Where it was written.
+            Path of the file.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Page:
         return f"Page of the viewer, {len(self.html) / 1e6:.2f} MB; {where}"
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, which its script cannot leave."""
+        """Page in a sandboxed frame."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" title="geonh viewer" sandbox="allow-scripts" '
             'style="width:100%;height:560px;border:0" allowfullscreen></iframe>'
@@ -87,25 +87,25 @@ def view(
     side_by_side: bool = False,
     max_frames: int = MAX_FRAMES,
 ) -> Page:
-    """Runs in one self-contained HTML page: bodies in three dimensions, their traces, arrows, and what the runs kept.
+    """Show runs in one self-contained HTML page: bodies in three dimensions, traces, arrows, and conserved quantities.
 
     Parameters
     ----------
     *trajectories : Trajectory
-        One or more; several are overlaid, or stand side by side.
+        One or more runs; several are overlaid, or shown side by side.
     path : path, optional
-        Where to write the page, a name that ends in ``.html``.
+        Output file, a name that ends in ``.html``.
     names : sequence of str, optional
-        What the runs are called; their methods when left out.
+        Labels of the runs; by default their methods.
     side_by_side : bool
-        Whether several begin side by side; the page can switch.
+        If True, several runs are first shown side by side; the page can switch.
     max_frames : int
-        Frames of a run at most, chosen evenly; the viewer interpolates between them.
+        Maximum number of frames of a run, evenly spaced; the viewer interpolates between them.
 
     Returns
     -------
     Page
-        Jupyter shows it.
+        Page that Jupyter displays.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def _page(header: dict[str, Any], data: bytes) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """What the page may do: run its script, and what that makes of its own text, three.js; nothing from outside."""
+    """Content security policy: the page runs its script, and three.js created from its own text; nothing external."""
     allowed = {
         "default-src": "'none'",
         "script-src": f"{_hash(script)} 'unsafe-eval'",
@@ -165,7 +165,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """By which a browser knows what stands between two tags, line ends included."""
+    """Hash by which a browser identifies the text between two tags, including line ends."""
     digest = hashlib.sha256(f"\n{text}\n".encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -180,7 +180,7 @@ def _squeezed(data: bytes) -> str:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Names told apart by a number where two are the same."""
+    """Make names distinct by appending a number to repeated ones."""
     return [
         name if names.count(name) == 1 else f"{name} ({names[: i + 1].count(name)})" for i, name in enumerate(names)
     ]

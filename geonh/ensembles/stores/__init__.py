@@ -1,4 +1,4 @@
-"""Stores: arrays on disk, written in shards. Nothing here knows what the arrays mean."""
+"""Stores: arrays on disk, written in shards, independent of what the arrays mean."""
 
 from geonh.ensembles.stores.arrays import Field
 from geonh.ensembles.stores.store import Store, StoreError, StoreWarning

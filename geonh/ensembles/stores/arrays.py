@@ -1,4 +1,4 @@
-"""How arrays lie in a store: fields, and the files of Zarr's format 3 that describe them."""
+"""Array layout of a store: fields, and Zarr format 3 metadata files."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from geonh.arguments.file_data import COUNT, misfit
 
 CHUNK = 2**20
-"""Bytes that a reader of a part of a shard reads at least, about."""
+"""Approximate minimum size of a read from a shard, bytes."""
 
 
 class Field(NamedTuple):
-    """An array of a store: what comes after its first axis, of which a shard has ``per`` entries.
+    """Array of a store: dtype and axes, of which the first has ``per`` entries per shard.
 
     Attributes
     ----------
     shape : tuple of int
-        Without the first axis.
+        Shape without the first axis.
     dtype : str
     dims : tuple of str
         Names of all axes.
     attributes : dict
     per : int
-        Entries of a shard along the first axis.
+        Entries of one shard along the first axis.
     total : int
         Entries of all shards.
     fill : float or int
-        What a shard that is not there reads as.
+        Fill value for missing shards.
     """
 
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
 
 def lay_out(folder: Path, fields: Mapping[str, Field]) -> None:
-    """A group of empty arrays."""
+    """Create a group of empty arrays."""
     zarr = zarr_module()
     group = zarr.create_group(folder, zarr_format=3)
     for name, field in fields.items():
@@ -61,12 +61,12 @@ def lay_out(folder: Path, fields: Mapping[str, Field]) -> None:
             attributes=field.attributes,
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # consolidated metadata is said to be young in format 3
+        warnings.simplefilter("ignore")  # Zarr warns that consolidated metadata is not yet part of format 3
         zarr.consolidate_metadata(folder)
 
 
 TYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
-"""Of numbers in a store."""
+"""Data types of numbers in a store."""
 ARRAY = {
     "zarr_format": (3,),
     "node_type": ("array",),
@@ -77,30 +77,30 @@ ARRAY = {
     "dimension_names": [str],
     "attributes": dict,
 }
-"""Form of Zarr's metadata of an array."""
+"""Schema of Zarr's metadata of an array."""
 
 
 def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, shard: int) -> int:
-    """See that Zarr's metadata are those of arrays as they are written here.
+    """Validate that Zarr's metadata describe arrays as written by ``lay_out``.
 
     Parameters
     ----------
     texts : mapping
-        Contents of all files ``zarr.json``, by name.
+        Contents of all ``zarr.json`` files, by name.
     names : sequence of str
-        Of the arrays.
+        Names of the arrays.
     shards, shard : int
-        Number of shards, and entries of one.
+        Number of shards, and entries of one shard.
 
     Returns
     -------
     int
-        Entries of all shards, which the last need not fill.
+        Entries of all shards, of which the last need not be full.
 
     Raises
     ------
     ValueError
-        If they are not, with the array and what is wrong.
+        If they do not, naming the array and the fault.
     """
     wrong = misfit(texts["zarr.json"], {"consolidated_metadata": {"metadata": {str: dict}}})
     if wrong:
@@ -127,7 +127,7 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
 
 
 def _not_ours(about: Mapping[str, Any]) -> str:
-    """What of an array's metadata, of which the form is right, is not as ``lay_out`` writes it."""
+    """First difference between schema-valid metadata of an array and what ``lay_out`` writes; "" if there is none."""
     shape, whole, names = about["shape"], about["chunk_grid"]["configuration"]["chunk_shape"], about["dimension_names"]
     if not shape or not len(shape) == len(whole) == len(names):
         return f"shape {shape}, shards {whole} and names {names} have not as many axes, or none"
@@ -147,12 +147,12 @@ def _not_ours(about: Mapping[str, Any]) -> str:
 
 
 def can_be_array(name: Any) -> bool:
-    """Whether a folder in a store can have such a name."""
+    """True if the name is valid for the folder of an array in a store."""
     return isinstance(name, str) and "/" not in name and bool(name) and not name.startswith(("zarr.json", "."))
 
 
 def zarr_module() -> Any:
-    """Zarr, or ImportError with what to install."""
+    """Import Zarr, or raise ImportError with installation instructions."""
     try:
         import zarr
         import zarr.codecs
@@ -162,7 +162,7 @@ def zarr_module() -> Any:
 
 
 def _chunks(field: Field) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of what is read at once and of a shard: whole numbers of one make the other."""
+    """Chunk and shard shapes; shard lengths are multiples of chunk lengths."""
     rest = [max(n, 1) for n in field.shape]
     item = np.dtype(field.dtype).itemsize
     one = item * int(np.prod(rest[1:], dtype=int))

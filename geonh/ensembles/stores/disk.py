@@ -1,4 +1,4 @@
-"""Files put in place as a whole, sealed with their digest, and locks that go with the process that holds them."""
+"""Atomic file writes with checksums, and file locks released when the process that holds them ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def put_folder(folder: Path, path: Path) -> None:
-    """Put a folder in place, unless another process did."""
+    """Move a folder into place, unless another process already did."""
     folder.chmod(0o755)
     try:
         os.rename(folder, path)
@@ -22,31 +22,31 @@ def put_folder(folder: Path, path: Path) -> None:
 
 
 def locked(file: Any) -> bool:
-    """Whether a lock could be taken; it goes with the process."""
+    """Try to lock a file; True on success. The lock is released when the process ends."""
     try:
         import fcntl
-    except ImportError:  # without locks a shard may be computed twice, to the same bytes
+    except ImportError:  # without locks a shard may be computed twice, with identical bytes
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks
+    except OSError:  # file system without locks
         return True
     return True
 
 
 LARGEST = 2**28
-"""Bytes of a file that is read as a whole."""
+"""Maximum size of a file that is read as a whole, bytes."""
 
 
 def content_of(path: Path) -> bytes:
-    """The bytes of a file; none of what is not there, is no file, as a pipe that waits for ever, or is too large."""
+    """Content of a file; empty if it is missing, not a regular file (a pipe would block), or too large."""
     return path.read_bytes() if path.is_file() and path.stat().st_size <= LARGEST else b""
 
 
 def digest_of(path: Path) -> str:
-    """Digest of a file; "" of what is none."""
+    """Digest of a file; "" if it is not a regular file."""
     if not path.is_file():
         return ""
     with open(path, "rb") as file:
@@ -54,7 +54,7 @@ def digest_of(path: Path) -> str:
 
 
 def synced(path: Path) -> tuple[int, str]:
-    """Size and digest of a file, once it is on the disk; (0, "") of one that is not there: Zarr writes no emptiness."""
+    """Flush a file to disk and return its size and digest; (0, "") if it is missing: Zarr writes no empty chunks."""
     try:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -64,13 +64,13 @@ def synced(path: Path) -> tuple[int, str]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what a writer that died left of a file: only who has the claim writes it."""
+    """Remove temporary files of a writer that died; only the holder of the claim writes the file."""
     for left in (*path.parent.glob(f"{path.name}.*.partial"), *path.parent.glob(f".{path.name}.*")):
         left.unlink(missing_ok=True)
 
 
 def put_file(path: Path, content: bytes) -> None:
-    """Put a file in place as a whole."""
+    """Write a file atomically."""
     handle, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:
@@ -93,7 +93,7 @@ def sealed(value: Mapping[str, Any]) -> bytes:
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
-    """What was sealed, or ValueError."""
+    """Content of sealed data, or ValueError if the checksum differs."""
     try:
         found = json.loads(content)
         if digest_of_text(json.dumps(found["content"], sort_keys=True)) != found["sha256"]:

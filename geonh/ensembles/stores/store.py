@@ -1,9 +1,9 @@
-"""Stores: arrays on disk that are written in shards, each once and by one writer, whatever happens in between.
+"""Stores: arrays on disk written in shards, each once and by one writer, safe against interruption at any point.
 
-A store is a folder in Zarr's format 3, which any Zarr reader opens. Its arrays are cut along their first axis; what
-belongs to a shard is written file by file and then vouched for by a record, with the size and digest of each file, that
-appears by one renaming. A shard without a sound record is not there. While a shard is being computed its writer holds a
-lock that the system releases when the writer dies, however. Nothing here knows what the arrays mean.
+A store is a folder in Zarr format 3, readable by any Zarr reader. Its arrays are split along their first axis; the
+files of a shard are written one by one and then confirmed by a record, with the size and digest of each file, created
+by a single rename. A shard without a valid record is missing. While a shard is being computed its writer holds a lock
+that the operating system releases when the writer dies. The meaning of the arrays is not used here.
 """
 
 from __future__ import annotations
@@ -42,38 +42,38 @@ OWN = ".geonh"
 """Folder of records and locks in a store."""
 FORMAT = 1
 MOST = 10**7
-"""Shards of a store."""
+"""Maximum number of shards of a store."""
 
 
 class StoreError(FileError):
-    """A store that is damaged, or of another configuration, or cannot be written."""
+    """A store is damaged, has another configuration, or cannot be written."""
 
 
 class StoreWarning(UserWarning):
-    """A store that has not all its shards."""
+    """A store has missing shards."""
 
 
 class Store:
-    """A store that is there.
+    """An existing store.
 
     Parameters
     ----------
     path : path
-        Its folder.
+        Folder of the store.
 
     Attributes
     ----------
     ABOUT, RECORD : dict
-        Forms of what a store says of itself, and of the record of a shard (see ``geonh.arguments.file_data``).
+        Schemas of the store's metadata and of the record of a shard (see ``geonh.arguments.file_data``).
     entries : int
-        Of all shards, along the first axis.
+        Total number of entries along the first axis.
     fills : dict
-        By array, its type, and what a shard that is not there reads as.
+        Data type and fill value for missing shards, by array.
 
     Raises
     ------
     StoreError
-        If it is none, or what it says of itself is damaged, or cannot be.
+        If the folder is not a store, or its metadata are damaged or inconsistent.
     """
 
     ABOUT: ClassVar[dict[str, Any]] = {
@@ -111,18 +111,18 @@ class Store:
         about: Mapping[str, Any],
         files: Mapping[str, Callable[[Path], Any]] | None = None,
     ) -> Store:
-        """A new store without any shard; if another process makes it first, that one.
+        """Create a store without any shard; if another process creates it first, return that one.
 
         Parameters
         ----------
         path : path
-            A folder that is not there.
+            Folder that does not exist.
         fields : mapping of str to Field
         shards : int
         about : mapping
-            What can be told of it in JSON.
+            Metadata that JSON can represent.
         files : mapping of str to callable
-            What else it keeps, by name: what writes it to a path.
+            Additional files, by name: functions that write each to a path.
         """
         path = checked_path(path)
         awkward = [name for name in fields if not can_be_array(name)]
@@ -154,7 +154,7 @@ class Store:
         return cls(path)
 
     def empty_copy(self, path: str | os.PathLike) -> Store:
-        """A new store like this one, without any shard."""
+        """Create an empty store with the layout of this one."""
         path = Path(path)
         folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
@@ -172,9 +172,9 @@ class Store:
         return Store(path)
 
     def lengthen(self, total: int, shards: int) -> None:
-        """Make room along the first axis of all arrays, of one length; a last shard that is not full is dropped.
+        """Extend all arrays to one length along the first axis; a last shard that is not full is dropped.
 
-        The new metadata is in the journal before it is in place, so that one who dies on the way leaves no damage.
+        The new metadata are written to a journal before they replace the old, so that an interruption does no damage.
         """
         if self.array(self.about["arrays"][0]).shape[0] % self.about["shard"]:
             self.forget(self.shards - 1)
@@ -187,12 +187,12 @@ class Store:
         self._settle()
 
     def _settle(self) -> None:
-        """Put metadata in place that the journal has.
+        """Apply the metadata of the journal.
 
         Raises
         ------
         StoreError
-            If what the store says of itself is not as it was written, or newer.
+            If the metadata of the store are damaged, or of a newer format.
         """
         try:
             about = unsealed(content_of(self._own / "store.json"))
@@ -230,11 +230,11 @@ class Store:
         return self.about["shards"]
 
     def file(self, name: str) -> Path:
-        """A file that was given to it."""
+        """Path of an additional file of the store."""
         return self._own / name
 
     def array(self, name: str) -> Any:
-        """An array, lazily."""
+        """Open an array lazily."""
         if name not in self._arrays:
             with self.understood():
                 self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
@@ -242,16 +242,16 @@ class Store:
 
     @contextlib.contextmanager
     def understood(self) -> Iterator[None]:
-        """While it is made sense of what a store says of itself: where that fails it is damaged."""
+        """Context in which errors on reading metadata are raised as damage of the store."""
         try:
             yield
         except (FileError, OSError, ImportError):
             raise
-        except Exception as error:  # of any kind: others may have written it
+        except Exception as error:  # of any kind, since the content may be foreign
             raise StoreError(f"{self.path} is damaged: its metadata cannot be read: {error}") from error
 
     def _within(self, name: str) -> Path:
-        """A file of the store that is to be written: in no folder that is a link to another place."""
+        """Path of a store file to write; StoreError if a symbolic link leads out of the store."""
         path = self.path / name
         if not path.parent.resolve().is_relative_to(self.path.resolve()):
             raise StoreError(f"{self.path} is damaged: {name} leads out of it")
@@ -259,7 +259,7 @@ class Store:
 
     @property
     def identity(self) -> str:
-        """Digest of the configuration that its shards are of."""
+        """Digest of the configuration of the shards."""
         return digest_of_text(json.dumps([self.about.get("configuration"), self.about["shard"]], sort_keys=True))
 
     # --- shards ---------------------------------------------------------------------------------------------
@@ -267,11 +267,11 @@ class Store:
         return self._own / "records" / f"{shard:08d}.json"
 
     def _piece(self, name: str, shard: int) -> str:
-        """The file of an array that a shard is in."""
+        """File of an array for a shard."""
         return "/".join((name, "c", str(shard), *"0" * (self.array(name).ndim - 1)))
 
     def record(self, shard: int) -> dict[str, Any] | None:
-        """What a finished shard says of itself, or None."""
+        """Record of a finished shard, or None."""
         try:
             found = unsealed(content_of(self._record(shard)))
         except ValueError:
@@ -286,18 +286,18 @@ class Store:
         return self.RECORD
 
     def _recorded(self) -> set[str]:
-        """Names of all records: one look at their folder, however many shards there are."""
+        """Names of all records, by listing their folder once regardless of the number of shards."""
         records = self._record(0).parent
         return {*os.listdir(records)} if records.is_dir() else set()
 
     def missing(self) -> list[int]:
-        """Shards that are not there."""
+        """Missing shards."""
         there = self._recorded()
         return [shard for shard in range(self.shards) if self._record(shard).name not in there]
 
     def faults(self, shards: Iterable[int] | None = None, *, deep: bool = False, of: str = "") -> dict[int, str]:
-        """What is wrong with shards that have a record: by the size of their files, or by all their bytes, of arrays
-        whose names begin so.
+        """Faults of shards that have a record: by the size of their files, or with ``deep`` by their checksums, for
+        arrays whose names begin with ``of``.
         """
         there = self._recorded()
         recorded = (i for i in (range(self.shards) if shards is None else shards) if self._record(i).name in there)
@@ -321,7 +321,7 @@ class Store:
         return ""
 
     def forget(self, shard: int) -> None:
-        """Take a shard for missing."""
+        """Mark a shard as missing."""
         record = self._record(shard)
         if record.is_dir():
             shutil.rmtree(record)
@@ -329,9 +329,9 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, shard: int) -> Iterator[bool]:
-        """While it is entered nobody else computes a shard; whether it is ours to compute.
+        """Lock a shard for the duration of the context; yields True if it is to be computed here.
 
-        It is not if another process is at it, or it is finished.
+        Yields False if another process is computing it, or it is finished.
         """
         lock = self._within(f"{OWN}/locks/{shard:08d}")
         with open(lock, "ab") as file:
@@ -342,7 +342,7 @@ class Store:
                 yield ours
             finally:
                 if ours:
-                    lock.unlink(missing_ok=True)  # who opened it before finds the record
+                    lock.unlink(missing_ok=True)  # another process that opened the lock before finds the record
 
     def write(self, shard: int, values: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Write a shard, and then its record.
@@ -350,7 +350,7 @@ class Store:
         Raises
         ------
         StoreError
-            If the disk is full, or gone; the shard is not there then.
+            If the disk is full or unavailable; the shard remains missing.
         """
         record = f"{OWN}/records/{self._record(shard).name}"
         try:
@@ -370,7 +370,7 @@ class Store:
             ) from error
 
     def take(self, other: Store, shard: int) -> None:
-        """A finished shard of another store of the same configuration, copied with its record."""
+        """Copy a finished shard, with its record, from another store of the same configuration."""
         record = other.record(shard)
         assert record is not None
         for name in record["files"]:
@@ -381,9 +381,9 @@ class Store:
         put_file(self._record(shard), other._record(shard).read_bytes())
 
     def opened(self) -> xr.Dataset:
-        """The arrays, lazily."""
+        """Open the arrays lazily."""
         import xarray as xr
 
         with self.understood():
-            # attributes are words: decoded as numbers, such as scale_factor, they would change the arrays
+            # attributes are not decoded: names such as scale_factor would change the arrays
             return xr.open_zarr(self.path, consolidated=True, chunks=None, decode_cf=False)
