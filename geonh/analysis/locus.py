@@ -129,7 +129,7 @@ class RootLocus:
                 on = middle
             else:
                 off, beyond = middle, here
-        leaving = min(beyond[beyond.real > self._axis], key=lambda root: root.real)
+        leaving = min(beyond[np.abs(beyond.real) > self._axis], key=lambda root: abs(root.real))
         return Crossing(float(on), 1j * abs(leaving.imag), "collision")
 
     def plot(self, label: str | None = None) -> Figure:

@@ -265,8 +265,9 @@ def root(
         s = jnp.where(j == 0.0, stop, inwards)
         value, more = function(s)
         value = sign * value
-        past, known = value >= 0, jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(value), new, old), more, known)
-        left = (jnp.where(past & (value != 0), a, s), jnp.where(value < 0, value, at_a))
+        past, kept = value >= 0, ~jnp.isfinite(value) | ((value < 0) & (at_b == 0))  # the first zero, where it stays one
+        known = jax.tree.map(lambda new, old: jnp.where(kept, old, new), more, known)
+        left = (jnp.where(past, a, s), jnp.where(value < 0, value, at_a))
         right = (jnp.where(past, s, b), jnp.where(past, value, at_b))
         return left, right, j + 1.0, known
 
