@@ -1,7 +1,7 @@
-r"""Checks that a user runs on a group of their own: ``check_group``.
+r"""Axiom checks for user-defined groups: ``check_group``.
 
-Every closed form is held against what it must equal: the group law against itself, Ad and the bracket against
-conjugation, the tangents of exp and cay against the derivatives of these maps (mathematics.md §3).
+Every closed form is compared with its definition: the group law with itself, Ad and the bracket with conjugation, the
+tangents of exp and cay with the derivatives of these maps (mathematics.md §3).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["check_group"]
 
 _STEP = 1e-5
 _FINITE_DIFFERENCE = 1e-8
-"""What central differences with the step above reach on maps of order one."""
+"""Accuracy of central differences with the step above on maps of order one."""
 
 
 @judged
@@ -45,7 +45,7 @@ def check_group(
     tol : float
         Largest deviation, relative to 1 + size. Central differences get at least 1e-8.
     half_turn : bool
-        Whether ``log`` must be accurate near, and finite with its derivatives at, a half turn in a direction in
+        True if ``log`` must be accurate near, and finite with its derivatives at, a half turn in a direction in
         which ``turn`` is not zero. A logarithm by a series, as that of ``MatrixGroup``, is not.
 
     Raises
@@ -55,7 +55,7 @@ def check_group(
     AssertionError
         Saying which axiom fails, at which sample and by how much.
     ValueError
-        If ``n_samples`` or ``tol`` are none.
+        If ``n_samples`` or ``tol`` is invalid.
     """
     n_samples = as_count(n_samples, "n_samples", 2)
     if not tol > 0:
@@ -111,7 +111,7 @@ def _on_sample(tree: tuple, arguments: tuple) -> Any:
 
 
 def _derivatives(functions: tuple[Callable, ...], node: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Whether first and second derivatives at ξ are finite, and how far both modes disagree along η."""
+    """True if first and second derivatives at ξ are finite, and the deviation of forward from reverse mode along η."""
     xi, eta = node
 
     def weighted(xi: Array) -> Array:
@@ -126,7 +126,7 @@ def _derivatives(functions: tuple[Callable, ...], node: tuple[Array, Array]) -> 
 
 
 def _everything(group: LieGroup, node: tuple[Array, Array, Array]) -> dict[str, Any]:
-    """What each method gives for ξ and η, perhaps a batch of them, and one more η."""
+    """Values of all methods for ξ and η, batched or not, and one more η."""
     xi, eta, eta0 = node
     g, h, h0 = group.exp(xi), group.exp(eta), group.exp(eta0)
     results = {name: getattr(group, name)(xi) for name in ("ad", "dexp", "dexp_inv", "turn")}
@@ -142,7 +142,7 @@ def _everything(group: LieGroup, node: tuple[Array, Array, Array]) -> dict[str, 
 
 
 class _Check:
-    """The checks of one group on one set of samples. Each method of the group is compiled once."""
+    """Checks of one group on one set of samples. Each method of the group is compiled once."""
 
     def __init__(self, group: LieGroup, samples: np.ndarray, tol: float):
         self.group = group
@@ -152,11 +152,11 @@ class _Check:
         self.n = samples.shape[1]
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """A method of the group on all samples, compiled for one."""
+        """Call a method of the group on all samples, compiled for one."""
         return mapped(_method, (self.group, name), arguments)
 
     def each(self, function: Callable, *arguments: Any) -> Any:
-        """A function of single samples on all of them."""
+        """Map a function of single samples over all of them."""
         return mapped(_on_sample, (function,), arguments)
 
     def require(self, holds: bool, sentence: str) -> None:
@@ -179,12 +179,12 @@ class _Check:
         self.small(sentence, _deviation(a, b))
 
     def differences(self, sentence: str, a: Any, b: Any) -> None:
-        """``b`` comes from central differences."""
+        """Compare with ``b`` from central differences."""
         self.small(f"{sentence} (central differences)", _deviation(a, b), max(self.tol, _FINITE_DIFFERENCE))
 
     @property
     def e(self) -> Point:
-        """The identity, n times."""
+        """Identity, repeated n times."""
         return jax.tree.map(lambda a: np.broadcast_to(a, (self.n, *np.shape(a))).copy(), self.group.identity())
 
     @property
@@ -315,7 +315,7 @@ class _Check:
         self.same("dcay_inv_star_ξ p = dcay_inv_ξᵀ p", self.call("dcay_inv_star", xi, self.p), pulled)
 
     def retraction(self, name: str, tau: Callable, dtau: Callable, dtau_inv: Callable) -> None:
-        """dτ against the derivative of τ, dτ⁻¹ against dτ, and both against Ad."""
+        """Compare dτ with the derivative of τ, dτ⁻¹ with dτ, and both with Ad."""
         group, xi, eta = self.group, self.xi, self.eta
 
         def tangent(xi: Array, eta: Array) -> Array:
@@ -368,7 +368,7 @@ class _Check:
         return True
 
     def leading_axes(self) -> None:
-        """Each method on a batch against single calls, and products of a batch with one element."""
+        """Compare each method on a batch with single calls, and products of a batch with one element."""
         xi, eta = self.xi[:2], self.eta[:2]
         together = computed(_everything, self.group, (xi, eta, eta[0]))
         single = mapped(_everything, self.group, (xi, eta, eta[[0, 0]]))
@@ -379,9 +379,9 @@ class _Check:
                 sentence = f"{name} on a batch differs from single calls by {deviation:.3g} at sample {i}"
                 self.require(deviation <= self.tol, sentence)
 
-    # --- where closed forms are singular -----------------------------------------------------------------------
+    # --- singularities of closed forms --------------------------------------------------------------------------
     def rotating(self) -> np.ndarray:
-        """Velocities that turn by exactly π, along the axes and in random directions."""
+        """Velocities whose exponential is a rotation by exactly π, along the axes and in random directions."""
         directions = np.concatenate([np.eye(self.group.dim), self.xi[:3]])
         turns = self.call("turn", directions)
         rotating = turns > 0.3 * np.linalg.norm(directions, axis=-1)
@@ -399,7 +399,7 @@ class _Check:
         self.small("exp(log(g)) = g at a half turn", _deviation(again, g), at=pi)
 
     def derivatives(self, half_turn: bool) -> None:
-        """First and second derivatives: finite at zero and at a half turn, forward and reverse mode in agreement."""
+        """Check first and second derivatives: finite at zero and a half turn, the same in forward and reverse mode."""
         group = self.group
         tiny = np.stack([scale * self.xi[0] + 0.0 for scale in (0.0, 1e-3, 1e-6, 1e-9, 1e-160)])
         at, pi = np.concatenate([tiny, self.xi[:2]]), self.rotating()
@@ -424,7 +424,7 @@ class _Check:
         finite, mismatch = mapped(_derivatives, tuple(maps.values()), nodes)
         if finite.all() and (mismatch <= self.tol).all():
             return
-        for name, function in maps.items():  # say which one it is
+        for name, function in maps.items():  # name the failing map
             finite, mismatch = mapped(_derivatives, (function,), nodes)
             for xi, good in zip(at, finite, strict=True):
                 self.require(

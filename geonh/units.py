@@ -1,7 +1,7 @@
-"""Units of what a trajectory holds, for labelled outputs: those that the user declares, and those that follow.
+"""Units of the data of a trajectory, for labelled outputs: declared by the user, or derived from these.
 
 Nothing is guessed: time is in seconds, energy in joules and an angle in radians unless the user says otherwise; a rate
-has the unit of its coordinate by that of time, a momentum that of energy by that of its velocity. The rest has none.
+has the unit of its coordinate divided by that of time, a momentum that of energy by that of its velocity. Others: none.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 
 def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """A user's units by name, tested.
+    """Validate a user's units by name.
 
     Raises
     ------
     TypeError, ValueError
-        If they are no mapping of text to text, or of a name that is not there.
+        If they are not a mapping of text to text, or a name is unknown.
     """
     if units is None:
         return ()
@@ -47,7 +47,7 @@ def known_units(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_energy(observable: str) -> bool:
-    """Whether an observable of this name has the unit of energy."""
+    """True if an observable of this name has the unit of energy."""
     return observable.startswith(("energy", "kinetic"))
 
 
@@ -58,13 +58,13 @@ def angle_names(point_names: Sequence[str], velocity_names: Sequence[str]) -> li
 
 
 _DOT = re.compile(r"_dot(?=(_\d+)?$)")
-"""What the name of a rate has of a torus, ``phi_dot``;"""
+"""Suffix of the name of a rate on a torus, ``phi_dot``;"""
 _V = re.compile(r"(^|(?<=_))v(?=[^_]+(_\d+)?$)")
-"""and of a vector space, ``vx``; a product may put a name before it, and a number after it."""
+"""prefix of one on a vector space, ``vx``; a product may add a prefix, and a number at the end."""
 
 
 def _coordinate_of(velocity: str) -> str:
-    """The coordinate that a velocity would be the rate of."""
+    """Name of the coordinate of which a velocity would be the rate."""
     return _DOT.sub("", velocity) if _DOT.search(velocity) else _V.sub("", velocity)
 
 

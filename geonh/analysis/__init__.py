@@ -1,4 +1,4 @@
-"""Analysis of systems: steady and periodic motions, their stability, measures that are kept, geometric phases."""
+"""Analysis of systems: steady and periodic motions, their stability, invariant measures, geometric phases."""
 
 from geonh.analysis.connection import Connection, Displacement, nonholonomic_connection
 from geonh.analysis.linearisation import Linearisation, linearise

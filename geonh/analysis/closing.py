@@ -1,4 +1,4 @@
-"""What a periodic orbit must satisfy: its conditions from what a user wrote, and Newton's method for them."""
+"""Periodicity conditions of an orbit, from the user's functions, and Newton's method for them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from geonh.mechanics.system import System
 from geonh.runs.start import made_drive
 
 FREE = 1e-8
-"""Directions whose singular values are below this, relative, are free: the shift along an orbit, a family."""
+"""Relative singular values below which directions are free: the shift along an orbit, a family."""
 HALVINGS = 10
-"""A step that makes the conditions worse is halved at most so often."""
+"""Maximum number of halvings of a step that increases the residual."""
 
 
 class Returns:
-    """What must vanish at the end: hashable by what it is made of, so that it compiles once."""
+    """Periodicity residual at the end of a motion: hashable by its components, so that it compiles once."""
 
     def __init__(self, function: Callable | None, fixed: Callable | None) -> None:
         self.function, self.fixed = function, fixed
@@ -64,7 +64,7 @@ def made_shooting(
     controls: Any,
     parameter: str,
 ) -> tuple[Shooting, Point, np.ndarray]:
-    """What is shot, tested, and the guess."""
+    """Shooting problem, validated, and the initial guess."""
     default = RKMK(6) if system.holonomic is None else Gauss(3)
     method = made_method(default if method is None else method)
     refuse(method, system)
@@ -93,7 +93,7 @@ def made_shooting(
 
 
 def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
-    """Trace the user's functions once and raise for what they must not do."""
+    """Trace the user's functions once and raise an error if they are invalid."""
     with float64():
         g = jax.tree.map(np.asarray, system.group.identity())
         xi = np.zeros(system.group.dim)

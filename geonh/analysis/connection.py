@@ -6,8 +6,8 @@ The configurations are a group G times shapes r, of which alone metric and forms
     g⁻¹ġ = −A(r)ṙ + sᵀ(sM_gg sᵀ)⁻¹p,   A(r) = [μ_g; sM_gg]⁻¹[μ_r; sM_gr],
     p = sP,  P = M_gg ξ + M_gr ṙ,      ṗ_a = ⟨P, [ξ, s_a] + ∂_r s_a·ṙ⟩
 
-d = 0 is Chaplygin's case: the shape alone moves the body. Without constraints (s = 1) A is the mechanical connection
-and p the momentum. In between p is carried along. A does not depend on how the rows of s are chosen, p does.
+d = 0 is Chaplygin's case: the shape alone determines the motion. Without constraints (s = 1) A is the mechanical
+connection and p the momentum. In between p evolves. A does not depend on the choice of the rows of s, p does.
 
 The curvature B_ij = ∂_iA_j − ∂_jA_i − [A_i, A_j] is the displacement of a small loop, log g = −area·B + O(ε³). A gait
 moves the body by a product of exponentials, of order 4 in the step: with α = −Aṙ + … at the two Gauss points of a step,
@@ -46,12 +46,12 @@ GAUSS = (0.5 - 3**0.5 / 6, 0.5 + 3**0.5 / 6)
 
 
 class Displacement(NamedTuple):
-    """What a gait makes of a body that begins at the identity.
+    """Geometric phase of a gait, for a body that starts at the identity.
 
     Attributes
     ----------
     g : point of the group
-        Where it is, at the end; its shape coordinates are how much the shape changed.
+        Final configuration; its shape coordinates are the change of shape.
     momentum : ndarray, shape=[d]
         p at the end.
     """
@@ -61,18 +61,18 @@ class Displacement(NamedTuple):
 
 
 class Connection(Precise):
-    """The connection of a system over its shapes; made by ``nonholonomic_connection``.
+    """Nonholonomic connection of a system over its shape space; returned by ``nonholonomic_connection``.
 
     Attributes
     ----------
     system : System
-        What moves.
+        The system.
     sections : callable or None
         s(r, parameters), shape=[d, n_g].
     shape : tuple of str
         Names of the k shape coordinates r.
     places : tuple of int
-        Their places in ξ.
+        Their indices in ξ.
     """
 
     system: System
@@ -82,30 +82,30 @@ class Connection(Precise):
     """Indices in ξ of ṙ."""
 
     def form(self, r: Any) -> np.ndarray:
-        """A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ where no momentum is carried."""
+        """Connection form A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ for zero momentum."""
         return self._evaluated(_form, r)
 
     def curvature(self, r: Any) -> np.ndarray:
-        """B(r), shape=[k, k, n_g]: a small loop of area a from r_i to r_j moves the body by −a·B[i, j]."""
+        """Curvature B(r), shape=[k, k, n_g]: a small loop of area a from r_i to r_j moves the body by −a·B[i, j]."""
         return self._evaluated(_curvature, r)
 
     def displacement(
         self, gait: Callable, span: float, *, n_steps: int = 200, momentum: Any = None, t0: float = 0.0
     ) -> Displacement:
-        """What a gait r(t) makes of the body.
+        """Displacement of the body by a gait r(t).
 
         Parameters
         ----------
         gait : callable
             r(t) → shape=[k], in ``jax.numpy``.
         span : float
-            How long it lasts, s.
+            Duration, s.
         n_steps : int
-            Steps; the error is of order 4 in their length.
+            Number of steps; the error is of order 4 in their length.
         momentum : array_like, shape=[d], optional
-            p at the beginning; zero when left out. It needs ``sections``.
+            Initial p; zero when left out. It needs ``sections``.
         t0 : float
-            When it begins.
+            Initial time, s.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class Connection(Precise):
         Raises
         ------
         ValueError
-            If p has to be carried and there are no sections, or something is not finite: the shape passes where the
+            If p evolves and there are no sections, or a value is not finite: the path passes a shape at which the
             forms do not determine the motion.
         """
         d = self.group_dimension - self._forms
@@ -146,7 +146,7 @@ class Connection(Precise):
 
     @property
     def group_dimension(self) -> int:
-        """Dimension n_g of the group beside the shape."""
+        """Dimension n_g of the group without the shape factor."""
         return self.system.group.dim - len(self.shape)
 
     def _evaluated(self, function: Callable, r: Any) -> np.ndarray:
@@ -157,7 +157,7 @@ class Connection(Precise):
             raise ValueError(f"at the shape r = {r} the constraints of {self.system.name} do not determine its motion")
         return found
 
-    # --- in the trace --------------------------------------------------------------------------------------
+    # --- traced ----------------------------------------------------------------------------------------------
     def _base_point(self, r: Any) -> Any:
         action = self.system.action
         if isinstance(action, PointBase):
@@ -166,7 +166,7 @@ class Connection(Precise):
         return jnp.stack([r[self.shape.index(name)] for name in action.names])
 
     def _blocks(self, r: Array) -> tuple[Array, Array, Array, Array]:
-        """M_gg, M_gr, μ_g, μ_r at a shape."""
+        """Blocks M_gg, M_gr, μ_g, μ_r at a shape."""
         own, rest = self._own, np.array(self.places)
         x = self._base_point(r)
         M, mu = self.system.mass_matrix(x), self.system.annihilator(x)
@@ -177,7 +177,7 @@ class Connection(Precise):
         return np.array([i for i in range(self.system.group.dim) if i not in self.places])
 
     def _sections(self, r: Array) -> Array:
-        """s(r), shape=[d, n_g]; all of the algebra without constraints."""
+        """s(r), shape=[d, n_g]; the identity without constraints."""
         n = self.group_dimension
         if not self.system.is_constrained:
             return jnp.eye(n)
@@ -195,9 +195,9 @@ class Connection(Precise):
 def nonholonomic_connection(
     system: System, shape: Sequence[str] | None = None, *, sections: Callable | None = None
 ) -> Connection:
-    """The connection of a system whose metric and forms depend on shapes alone.
+    """Nonholonomic connection of a system whose metric and forms depend on shapes alone.
 
-    Forces are left out: those on the shape are what drives it, and others, friction on the body, would change p.
+    Forces are left out: those on the shape drive it, and others, such as friction on the body, would change p.
 
     Parameters
     ----------
@@ -206,8 +206,8 @@ def nonholonomic_connection(
     shape : sequence of str, optional
         Names of the shape coordinates; all of the additive factors when left out.
     sections : callable, optional
-        s(r, parameters) → shape=[d, n_g], smooth rows that span the velocities which the constraints allow at a fixed
-        shape, where there are any (d = n_g − m > 0): a wheeled body's own way to go.
+        s(r, parameters) → shape=[d, n_g], smooth rows that span the velocities allowed by the constraints at fixed
+        shape, if any (d = n_g − m > 0): the rolling direction of a wheeled body.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def nonholonomic_connection(
     Raises
     ------
     ValueError, TypeError
-        If the base is more than shapes, or names are none.
+        If the base is more than shapes, or a name is unknown.
     """
     additive = _additive_coordinates(system.group)
     names = tuple(additive) if shape is None else tuple(shape)
@@ -247,7 +247,7 @@ def nonholonomic_connection(
 
 
 def _check_sections(connection: Connection) -> None:
-    """Raise ValueError where sections do not span the kernel of μ_g, at a shape of no meaning."""
+    """Raise ValueError if sections do not span the kernel of μ_g, tested at a generic shape."""
     if connection.sections is None:
         return
     with float64():
@@ -263,7 +263,7 @@ def _check_sections(connection: Connection) -> None:
 
 
 def _with_rows(tree: tuple, r: Array) -> tuple[Array, Array]:
-    """A quantity at a shape, and μ_g of forms that have the length 1 with μ_r."""
+    """A function of the shape, and μ_g of forms normalised to the length 1 together with μ_r."""
     connection, function = tree
     _, _, mu_g, mu_r = connection._blocks(r)
     length = jnp.sqrt(jnp.sum(mu_g**2, axis=1) + jnp.sum(mu_r**2, axis=1))
@@ -271,7 +271,7 @@ def _with_rows(tree: tuple, r: Array) -> tuple[Array, Array]:
 
 
 def _form(connection: Connection, r: Array) -> Array:
-    """A(r): the motion of least kinetic energy, or the only one, that the constraints allow, for each ṙ_j."""
+    """A(r): for each ṙ_j the motion of least kinetic energy, or the unique one, that the constraints allow."""
     gg, gr, mu_g, mu_r = connection._blocks(r)
     if len(mu_g) == connection.group_dimension:
         return solve(mu_g.T @ mu_g, mu_g.T @ mu_r)  # without pivoting: positive definite
@@ -288,7 +288,7 @@ def _curvature(connection: Connection, r: Array) -> Array:
 
 
 def _gait(tree: tuple, node: tuple) -> tuple[Point, Array]:
-    """The body after a gait and its momentum p."""
+    """Configuration of the body and its momentum p after a gait."""
     connection, path = tree
     t0, span, n_steps, start = node
     system, h = connection.system, span / n_steps
@@ -299,7 +299,7 @@ def _gait(tree: tuple, node: tuple) -> tuple[Point, Array]:
         return jnp.reshape(r, (-1,)), jnp.reshape(rate, (-1,))
 
     def velocity(t: Array, p: Array) -> tuple[Array, Array]:
-        """ξ and ṗ."""
+        """Return ξ and ṗ."""
         r, rate = at(t)
         s, slope = jax.jvp(connection._sections, (r,), (rate,))
         gg, gr, _, _ = connection._blocks(r)
@@ -312,7 +312,7 @@ def _gait(tree: tuple, node: tuple) -> tuple[Point, Array]:
         return xi, (turned + slope) @ P
 
     def leg(t: Array, p: Array, h: Array) -> Array:
-        """p after h by the classical Runge–Kutta method."""
+        """One step of length h of the classical Runge–Kutta method for p."""
         k1 = velocity(t, p)[1]
         k2 = velocity(t + h / 2, p + h / 2 * k1)[1]
         k3 = velocity(t + h / 2, p + h / 2 * k2)[1]

@@ -1,4 +1,4 @@
-r"""The equations along a motion and their derivatives in one direction, evaluated natively for many at once.
+r"""Equations of motion along a motion and their directional derivatives, compiled and batched.
 
 A motion is steady if it is g(t) = s(t)g₀e^{σt}, with s in the group of left symmetries and σ ∈ g a material one: ℓ and
 D do not change under (g, ξ) → (ge^{εσ}, Ad_{e^{−εσ}}ξ) (the axle of a disc, the axis of a top; most have none, σ = 0).
@@ -6,8 +6,8 @@ In ĝ = ge^{−σt}, ξ̂ = Ad_{e^{σt}}ξ, and with a the acceleration and r = 
 
     ĝ̇ = ĝ(ξ̂ − σ),   ξ̂̇ = a(ĝ, ξ̂) + ad_σ ξ̂,   r(ĝ, ξ̂) = 0,
 
-it stands: a + ad_σξ₀ = 0 and D_g(a, r)·(ξ₀ − σ) = 0. Without the second it does so for an instant only. And the linear
-equations about it are the same along ĝ = g₀exp(s(ξ₀ − σ)): else these vary in time (a board whose wheels turn).
+it is steady: a + ad_σξ₀ = 0 and D_g(a, r)·(ξ₀ − σ) = 0. Without the second it is so for an instant only. And the linear
+equations about it must be the same along ĝ = g₀exp(s(ξ₀ − σ)): else these vary in time (a board whose wheels turn).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 
 SAMPLES = 4
-"""Points at which material symmetries are tested."""
+"""Number of points at which material symmetries are tested."""
 REACH = 0.3
-"""How far from the motion these points are, in the algebra."""
+"""Distance of these points from the motion, in the algebra."""
 
 
 class Derivatives(NamedTuple):
@@ -41,30 +41,30 @@ class Derivatives(NamedTuple):
     bracket: np.ndarray
 
     def at(self, i: int) -> Derivatives:
-        """Those of one motion."""
+        """Derivatives of the i-th motion."""
         return Derivatives(self.value[i], self.by_t[i], self.by_g[i], self.by_xi[i], self.bracket)
 
     def ad(self, xi: np.ndarray) -> np.ndarray:
-        """The matrix of ad_ξ, shape=[..., n, n]."""
+        """Matrix of ad_ξ, shape=[..., n, n]."""
         return np.einsum("kij,...i->...kj", self.bracket, xi)
 
 
 def stacked(points: list) -> Any:
-    """Pytrees of the same structure with a first axis."""
+    """Stack pytrees of the same structure along a new first axis."""
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *points)
 
 
 def derivatives(
     system: System, parameters: list, t: float, g: Any, xi: np.ndarray, u: Any, apart: np.ndarray | None = None
 ) -> Derivatives:
-    """(a, r) and its derivatives at many motions, each with its own parameters.
+    """Evaluate (a, r) and its derivatives at many motions, each with its own parameters.
 
     Parameters
     ----------
     system : System
         The system, for its structure.
     parameters : list of mapping, length N
-        Of the system's structure.
+        Parameters at each motion, of the same structure as the system's.
     t : float
         Time, s.
     g : point with a first axis of length N
@@ -101,7 +101,7 @@ def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
 
 
 def with_parameters(system: System, changes: dict) -> System:
-    """The system with other values among its parameters."""
+    """System with some of its parameters replaced."""
     if not changes:
         return system
     return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
@@ -125,7 +125,7 @@ def _onto(system: System, node: tuple) -> tuple[Point, Array]:
 
 
 def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np.ndarray:
-    """Generators σ of (g, ξ) → (ge^{εσ}, Ad_{e^{−εσ}}ξ) that leave the equations as they are, shape=[k, n].
+    """Generators σ of material symmetries (g, ξ) → (ge^{εσ}, Ad_{e^{−εσ}}ξ) of the equations, shape=[k, n].
 
     The conditions D_g a·σ − D_ξa·ad_σξ + ad_σa = 0 and D_g r·σ − D_ξr·ad_σξ = 0 are linear in σ; they are solved at
     random states on the constraint about g.
@@ -145,7 +145,7 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
 
 
 def names(system: System) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the displacements η and of the velocities; those of angles and places that add are their own."""
+    """Names of the displacements η and of the velocities; angles and additive coordinates keep their names."""
     from geonh.geometry.action import _additive_coordinates
 
     velocities = system.group.velocity_names

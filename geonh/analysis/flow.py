@@ -1,8 +1,8 @@
-r"""The flow of a system over a time T, and its exact derivative in one direction, in machine code for many at once.
+r"""The flow of a system over a time T, and its exact directional derivative, compiled and batched.
 
-A motion begins at g₀exp(η), put onto the holonomic constraints, with the velocity on the constraints that is nearest to
+A motion begins at g₀exp(η), projected onto the holonomic constraints, with the velocity on the constraints nearest to
 ξ₀ + δ, and takes n steps of T/n of a method. Derivatives are those of the method's own map, by forward mode through all
-its steps, by z = (η, δ, T, a) with a parameter a of the system. Those of both ends are perturbations (η, δ) there.
+its steps, by z = (η, δ, T, a) with a parameter a of the system. At both ends they are perturbations (η, δ).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from geonh.mechanics.system import System
 
 
 class Shooting(NamedTuple):
-    """What is shot: a system by a method in n steps, driven by controls from t₀ on, and what must be met.
+    """Shooting problem: a system, a method in n steps, controls from t₀ on, and the boundary conditions.
 
     ``returns(system, g₀, ξ₀, g_T, ξ_T)`` and ``conditions(g₀, ξ₀, T, parameters)`` are to vanish; ``parameter`` is the
     name of a.
@@ -42,7 +42,7 @@ class Shooting(NamedTuple):
 
 
 class Shot(NamedTuple):
-    """Of a shot: residuals, the ends of the motion, and derivatives by all of z; ``status`` of the last step."""
+    """Result of a shot: residuals, ends of the motion, and derivatives by all of z; ``status`` of the last step."""
 
     residual: np.ndarray
     start: tuple[Point, np.ndarray]
@@ -54,7 +54,7 @@ class Shot(NamedTuple):
 
 
 def shot(shooting: Shooting, g: Point, xi: np.ndarray, span: float, value: float) -> Shot:
-    """A motion and its derivatives by z, each of shape=[·, 2n + 2]."""
+    """Motion and its derivatives by z, each of shape=[·, 2n + 2]."""
     n = shooting.system.group.dim
     directions = np.eye(2 * n + 2)
     node = jax.tree.map(

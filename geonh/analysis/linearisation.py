@@ -4,9 +4,9 @@ With the notation of ``equations``, perturbations (η, δ) of g = g₀exp(η), �
 
     η̇ = δ − ad_{ξ₀−σ}η,   δ̇ = D_g a·η + (D_ξa + ad_σ)δ,   D_g r·η + μδ = 0,
 
-a matrix 𝒜 that maps the tangent space T of {r = 0} into itself. Two invariant subspaces of T are taken away: the
-directions of symmetry (η, 0), in which nothing changes, and what is left at the eigenvalue 0, the neighbouring steady
-motions (another speed, another spin). What remains are the linear equations that a book derives by hand.
+a matrix 𝒜 that maps the tangent space T of {r = 0} into itself. Two invariant subspaces of T are factored out: the
+symmetry directions (η, 0), in which nothing changes, and the rest of the generalised kernel, the neighbouring steady
+motions (another speed, another spin). What remains are the linear equations usually derived by hand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
 INVARIANT = 1e-7
-"""How far from invariant, relative to the equations, a tangent space or a symmetry may be."""
+"""Largest defect of invariance, relative to the equations, of a tangent space or a symmetry."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +37,26 @@ class Linearisation:
     A : ndarray, shape=[d, d]
         The matrix, 1/s (and in the units of the states).
     states : tuple of str
-        Names of the d entries of z: displacements, named as the coordinate where it is an angle or a place that adds
+        Names of the d entries of z: displacements, named as the coordinate if it is an angle or an additive coordinate
         (``delta``), else ``eta_`` with the velocity's name, the component of log(g₀⁻¹g); and changes of ξ, named as
         velocities.
     eigenvalues : ndarray, shape=[d]
-        Of A, complex, by decreasing real part; 1/s.
+        Eigenvalues of A, complex, by decreasing real part; 1/s.
     modes : ndarray, shape=[2n, d]
-        For each eigenvalue the perturbation (η, δ) that grows with it, largest entry 1, symmetric directions and all.
+        For each eigenvalue the eigenvector (η, δ), largest entry 1, including the symmetry directions.
     coordinates : tuple of str
         Names of the 2n rows of ``modes``.
     symmetries : ndarray, shape=[2n, s]
         Orthonormal perturbations in which nothing changes.
     family : tuple of int
-        Numbers (k₁, k₂, …) of Jordan blocks at zero with length ≥ i that were taken out: k₁ directions in which
+        Numbers (k₁, k₂, …) of Jordan blocks at zero with length ≥ i that were factored out: k₁ directions in which
         neighbouring motions are steady too. Empty where there are none, or they were kept.
     full : ndarray, shape=[2n, 2n]
-        𝒜 on all (η, δ); it means something on the columns of ``tangent``.
+        𝒜 on all (η, δ); meaningful on the columns of ``tangent``.
     tangent : ndarray, shape=[2n, q]
         Orthonormal perturbations that satisfy the linear constraints.
     embedding : ndarray, shape=[2n, d]
-        The perturbation (η, δ) that a state z stands for, up to symmetries and family: ``embedding @ z``.
+        The perturbation (η, δ) of a state z, up to symmetries and family: ``embedding @ z``.
     g, xi, sigma : point of the group, ndarray of shape=[n], ndarray of shape=[n]
         The motion g(t) = s(t) g₀ e^{σt}.
     """
@@ -77,7 +77,7 @@ class Linearisation:
 
     @property
     def growth(self) -> float:
-        """Largest real part of an eigenvalue, 1/s: negative where small disturbances die out; −∞ without states."""
+        """Largest real part of an eigenvalue, 1/s: negative where small perturbations decay; −∞ without states."""
         return float(self.eigenvalues.real.max(initial=-np.inf))
 
     def __str__(self) -> str:
@@ -108,23 +108,23 @@ def linearise(
     system : System
         The system.
     g : point of the group, or None for the identity
-        Where the motion is.
+        Configuration of the motion.
     xi : array_like, shape=[n]
         Its velocity, which satisfies the constraints.
     t : float
         Time in seconds, for forces that depend on it; on a steady motion they must not.
     controls : array_like, shape=[n_u], optional
-        Value of the controls along the motion, of whatever shape the forces take.
+        Value of the controls along the motion, of the shape that the forces take.
     spins : array_like, shape=[k, n], optional
-        Generators of the material symmetries that the motion may turn about; found when left out.
+        Generators of the material symmetries about which the motion may rotate; found when left out.
     symmetries : array_like, shape=[s, n], optional
-        Displacements η that do not matter; found when left out. None are ignored with ``np.zeros((0, n))``.
+        Displacements η to be factored out; found when left out. None are ignored with ``np.zeros((0, n))``.
     states : sequence of str, optional
         Names of the states; chosen among ``coordinates`` when left out, displacements first.
     keep_family : bool
-        Keep the zero eigenvalues of neighbouring steady motions in A.
+        True to keep the zero eigenvalues of neighbouring steady motions in A.
     tol : float
-        How steady the motion must be: what is left of the equations relative to their linear part.
+        Tolerance on steadiness: residual of the equations relative to their linear part.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def linearise(
         If an argument is of another type.
     ValueError
         If the start is off the constraint, the motion is not steady, the equations depend on time, given symmetries are
-        none, or given states cannot be the states.
+        invalid, or given states do not parametrise the perturbations.
 
     Notes
     -----
@@ -157,9 +157,9 @@ def reduced(
     family: tuple[int, ...] | None = None,
     said: str = "",
 ) -> Linearisation:
-    """The linear equations from the derivatives, by linear algebra alone; arguments and errors as of ``linearise``.
+    """Linear equations from the derivatives, by linear algebra alone; arguments and errors as for ``linearise``.
 
-    ``family`` says how many zeros to take out, if it is known, and ``said`` how error messages begin.
+    ``family`` is the number of zeros to factor out, if known, and ``said`` the prefix of error messages.
     """
     found, further, g, xi, sigma, spins = motion
     n, by_g, by_xi = system.group.dim, found.by_g, found.by_xi
@@ -221,7 +221,7 @@ def _invariant(full: np.ndarray, space: np.ndarray, size: float, otherwise: str)
 
 
 def _places(states: Sequence[str], coordinates: tuple[str, ...], gauged: np.ndarray) -> list[int]:
-    """Rows of the states a user names."""
+    """Indices of the rows of the states that a user names."""
     unknown = [name for name in states if name not in coordinates]
     if unknown:
         raise ValueError(f"states: {unknown} are not among {list(coordinates)}")

@@ -1,4 +1,4 @@
-"""Eigenvalues over a parameter, followed along their branches, where they cross, and the figure of them."""
+"""Root locus: eigenvalues over a parameter, their branches and crossings, with plots."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 AXIS = 1e-9
-"""Of the largest eigenvalue: a real part that counts as none."""
+"""Real part, relative to the largest eigenvalue, below which it counts as zero."""
 XTOL, RTOL = 1e-13, 1e-14
-"""Of the value at a crossing, as Brent's method takes them."""
+"""Tolerances of Brent's method for the value at a crossing."""
 
 
 class Crossing(NamedTuple):
-    """Where eigenvalues cross the imaginary axis, or come to it and leave it.
+    """Parameter value at which eigenvalues cross the imaginary axis, or arrive at it and leave it.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class Crossing(NamedTuple):
     eigenvalue : complex
         The one on the axis there, 1/s; of a pair that with Im ≥ 0.
     kind : {"zero", "Hopf", "collision"}
-        A real one passes through zero; a pair crosses at ±iω; or eigenvalues on the axis meet, at zero or at ±iω, and
-        from there on one grows and one decays, as where nothing is lost.
+        A real one passes through zero; a pair crosses at ±iω; or eigenvalues on the axis collide, at zero or at ±iω,
+        after which one grows and one decays, as in conservative systems.
     """
 
     value: float
@@ -55,12 +55,12 @@ class RootLocus:
     values : ndarray, shape=[N]
         The parameter.
     eigenvalues : ndarray, shape=[N, d]
-        Complex, 1/s; a column is a branch, followed from value to value. Where more
-        steady motions are neighbours than at most values, the eigenvalues that are zero for it stand here as 0.
+        Complex, 1/s; a column is a branch, continued from value to value. Where the family of neighbouring steady
+        motions is larger than at most values, the eigenvalues that are zero for it are entered as 0.
     states : tuple of str
         States of the equations.
     parameter : str
-        What the parameter is called.
+        Name of the parameter.
     """
 
     values: np.ndarray
@@ -71,17 +71,17 @@ class RootLocus:
 
     @property
     def growth(self) -> np.ndarray:
-        """Largest real part, shape=[N], 1/s: negative where small disturbances die out."""
+        """Largest real part, shape=[N], 1/s: negative where small perturbations decay."""
         return self.eigenvalues.real.max(axis=1)
 
     def crossings(self) -> list[Crossing]:
-        """Where stability may change: a real part changes sign, or eigenvalues meet on the imaginary axis and leave it.
+        """Candidate bifurcations: a real part changes sign, or eigenvalues meet on the imaginary axis and leave it.
 
         Returns
         -------
         list of Crossing
-            By value, refined to rounding. Of collisions between two neighbouring values one is found, and one that is
-            undone before the next value is not seen.
+            By value, refined to rounding. Of several collisions between neighbouring values one is found, and one that
+            is undone before the next value is not detected.
         """
         real = self.eigenvalues.real
         signs = np.where(np.abs(real) > self._axis, np.sign(real), 0.0)
@@ -89,7 +89,7 @@ class RootLocus:
         for b in range(signs.shape[1]):
             for i, j in itertools.pairwise(np.flatnonzero(signs[:, b])):
                 if signs[i, b] != signs[j, b] and not _meets(signs, b, i, j):
-                    signs[i + 1 : j, b] = signs[i, b]  # on the axis by chance
+                    signs[i + 1 : j, b] = signs[i, b]  # on the axis by coincidence
                     root = self._crossing(self.values[[i, j]], self.eigenvalues[[i, j], b])
                     found += [root] if root.eigenvalue.imag >= 0 else []
         for i, (before, after) in enumerate(itertools.pairwise(signs)):
@@ -115,8 +115,8 @@ class RootLocus:
         return Crossing(float(value), root, "zero" if abs(root.imag) <= self._axis else "Hopf")
 
     def _collision(self, on: float, off: float) -> Crossing:
-        """Between a value at which eigenvalues are on the axis, and one at which they are not: by bisection, since near
-        it they go with a square root.
+        """Locate a collision between a value with eigenvalues on the axis and one without, by bisection: near it they
+        vary like a square root.
         """
 
         def still(roots: np.ndarray) -> int:
@@ -138,7 +138,7 @@ class RootLocus:
         Parameters
         ----------
         label : str, optional
-            What the axis of the parameter is called; its name when left out.
+            Label of the parameter axis; its name when left out.
 
         Returns
         -------
@@ -194,13 +194,13 @@ def root_locus(
     motion : callable or (g, xi)
         value → (g, ξ), the steady motion there; or one that is the same for all values.
     parameter : str, optional
-        The entry, a number, of ``system.parameters`` that takes the value; without, only the motion depends on it.
+        Name of the scalar entry of ``system.parameters`` that takes the value; if None, only the motion depends on it.
     t : float
         As in ``linearise``.
     controls : array_like, optional
         As in ``linearise``: the value of the controls, of the shape that the forces take.
     spins : array_like, shape=[k, n], optional
-        As in ``linearise``; they are found where they are needed first.
+        As in ``linearise``; when left out, found at the first value that needs them.
     symmetries : array_like, shape=[s, n], optional
         As in ``linearise``.
     tol : float
@@ -240,7 +240,7 @@ def root_locus(
     lines = at(points)
     usual = Counter(line.family for line in lines).most_common(1)[0][0]
     for i, line in enumerate(lines):
-        if line.family != usual and _contains(line.family, usual):  # an eigenvalue of the usual ones is zero here
+        if line.family != usual and _contains(line.family, usual):  # an eigenvalue of the usual family is zero here
             lines[i] = at(points[i : i + 1], usual)[0]
     d = max(len(line.eigenvalues) for line in lines)
     roots = np.stack([np.pad(line.eigenvalues, (0, d - len(line.eigenvalues))) for line in lines])
@@ -255,7 +255,7 @@ def root_locus(
 
 
 def _meets(signs: np.ndarray, b: int, i: int, j: int) -> bool:
-    """Whether branch b, on the axis between its i-th and j-th values, came there with another from the other side."""
+    """True if branch b, on the axis between its i-th and j-th values, came there with another from the other side."""
     return j - i > 2 and bool(np.any((signs[i] == -signs[i, b]) & (signs[i + 1] == 0)))
 
 
@@ -264,7 +264,7 @@ def _contains(family: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _branches(values: np.ndarray, roots: np.ndarray) -> np.ndarray:
-    """Columns joined to branches: each next root is the nearest to where its branch would go straight on."""
+    """Sort eigenvalues into branches: each next root is the nearest to the linear extrapolation of its branch."""
     found = roots.copy()
     for i in range(1, len(roots)):
         ahead = found[i - 1]

@@ -1,9 +1,9 @@
-r"""Lyapunov exponents: how fast neighbouring motions part, in all directions, by Benettin's method.
+r"""Lyapunov exponents: growth rates of perturbations in all directions, by Benettin's method.
 
-Perturbations (η, δ) of g·exp(η) and ξ + δ within the constraints are carried along by the derivative of the method's
-own step, which is exact, and made orthonormal every few steps; the logarithms of what that takes away, summed and
-divided by the time, tend to the exponents. Of a method that keeps the motion on the constraints there are 2n − m, less
-one for each holonomic constraint.
+Perturbations (η, δ) of g·exp(η) and ξ + δ within the constraints are propagated by the derivative of the method's
+own step, which is exact, and orthonormalised by Gram–Schmidt every few steps; the logarithms of the norms removed,
+summed and divided by the time, tend to the exponents. For a method that keeps the motion on the constraints there are
+2n − m, less one for each holonomic constraint.
 
 Source: Benettin, Galgani, Giorgilli, Strelcyn, *Meccanica* 15 (1980) 9; Shimada, Nagashima, *Prog. Theor. Phys.* 61
 (1979) 1605.
@@ -45,7 +45,7 @@ class LyapunovSpectrum:
     t : ndarray, shape=[N]
         Times, s.
     running : ndarray, shape=[N, q]
-        What the exponents were found to be at these times: how far they have settled.
+        Estimates of the exponents at these times: their convergence.
     """
 
     exponents: np.ndarray
@@ -87,21 +87,21 @@ def lyapunov_exponents(
     system : System
         The system.
     g : point of the group, or None for the identity
-        Where it starts.
+        Initial configuration.
     xi : array_like, shape=[n]
-        The start, on the constraints.
+        Initial velocity, on the constraints.
     dt : float
         Time step, s.
     n_steps : int
         Number of steps.
     count : int, optional
-        How many of the largest exponents; all 2n − m when left out (2n − m − k with k constraints on positions).
+        Number of the largest exponents; all 2n − m when left out (2n − m − k with k constraints on positions).
     every : int
         Steps from one orthonormalisation to the next.
     n_saved : int
-        How many values of ``running``, at most.
+        Maximum number of values of ``running``.
     method : Integrator or str, optional
-        One whose node is a velocity; ``RKMK(4)`` when left out.
+        A method whose node is a velocity; ``RKMK(4)`` when left out.
     controls : callable, optional
         u(t).
 
@@ -112,7 +112,7 @@ def lyapunov_exponents(
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit.
+        For invalid input.
     RuntimeError
         If a step fails.
     """
@@ -155,7 +155,7 @@ def lyapunov_exponents(
 
 
 def _constraint_slope(system: System, node: tuple) -> tuple[Array, Array]:
-    """(μξ − b, φ) and its derivative by (η, δ), shape=[m + k, 2n]."""
+    """Residual (μξ − b, φ) and its derivative by (η, δ), shape=[m + k, 2n]."""
     g, xi = node
     n = system.group.dim
 
@@ -170,7 +170,7 @@ def _constraint_slope(system: System, node: tuple) -> tuple[Array, Array]:
 
 
 def _round(tree: tuple, state: _State) -> tuple[_State, Array]:
-    """Some steps with the perturbations, and their orthonormalisation."""
+    """Propagate the perturbations over some steps, and orthonormalise them."""
     system, method, controls, dt, every = tree
     group, n = system.group, system.group.dim
 

@@ -1,14 +1,14 @@
-r"""Invariant measures: the divergence of the constrained equations, and densities that make up for it.
+r"""Invariant measures: the divergence of the constrained equations, and invariant densities.
 
 The volume on the constraints is the kinetic one, of the metric on the group, √det M times left Haar, and of velocities
 in D(x). In the frame E(x) of D, orthonormal for M, ξ = Y(x) + Eᵀv, and the divergence of ġ = gξ, v̇ = … is
 
     div X = −tr ad_ξ + Σ ∂ξᵢ/∂ηᵢ + ½ρ_ξ(log det M) + Σ ∂v̇ₐ/∂vₐ,
 
-which does not depend on the frame. Without constraints it vanishes (Liouville). It says how volumes of the phase space
-grow, by exp ∫div; GNI, RATTLE and SHAKE alternate as fast as they shrink. N times the volume is kept if
-X(log N) + div X = 0; a density on the base, N(x), is looked for among exp Σ cⱼφⱼ(x), by least squares at random states:
-where it exists the equations hold to rounding.
+which does not depend on the frame. Without constraints it vanishes (Liouville). Phase volumes grow by
+exp ∫div; the alternation of GNI, RATTLE and SHAKE grows as fast as they shrink. N times the volume is invariant if
+X(log N) + div X = 0; a density on the base, N(x), is sought among exp Σ cⱼφⱼ(x), by least squares at random states:
+if it exists the equations hold to rounding.
 
 Sources: Kozlov, *Invariant measures of the Euler–Poincaré equations* (1988); Fedorov, García-Naranjo, Marrero (2015).
 """
@@ -39,7 +39,7 @@ from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 
 KEPT = 1e-9
-"""What is left of the divergence, relative to its parts, of a measure that is kept."""
+"""Residual of the divergence, relative to its parts, below which a measure counts as invariant."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class InvariantMeasure:
     residual : float
         Largest |X(log N) + div X|, 1/s.
     divergence : float
-        Largest |div X| at the same states, 1/s: 0 if the volume itself is kept.
+        Largest |div X| at the same states, 1/s: 0 if the volume itself is invariant.
     exists : bool
-        Whether the residual is zero to rounding, relative to the sizes of its parts.
+        True if the residual is zero to rounding, relative to the sizes of its parts.
     """
 
     coefficients: dict[str, float]
@@ -80,7 +80,7 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     system : System
         The system.
     g : point of the group, or None for the identity
-        Where.
+        Configuration.
     xi : array_like, shape=[n]
         Velocity; it is projected onto the constraints.
     t : float
@@ -117,21 +117,21 @@ def invariant_measure(
     n_states: int = 40,
     seed: int = 0,
 ) -> InvariantMeasure:
-    """Test whether a system keeps a measure, with a density found among candidates.
+    """Test for an invariant measure, with a density fitted among candidates.
 
     Parameters
     ----------
     system : System
         The system, without forces that depend on time.
     candidates : mapping of str to callable, optional
-        φⱼ(x) or φⱼ(x, parameters) → scalar, of the base point, in ``jax.numpy``. Without any, whether the volume itself
-        is kept.
+        φⱼ(x) or φⱼ(x, parameters) → scalar, of the base point, in ``jax.numpy``. Without any, the volume itself is
+        tested.
     g : point of the group, optional
-        About which the random states are; the identity when left out.
+        Centre of the random states; the identity when left out.
     n_states : int
-        How many.
+        Number of random states.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def invariant_measure(
 
     Notes
     -----
-    That no density is found says only that there is none among the candidates.
+    If no density is found, there is none in the span of the candidates; others may exist.
     """
     _refuse(system)
     candidates = dict(candidates or {})
@@ -178,7 +178,7 @@ def _refuse(system: System) -> None:
 
 
 def _inspect(system: System, fields: list[Field]) -> None:
-    """Trace candidates once and raise for what they must not do."""
+    """Trace candidates once and raise an error if they are invalid."""
     with float64():
         x = jax.tree.map(np.asarray, system.at(system.group.identity(), 0.0))
         for field in fields:
@@ -195,7 +195,7 @@ def _state(system: System, node: tuple) -> tuple[Point, Array]:
 
 
 def _rates(tree: tuple, node: tuple) -> Array:
-    """X(φⱼ) = dφⱼ·ρ_x(ξ) of all candidates."""
+    """Derivatives X(φⱼ) = dφⱼ·ρ_x(ξ) of all candidates along the motion."""
     system, fields = tree
     g, xi = node
     x = system.at(g)

@@ -1,4 +1,4 @@
-"""Motions as users give them: tested for steadiness, with what they turn about, many at once."""
+"""Validation of user-supplied motions: steadiness and generators of their symmetries, batched."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from geonh.mechanics.system import System
 from geonh.runs.start import inspect_forces, made_controls
 
 FURTHER = 0.4
-"""How far along a motion, in the algebra, its linear equations are looked at again."""
+"""Distance along a motion, in the algebra, at which its linear equations are compared again."""
 
 
 class Motion(NamedTuple):
-    """A steady motion: its derivatives at g₀ and further along, σ, and the generators that σ is made of."""
+    """Steady motion: derivatives at g₀ and further along, σ, and the generators that span σ."""
 
     found: Derivatives
     further: Derivatives
@@ -32,7 +32,7 @@ class Motion(NamedTuple):
 
 
 def checked(system: System, motions: list, controls: Any, t: float) -> tuple[Point, np.ndarray, Any]:
-    """Motions (g, ξ) as the user gives them, tested and with a first axis, and the value of the controls."""
+    """Validate the user's motions (g, ξ); return them with a first axis, and the value of the controls."""
     for motion in motions:
         if not isinstance(motion, list | tuple) or len(motion) != 2:
             raise TypeError(f"motion must be (g, xi), or a function of a value that gives it, got {shortly(motion)}")
@@ -46,7 +46,7 @@ def checked(system: System, motions: list, controls: Any, t: float) -> tuple[Poi
 
 
 def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.ndarray) -> Any:
-    """The value that controls have on a motion, or None; forces that do not use it are an error."""
+    """Value of the controls on a motion, or None; raises if the forces do not use them."""
     if callable(controls):
         raise TypeError("controls must be the value that they have on the motion, not a function of time")
     if controls is None:
@@ -57,7 +57,7 @@ def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.
 
 
 def motion_at(motion: Any, *values: float) -> Any:
-    """The motion that a user gives at values of parameters."""
+    """Motion that a user gives at values of parameters."""
     if not callable(motion):
         return motion
     try:
@@ -68,17 +68,17 @@ def motion_at(motion: Any, *values: float) -> Any:
 
 
 def single(points: Any, i: int = 0) -> Any:
-    """One of points with a first axis."""
+    """Select one of points with a first axis."""
     return jax.tree.map(lambda a: np.asarray(a)[i], points)
 
 
 def generators(system: System, spins: Any) -> np.ndarray | None:
-    """Given generators of material symmetries, shape=[k, n]; None where they are to be found."""
+    """Given generators of material symmetries, shape=[k, n]; None if they are to be found."""
     return None if spins is None else rows_of_algebra(system, spins, "spins")
 
 
 def rows_of_algebra(system: System, rows: Any, name: str) -> np.ndarray:
-    """Elements of the algebra that a user gives, shape=[k, n]."""
+    """Validate elements of the algebra that a user gives, shape=[k, n]."""
     found, n = np.atleast_2d(as_float64(rows, name)), system.group.dim
     if found.ndim != 2 or (found.shape[1] != n and found.size):
         raise ValueError(f"{name} must have shape [k, {n}], got {list(np.shape(rows))}")
@@ -96,7 +96,7 @@ def steady(
     tol: float,
     labels: list[str],
 ) -> list[Motion]:
-    """The motions, as many as there are parameters, tested; errors begin with their labels.
+    """Validate the motions, as many as there are parameters; errors begin with their labels.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _on_constraint(system: System, found: Derivatives, xi: np.ndarray, tol: floa
 
 
 def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
-    """How far from steady, relative to the linear equations, and what is worst, in words."""
+    """Residual of steadiness, relative to the linear equations, and a description of the largest part."""
     n = system.group.dim
     slope = found.by_g @ (xi - sigma)
     rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]
@@ -159,7 +159,7 @@ def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarr
 
 
 def turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
-    """σ by least squares over the generators, shape=[n]."""
+    """Least-squares σ in the span of the generators, shape=[n]."""
     n = system.group.dim
     if spins is None or not len(spins):
         return np.zeros(n)

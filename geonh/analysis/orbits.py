@@ -1,16 +1,16 @@
-r"""Periodic orbits by shooting: found, followed in a parameter, and their Floquet multipliers.
+r"""Periodic orbits by shooting, their continuation in a parameter, and their Floquet multipliers.
 
-An orbit is periodic up to the symmetries that the system's base knows: x(T) = x(0) and ξ(T) = ξ(0), while
+An orbit is periodic up to the symmetries that the system's base declares: x(T) = x(0) and ξ(T) = ξ(0), while
 g(T) = s·g(0) with s in the group (a wobbling body has turned, a gait has moved). Unknown are the place g₀exp(η), the
-velocity, and the period T; each step of Newton's method is the shortest one that solves the linear conditions, so what
-is free (the place on the orbit, symmetric copies, a family of orbits) stays as it was guessed.
+velocity, and the period T; each Newton step is the minimum-norm solution of the linear conditions, so the free
+directions (the phase on the orbit, symmetric copies, a family of orbits) stay as guessed.
 
-An orbit of a reversible system is symmetric if it meets twice the set Fix of states that the reversal leaves as they
-are: then only half of it is shot, from Fix to Fix (Lamb, Roberts, *Physica D* 112 (1998) 1).
+An orbit of a reversible system is symmetric if it meets twice the fixed-point set Fix of the reversal: then only
+half of it is shot, from Fix to Fix (Lamb, Roberts, *Physica D* 112 (1998) 1).
 
-Over one period a perturbation (η, δ) in the linear constraints becomes 𝓜(η, δ), in the frame that moves with the body,
-so that the turning s does not matter. The eigenvalues of 𝓜 are the Floquet multipliers. Those that are 1 on any orbit
-of the kind (shift along it, symmetries, neighbours in a family) are peeled off as the zeros of 𝓜 − 1, by kernels.
+Over one period a perturbation (η, δ) in the linear constraints becomes 𝓜(η, δ), in the body frame, so that the
+rotation s does not matter. The eigenvalues of 𝓜 are the Floquet multipliers. Those that are trivially 1 (shift along
+the orbit, symmetries, neighbours in a family) are deflated as the zeros of 𝓜 − 1, by kernels.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 
 VANISHED = 1e-3
-"""A period, or a motion, less than this part of the guess is none: in no time, or at rest, everything returns."""
+"""Period or motion, relative to the guess, below which a solution is rejected as trivial: in no time, or at rest."""
 ROUNDING = 1e-13
-"""Of places and velocities of size one, times the derivatives of the motion."""
+"""Rounding error of positions and velocities of size one, times the derivatives of the motion."""
 
 
 @argument_type
@@ -46,15 +46,15 @@ class PeriodicOrbit:
     Attributes
     ----------
     g, xi : point of the group, ndarray of shape=[n]
-        Where it begins.
+        Initial configuration and velocity.
     period : float
         T, s.
     displacement : point of the group
-        s = g(T)g(0)⁻¹: how the body has moved after a period.
+        s = g(T)g(0)⁻¹: the displacement of the body over a period.
     multipliers : ndarray, shape=[q − trivial ones]
-        Floquet multipliers on the linear constraints, complex, by decreasing modulus, without those taken out as 1.
+        Floquet multipliers on the linear constraints, complex, by decreasing modulus, without the trivial ones.
     trivial : tuple of int
-        Jordan blocks at 1 of a length ≥ 1, 2, … that were taken out.
+        Numbers of Jordan blocks at 1 of a length ≥ 1, 2, … that were deflated.
     monodromy : ndarray, shape=[q, q]
         𝓜 in an orthonormal basis of the perturbations that satisfy the linear constraints; its columns are ``tangent``.
     tangent : ndarray, shape=[2n, q]
@@ -62,9 +62,9 @@ class PeriodicOrbit:
     residual : float
         Largest entry of the conditions.
     iterations : int
-        Newton's steps.
+        Newton steps.
     parameter, value : str, float
-        What it was followed in, and where; "" and nan if it was not.
+        The continuation parameter and its value; "" and nan if there is none.
     """
 
     g: Point
@@ -83,7 +83,7 @@ class PeriodicOrbit:
 
     @property
     def stable(self) -> bool:
-        """Whether no multiplier exceeds 1 in modulus (by more than 1e-6)."""
+        """True if no multiplier exceeds 1 in modulus (by more than 1e-6)."""
         return bool(np.all(np.abs(self.multipliers) <= 1 + 1e-6))
 
     def __str__(self) -> str:
@@ -118,30 +118,30 @@ def periodic_orbit(
     system : System
         The system.
     g : point of the group, or None for the identity
-        Guess of the beginning.
+        Guess of the initial configuration.
     xi : array_like, shape=[n]
         Guess of the velocity there; it is projected onto the constraints.
     period : float
         Guess of the period, s.
     returns : callable, optional
-        r(g₀, ξ₀, g_T, ξ_T) → array, what must vanish after a period, in ``jax.numpy``. When left out, x(T) − x(0) and
-        ξ(T) − ξ(0): periodic up to the symmetries of the base. An angle of the base that makes a turn needs its own.
+        r(g₀, ξ₀, g_T, ξ_T) → array, residual that vanishes after a period, in ``jax.numpy``. By default x(T) − x(0) and
+        ξ(T) − ξ(0): periodic up to the symmetries of the base. A base angle that makes a full turn needs its own.
     fixed : callable, optional
-        c(g, ξ) → array that vanishes on the states that a reversal of the system leaves as they are: then the orbit is
-        symmetric, and shot over half its period.
+        c(g, ξ) → array that vanishes on the fixed-point set of a reversal of the system: then the orbit is symmetric,
+        and shot over half its period.
     conditions : callable, optional
         c(g, ξ, T, parameters) → array of further conditions c = 0: an energy, an amplitude, a period.
     method : Integrator or str, optional
-        Whose orbit it is, one whose node is a velocity; ``RKMK(6)`` when left out, ``Gauss(3)`` with holonomic
+        The method, one whose node is a velocity; ``RKMK(6)`` when left out, ``Gauss(3)`` with holonomic
         constraints.
     n_steps : int
-        Steps to a period; even for a symmetric orbit.
+        Steps per period; even for a symmetric orbit.
     t0, controls : float, callable
-        Where the time begins and u(t). Of equations that depend on time T must be pinned by ``conditions``.
+        Initial time and u(t). For time-dependent equations T must be fixed by ``conditions``.
     tol : float
-        Bound on the conditions, relative to their derivatives.
+        Tolerance on the conditions, relative to their derivatives.
     max_iterations : int
-        Bound on the steps.
+        Maximum number of steps.
 
     Returns
     -------
@@ -150,14 +150,14 @@ def periodic_orbit(
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit.
+        For invalid input.
     RuntimeError
-        If none is found: what is left, after how many steps; or if what is found is an equilibrium.
+        If the iteration does not converge, with the residual and the number of steps, or converges to an equilibrium.
 
     Notes
     -----
-    An equilibrium returns after any time, and is refused unless the equations depend on time, which makes its
-    multipliers those of a period. A steady motion with ξ ≠ 0 and constant x returns after any time too: it is given,
+    An equilibrium returns after any time, and is rejected unless the equations depend on time, which makes its
+    multipliers those of a period. A steady motion with ξ ≠ 0 and constant x returns after any time too: it is accepted,
     with the period near the guess.
 
     Derivatives are exact, by forward mode through the method's steps. A function of module level whose numbers are
@@ -195,7 +195,7 @@ def continue_orbit(
     limits: tuple[float, float] = (-np.inf, np.inf),
     tol: float = 1e-11,
 ) -> list[PeriodicOrbit]:
-    """Follow a periodic orbit in a parameter of the system, through folds too.
+    """Continuation of a periodic orbit in a parameter of the system, through folds too.
 
     Parameters
     ----------
@@ -206,14 +206,14 @@ def continue_orbit(
     parameter : str
         Name of a scalar among ``system.parameters``.
     step : float
-        Length of a step along the curve of (η, δ, T, parameter), made shorter where Newton's method fails and longer
-        where it is quick; its sign is the way in which the parameter goes at first.
+        Step length along the curve of (η, δ, T, parameter), reduced where Newton's method fails and increased
+        where it converges fast; its sign is the initial direction of the parameter.
     n_orbits : int
-        How many to find.
+        Number of orbits to find.
     limits : (float, float)
-        Values of the parameter that end the curve.
+        Values of the parameter at which the continuation stops.
     tol : float
-        As of ``periodic_orbit``.
+        As for ``periodic_orbit``.
 
     Returns
     -------
@@ -225,14 +225,14 @@ def continue_orbit(
     TypeError
         If an argument is of another type.
     ValueError
-        For a parameter that is none.
+        For an unknown or non-scalar parameter.
     RuntimeError
-        If not even short steps succeed; the orbits so far are in ``.orbits``.
+        If even short steps fail; the orbits so far are in ``.orbits``.
 
     Notes
     -----
-    The predictor is tangent to the curve, the corrector the shortest step: pseudo-arclength continuation (Keller 1977)
-    in the form of Gauss and Newton, which takes the curve of orbits whatever else is free.
+    The predictor is tangent to the curve, the corrector of minimum norm: pseudo-arclength continuation (Keller 1977)
+    in Gauss–Newton form, which follows the curve of orbits whatever other directions are free.
     """
     if parameter not in system.parameters or np.shape(system.parameters[parameter]) != ():
         raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {parameter!r}")
@@ -270,8 +270,8 @@ def continue_orbit(
 
 
 def _stands(shooting: Shooting, guess: tuple, place: tuple, z: np.ndarray, made: Shot) -> bool:
-    """Whether nothing moves, within what is left of the conditions or rounding, and equations that do not depend on
-    time keep it so; ``guess`` is (g, ξ, T).
+    """True if nothing moves, up to the residual or rounding, and the equations are autonomous, so that it stays so;
+    ``guess`` is (g, ξ, T).
     """
     n = shooting.system.group.dim
 
@@ -290,7 +290,7 @@ def _stands(shooting: Shooting, guess: tuple, place: tuple, z: np.ndarray, made:
 
 
 def _tangent(slope: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The unit vector nearest to the last tangent in which the conditions do not change."""
+    """Unit tangent of the solution curve, the vector in the kernel of the conditions nearest to the last tangent."""
     _, values, rows = np.linalg.svd(slope)
     free = rows[int(np.sum(values > FREE * values[0])) :]
     tangent = free.T @ (free @ before)
@@ -298,7 +298,7 @@ def _tangent(slope: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 def _orbit(place: tuple, z: np.ndarray, made: Shot, iterations: int, shooting: Shooting, parts: int) -> PeriodicOrbit:
-    """The orbit, shot once more over the whole period for its multipliers where only half of it was."""
+    """Periodic orbit, shot once more over the whole period for its multipliers if only half of it was."""
     system, n = shooting.system, shooting.system.group.dim
     whole, period = made, float(z[2 * n]) * parts
     if parts == 2:

@@ -1,4 +1,4 @@
-"""Stability over two parameters: where small disturbances of a steady motion die out, and the figure of it."""
+"""Stability of steady motions over two parameters, with plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SPEED = "value"
-"""What a parameter is called that only the motion depends on."""
+"""Name of a parameter that only the motion depends on."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class StabilityMap:
     first, second : ndarray, shape=[N₁] and [N₂]
         The parameters.
     growth : ndarray, shape=[N₁, N₂]
-        Largest real part of the eigenvalues, 1/s; −∞ where neighbouring steady motions leave no state.
+        Largest real part of the eigenvalues, 1/s; −∞ where no state is left after removing neighbouring steady motions.
     frequency : ndarray, shape=[N₁, N₂]
-        |Im| of the eigenvalue with it, rad/s: zero where disturbances grow, or die out, without swinging.
+        |Im| of that eigenvalue, rad/s: zero where the perturbation grows or decays without oscillation.
     parameters : tuple of str
-        What the two are called.
+        Names of the two.
     """
 
     first: np.ndarray
@@ -44,11 +44,11 @@ class StabilityMap:
     parameters: tuple[str, str]
 
     def stable(self, tol: float = 0.0) -> np.ndarray:
-        """Where no disturbance grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool."""
+        """True where no perturbation grows faster than ``tol``, 1/s; shape=[N₁, N₂], of bool."""
         return self.growth <= tol
 
     def plot(self, labels: tuple[str, str] | None = None) -> Figure:
-        """The growth over both parameters, with the line where it is zero.
+        """Plot the growth over both parameters, with its zero contour.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ def stability_map(
     symmetries: Any = None,
     tol: float = 1e-8,
 ) -> StabilityMap:
-    """Growth of disturbances of a steady motion over two parameters, all in one native call.
+    """Growth of perturbations of a steady motion over two parameters, all in one compiled call.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ def stability_map(
     motion : callable or (g, xi)
         (a, b) → (g, ξ), the steady motion there; or one that is the same everywhere.
     parameters : tuple of str or None
-        The entries, numbers, of ``system.parameters`` that take the values; None for one, such as a speed, that only
-        the motion depends on.
+        Names of the scalar entries of ``system.parameters`` that take the values; None for one, such as a speed, that
+        only the motion depends on.
     t : float
         As in ``linearise``.
     controls : array_like, optional
         As in ``linearise``: the value of the controls, of the shape that the forces take.
     spins : array_like, shape=[k, n], optional
-        As in ``linearise``; they are those found at the first pair.
+        As in ``linearise``; when left out, those of the first pair are used.
     symmetries : array_like, shape=[s, n], optional
         As in ``linearise``.
     tol : float

@@ -1,14 +1,14 @@
-r"""Finding steady motions: Gauss and Newton's steps of least length on the conditions of ``equations``.
+r"""Steady motions by minimum-norm Gauss–Newton steps on the conditions of ``equations``.
 
 The unknowns are η in g·exp(η), ξ and the coefficients of σ among the material symmetries. The conditions
 
     a + ad_σξ = 0,   r = 0,   D_g(a, r)·(ξ − σ) = 0
 
-have families of solutions (other places, speeds, spins), so a step is the shortest that solves the linear conditions:
-the motion found is near the guess in what the conditions leave free.
+have families of solutions (other places, speeds, spins), so a step is the minimum-norm solution of the linear
+conditions: the motion found is near the guess in the directions that the conditions leave free.
 
-Where the conditions are quadratic about their solutions (the sleigh's u̇ = aω² about ω = 0) such steps shrink what is
-free as well, down to rest: hold it then, by ``free`` or by conditions.
+Where the conditions are quadratic about their solutions (the sleigh's u̇ = aω² about ω = 0) such steps shrink the free
+directions as well, down to rest: fix these then, by ``free`` or by conditions.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
 
 SETTLED = 1e-14
-"""A step as short as this, relative to ξ, is the last; at a double root the conditions are met long before."""
+"""Step length, relative to ξ, at which the iteration stops; at a double root the residual vanishes long before."""
 HALVINGS = 12
-"""A step that makes the conditions worse is halved at most so often."""
+"""Maximum number of halvings of a step that increases the residual."""
 
 
 class SteadyMotion(NamedTuple):
@@ -49,11 +49,11 @@ class SteadyMotion(NamedTuple):
     xi : ndarray, shape=[n]
         ξ₀.
     sigma : ndarray, shape=[n]
-        σ, the turning about a material symmetry; zero where ξ is constant.
+        σ, the rotation about a material symmetry; zero where ξ is constant.
     residual : float
         Largest entry of the conditions.
     iterations : int
-        Newton's steps.
+        Newton steps.
     """
 
     g: Point
@@ -84,25 +84,25 @@ def steady_motion(
     system : System
         The system.
     g : point of the group, or None for the identity
-        Guess of the place.
+        Guess of the configuration.
     xi : array_like, shape=[n]
         Guess of the velocity; it need not satisfy the constraints.
     t : float
         Time in seconds, for forces.
     controls : array_like, shape=[n_u], optional
-        Value of the controls along the motion, of whatever shape the forces take.
+        Value of the controls along the motion, of the shape that the forces take.
     free : sequence of str, optional
-        The coordinates that may change, named as the ``coordinates`` of a ``Linearisation``; all when left out. The
+        Coordinates that may change, named as the ``coordinates`` of a ``Linearisation``; all when left out. The
         others keep the values of the guess.
     conditions : callable, optional
         c(g, ξ, parameters) → array, further conditions c = 0 in ``jax.numpy``: a height, a speed. A function of module
         level whose numbers are parameters compiles once.
     spins : array_like, shape=[k, n], optional
-        Generators of the material symmetries that the motion may turn about; found when left out.
+        Generators of the material symmetries about which the motion may rotate; found when left out.
     tol : float
-        Bound on the conditions, relative to their derivatives.
+        Tolerance on the conditions, relative to their derivatives.
     max_iterations : int
-        Bound on the steps.
+        Maximum number of steps.
 
     Returns
     -------
@@ -113,14 +113,14 @@ def steady_motion(
     TypeError
         If an argument is of another type.
     ValueError
-        For a name that is no coordinate.
+        For an unknown coordinate name.
     RuntimeError
-        If none is found: what is left, and where.
+        If the iteration does not converge, with the residual and the last iterate.
 
     Notes
     -----
-    A motion that meets the conditions keeps meeting them. Its linear equations may change along it all the same (a
-    snakeboard that stands while its wheels turn); then ``linearise`` refuses it.
+    A solution of the conditions stays one. Its linear equations may change along it all the same (a
+    snakeboard that stands while its wheels turn); then ``linearise`` rejects it.
     """
     max_iterations = as_count(max_iterations, "max_iterations")
     tol = as_part(tol, "tol")
@@ -183,7 +183,7 @@ def steady_motion(
 
 
 def _conditions(tree: tuple, node: tuple) -> tuple[Array, Array]:
-    """The conditions and their derivative in a direction of (η, ξ, coefficients of σ)."""
+    """Conditions and their derivative in a direction of (η, ξ, coefficients of σ)."""
     system, conditions, material = tree
     t, g, xi, turning, u, direction = node
     group, n = system.group, system.group.dim

@@ -1,7 +1,7 @@
-r"""Invariant subspaces of a linear system: what the symmetries and the families of steady motions take away.
+r"""Invariant subspaces of a linear system: deflation of symmetries and of families of steady motions.
 
 Bases are orthonormal columns. A quotient by an invariant subspace is the matrix on an orthonormal complement. Zeros are
-peeled by kernels, never counted among eigenvalues: a Jordan block of length j splits to ε^{1/j}.
+deflated by kernels, never counted among eigenvalues: a Jordan block of length j splits to ε^{1/j}.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 TOLERANCE = 1e-8
-"""Singular values below this, relative to the matrix's own size, are zero."""
+"""Singular values, relative to the norm of the matrix, below which they count as zero."""
 
 
 def kernel(A: np.ndarray, size: float) -> np.ndarray:
@@ -30,12 +30,12 @@ def span(columns: np.ndarray) -> np.ndarray:
 
 
 def complement(space: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Orthonormal basis of what of ``space``, shape=[n, q], is orthogonal to ``part`` in it, shape=[n, s]."""
+    """Orthonormal basis of the orthogonal complement of ``part``, shape=[n, s], within ``space``, shape=[n, q]."""
     return space @ kernel(part.T @ space, 1.0)
 
 
 def invariant_kernel(O: np.ndarray, F: np.ndarray, size: float) -> np.ndarray:  # noqa: E741
-    """Largest subspace of {z: Oz = 0} that F maps into itself, shape=[n, k]: the unobservable one."""
+    """Largest subspace of {z: Oz = 0} that F maps into itself, shape=[n, k]: the unobservable subspace."""
     space = kernel(O, size)
     while space.shape[1]:
         moved = F @ space
@@ -47,18 +47,18 @@ def invariant_kernel(O: np.ndarray, F: np.ndarray, size: float) -> np.ndarray:  
 
 
 def peeled(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], np.ndarray]:
-    """The staircase at zero: dimensions of the kernels of J, of its quotient, …, and a basis of all of them.
+    """Staircase form at zero: dimensions of the kernels of J, of its quotient, …, and a basis of all of them.
 
     Parameters
     ----------
     J : ndarray, shape=[q, q]
     dims : tuple of int, optional
-        The dimensions, where they are known: so many of the directions nearest to the kernels.
+        The dimensions, where they are known: that number of the directions nearest to the kernels.
 
     Returns
     -------
     dims : tuple of int
-        (k₁, k₂, …): Jordan blocks at 0 of a length ≥ i there are kᵢ.
+        (k₁, k₂, …): kᵢ is the number of Jordan blocks at 0 of a length ≥ i.
     basis : ndarray, shape=[q, k₁ + k₂ + …]
         Orthonormal basis of the generalised kernel.
     """
@@ -76,7 +76,7 @@ def peeled(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[in
 
 
 def leading(columns: np.ndarray, *blocks: range) -> list[int]:
-    """Rows, as many as there are columns, on which the columns are independent; from the first blocks if they can be.
+    """Row indices, one per column, on which the columns are independent; from the first blocks if possible.
 
     Rows are chosen by pivoted elimination, so that the columns are well conditioned on them.
     """

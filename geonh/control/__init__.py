@@ -1,4 +1,4 @@
-"""Control: motions of least cost between given states, and parameters estimated from observed motions."""
+"""Optimal control between given states, and estimation of parameters from observed motions."""
 
 from geonh.control.estimation import Estimate, estimate
 from geonh.control.optimal import OptimalControl, optimal_control

@@ -1,4 +1,4 @@
-"""What optimal control is asked for, from where to where, and what does not fit in words: for both ways to do it."""
+"""Boundary conditions and cost of an optimal control problem, validated, for transcription and shooting alike."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from geonh.runs.start import inspect_forces
 
 
 class Asked(NamedTuple):
-    """A motion from (g₀, ξ₀) at t₀ to g₁, and to ξ₁ unless the end is open, in the span T, at the least ∫c dt.
+    """Problem data: a motion from (g₀, ξ₀) at t₀ to g₁, and to ξ₁ unless it is free, in the span T, at the least ∫c dt.
 
-    ``free`` are the components of η that the end g₁exp(η) may differ by, and ``mu``, ``G``, ``rising`` the rows of all
+    ``free`` are the components of η by which the end g₁exp(η) may vary, and ``mu``, ``G``, ``rising`` the rows of all
     constraints, those of φ, and ∂_tφ there.
     """
 
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
 
     @property
     def allowed(self) -> np.ndarray:
-        """Orthonormal rows along the velocities that the constraints allow at the end: ξ₁ is given on these."""
+        """Orthonormal basis, in rows, of the velocities that the constraints allow at the end: ξ₁ is given on these."""
         return across(self.mu)[: 0 if self.open_end else None]
 
 
@@ -62,12 +62,12 @@ def asked(
     cost: Callable | None,
     t0: float,
 ) -> Asked:
-    """The arguments of ``optimal_control``, judged.
+    """Validate the arguments of ``optimal_control``.
 
     Raises
     ------
     ValueError, TypeError
-        For what does not fit, naming it.
+        For an invalid argument, naming it.
     """
     refuse(method, system)
     if system.forces is None:
@@ -109,7 +109,7 @@ def asked(
 
 
 def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: float) -> tuple:
-    """The rows at a state; ValueError if it is not on the constraints. Without a velocity only the place is asked."""
+    """Constraint rows at a state; ValueError if it is off the constraints. Without a velocity only φ is checked."""
     velocity = np.zeros(system.group.dim) if xi is None else xi
     phi, gap, *rows = computed(_rows, system, (g, velocity, np.float64(t)))
     if np.abs(phi).max(initial=0.0) > 1e-9:
@@ -126,7 +126,7 @@ def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: f
 
 
 def _rows(system: System, node: tuple) -> tuple[Array, ...]:
-    """φ and μξ − b at a state; μ, G and ∂_tφ there."""
+    """Residuals φ and μξ − b at a state; μ, G and ∂_tφ there."""
     g, xi, t = node
     x = system.at(g, t)
     phi, at_rest = system.holonomic_residual(x), system.constraint_residual(x, 0.0 * xi)
@@ -135,17 +135,17 @@ def _rows(system: System, node: tuple) -> tuple[Array, ...]:
 
 
 def across(rows: np.ndarray) -> np.ndarray:
-    """Orthonormal rows across given ones, shape=[n − rank, n]."""
+    """Orthonormal basis, in rows, of the orthogonal complement of given rows, shape=[n − rank, n]."""
     return kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
 
 
 def effort(t: Any, g: Any, u: Any) -> Any:
-    """u·u, the cost when none is given."""
+    """Control effort u·u, the default cost."""
     return u @ u
 
 
 def _made_cost(cost: Callable | None, system: System, n_controls: int) -> tuple[Callable, bool]:
-    """The cost, and whether it takes the parameters; raises if it reads what is not there, or is no number."""
+    """Cost function, and True if it takes the parameters; raises if it reads a missing name or is not a scalar."""
     price = effort if cost is None else cost
     takes = takes_parameters(price, "t, g, u", "cost")
     more = (system.parameters,) if takes else ()

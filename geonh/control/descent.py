@@ -1,13 +1,13 @@
-r"""Ways down: from any guess onto the equations, along them to lower costs, and off saddles.
+r"""Globalisation: feasibility restoration from any guess, descent along the constraints, and escape from saddles.
 
-A motion is brought onto c(z) = 0 by the method of Levenberg and Marquardt,
+Feasibility c(z) = 0 is restored by the Levenberg–Marquardt method,
 
     δz = −c'ᵀ(c'c'ᵀ + μ)⁻¹c,
 
-which does not need c' to have full rank: along a straight way sideways, where the first order gives no way to park, it
-has not. Where |c|² cannot fall from a guess, since it is too even, the guess is bent. From there on each step goes down
-in the kernel of c', by Newton's method with the curvatures' absolute values, and back onto the equations. This is dense
-algebra, and so comes after Newton's method of ``kkt.py`` where that fails.
+which does not need c' to have full rank: along a straight path sideways, where parking is impossible to first order,
+c' is rank deficient. Where |c|² is stationary at a guess, because of its symmetry, the guess is perturbed. Then each
+step descends in the kernel of c', by Newton's method with the absolute values of the curvatures, and is restored onto
+c = 0. This is dense algebra, and so a fallback where Newton's method of ``kkt.py`` fails.
 
 Sources: Nocedal, Wright, *Numerical Optimization* (2006), §10.3, §15.6, §18.2; Nielsen, *Damping parameter in
 Marquardt's method*, IMM-REP-1999-05, Technical University of Denmark (1999).
@@ -25,19 +25,19 @@ from geonh.control.kkt import HALVINGS, SETTLED, Extremal, saddle
 from geonh.control.transcription import Motion, Transcription
 
 RESTORING = 60
-"""Steps onto the equations, at most."""
+"""Maximum number of feasibility restoration steps."""
 SADDLES = 6
-"""So many saddles are left at most."""
+"""Maximum number of saddle escapes."""
 DOWNHILL = 50
-"""Steps down, at most."""
+"""Maximum number of descent steps."""
 BENDS = 4
-"""So many bent guesses are tried, at most."""
+"""Maximum number of perturbed guesses."""
 NEAR = 1e-4
-"""Where a step would gain less than this part of the cost, Newton's method of ``kkt.py`` does the rest."""
+"""Predicted decrease, relative to the cost, below which Newton's method of ``kkt.py`` takes over."""
 
 
 def restored(problem: Transcription, motion: Motion) -> Motion:
-    """A motion nearby that satisfies the discrete equations, as far as there is one."""
+    """Motion nearby that satisfies the discrete equations, as far as there is one."""
     c, A = problem.jacobian(motion)
     mu, growth = 1e-3, 2.0
     for _ in range(RESTORING):
@@ -58,7 +58,7 @@ def restored(problem: Transcription, motion: Motion) -> Motion:
 
 
 def feasible(problem: Transcription, guess: Motion) -> Motion:
-    """A motion that satisfies the equations, from a guess or from bent ones."""
+    """Motion that satisfies the equations, from a guess or from perturbations of it."""
     random = np.random.default_rng(0)
     motion = restored(problem, guess)
     for _ in range(BENDS):
@@ -69,7 +69,7 @@ def feasible(problem: Transcription, guess: Motion) -> Motion:
 
 
 def _bent(problem: Transcription, motion: Motion, random: np.random.Generator) -> Motion:
-    """The inner nodes moved along three slow waves, by a third of a radian or metre."""
+    """Perturb the inner nodes by three slow waves, of a third of a radian or metre."""
     eta = problem.columns[0]
     waves = np.sin(np.pi * np.outer(np.linspace(0, 1, len(eta)), [1, 2, 3])) / [1, 2, 3]
     z = np.zeros(problem.size + 1)
@@ -78,7 +78,7 @@ def _bent(problem: Transcription, motion: Motion, random: np.random.Generator) -
 
 
 class Found(NamedTuple):
-    """An extremal, which controls are held at their bounds there, and iterations of the solver that came before."""
+    """Extremal, mask of the controls at their bounds, and iterations of the solver that ran before."""
 
     made: Extremal
     held: np.ndarray
@@ -86,8 +86,8 @@ class Found(NamedTuple):
 
 
 def descended(problem: Transcription, at: Found, search: Callable[[Motion], Found]) -> tuple[float, Found]:
-    """From saddles down: the least curvature, and the solution where it is not negative, as far as ``search`` finds one
-    from motions on both sides."""
+    """Escape from saddles: the least curvature, and the solution where it is not negative, as far as ``search``
+    converges from motions on both sides of a saddle."""
     for _ in range(SADDLES):
         made = at.made
         values, ways, _ = _curvatures(problem, made.motion, made.multipliers, np.flatnonzero(~at.held))
@@ -107,8 +107,8 @@ def descended(problem: Transcription, at: Found, search: Callable[[Motion], Foun
 
 
 def downhill(problem: Transcription, motion: Motion) -> Motion:
-    """From a motion that satisfies the equations down to near where the cost is least among neighbours: Newton's steps,
-    each way by its size."""
+    """Descend from a feasible motion to near a local minimum of the cost on c = 0: Newton's steps with the absolute
+    values of the curvatures."""
     for _ in range(DOWNHILL):
         price = problem.price(motion)[0]
         values, ways, slopes = _curvatures(problem, motion, None, np.arange(problem.size))
@@ -130,7 +130,7 @@ def downhill(problem: Transcription, motion: Motion) -> Motion:
 
 
 def _curvatures(problem: Transcription, motion: Motion, lam: np.ndarray | None, own: np.ndarray) -> tuple:
-    """Curvatures of the cost among neighbours that satisfy the equations, rising, where to, and the slopes there."""
+    """Eigenvalues of the reduced Hessian, in increasing order, eigenvectors, and the gradient along these."""
     rows = problem.jacobian(motion)[1][:, own].T.toarray()
     _, slope, bend = problem.price(motion)
     lam = scipy.linalg.lstsq(rows, -slope[own])[0] if lam is None else lam

@@ -1,7 +1,7 @@
 r"""Estimation: parameters of a system from noisy observations of one motion, with error bars.
 
-Unknown are parameters θ and, if asked for, the start (η, δ) of g₀exp(η), ξ₀ + δ. Least squares of y_i − o(g_i, ξ_i) by
-Gauss and Newton's steps, halved until the sum falls, with derivatives that are exact through all steps of the method.
+Unknown are parameters θ and, optionally, the start (η, δ) of g₀exp(η), ξ₀ + δ. Least squares of y_i − o(g_i, ξ_i) by
+the Gauss–Newton method with step halving, with derivatives that are exact through all steps of the integrator.
 With independent noise of size σ the covariance of the estimates is σ²(JᵀJ)⁻¹ (to leading order in the noise).
 """
 
@@ -32,13 +32,13 @@ from geonh.runs.start import inspect_forces, made_start
 
 HALVINGS = 20
 SMALL = 1e-4
-"""A step of less than this part of the errors is taken: whether the sum falls is a matter of rounding."""
+"""Step, relative to the standard errors, below which it is accepted without a test of descent, because of rounding."""
 BLIND = 1e-12
-"""A parameter whose relative change makes a smaller one of what is seen does not show."""
+"""Relative sensitivity of the observations below which a parameter counts as not identifiable."""
 EXACT = 1e-13
-"""Residuals of less than this part of the data are rounding: nothing is left to be fitted."""
+"""Residuals, relative to the data, below which the fit is exact to rounding."""
 FREE = 1e-10
-"""Directions of the start whose singular values are below this, relative, are not seen in the data."""
+"""Relative singular values below which directions of the start count as unobservable."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Estimate:
     values, errors : dict of str to float
         Estimates and their standard errors.
     covariance : ndarray, shape=[p, p]
-        Of the parameters, in the order of ``values``.
+        Covariance of the parameters, in the order of ``values``.
     sigma : float
-        Size of the noise: the one given, or that of the residuals.
+        Standard deviation of the noise: the one given, or that of the residuals.
     residuals : ndarray, shape=[N, q]
-        Observations less what the motion shows.
+        Observations minus predictions.
     g, xi : point of the group, ndarray of shape=[n]
-        The start of the motion, estimated too if it was free.
+        Start of the motion, estimated if ``free_start``.
     iterations : int
-        Of Gauss and Newton.
+        Number of Gauss–Newton iterations.
     system : System
         With the estimated parameters.
     """
@@ -101,40 +101,40 @@ def estimate(
 ) -> Estimate:
     """Estimate parameters of a system from observations of one motion.
 
-    Least squares by Gauss and Newton's steps; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of what is
-    observed in the parameters.
+    Least squares by the Gauss–Newton method; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of the
+    observations by the parameters.
 
     Parameters
     ----------
     system : System
-        With guesses of the parameters.
+        With initial guesses of the parameters.
     names : str or sequence of str
         Scalar parameters to be estimated.
     data : array_like, shape=[N, q]
         Observations.
     at : array_like of int, shape=[N]
-        The nodes at which they were made, k with t_k = t0 + k·dt; increasing, from 0 on.
+        Nodes at which the observations were taken, k with t_k = t0 + k·dt; increasing, from 0 on.
     observe : callable
-        o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: what is observed of a state.
+        o(g, ξ) or o(g, ξ, parameters) → shape=[q], in ``jax.numpy``: observation of a state.
     g0, xi0 : point of the group, array_like of shape=[n]
         Start of the motion, or a guess of it; projected onto the constraints of each trial's parameters, so that the
         estimate does not depend on their guess.
     dt : float
         Time step, s.
     free_start : bool
-        Whether the start is to be estimated too.
+        True to estimate the start as well.
     sigma : float, optional
-        Size of the noise, the same for all observations (scale them otherwise); from the residuals when left out.
+        Standard deviation of the noise, equal for all observations (scale them otherwise); from the residuals if None.
     controls : callable or array_like, shape=[nodes, …], optional
         As in ``solve``.
     t0 : float
         Initial time, s.
     method : Integrator or str, optional
-        ``Gauss(2)`` when left out. Its own error must be small beside the noise.
+        ``Gauss(2)`` by default. Its own error must be small beside the noise.
     tol : float
-        A step as small as this part of the parameters' errors is the last.
+        Size of a step, relative to the parameters' standard errors, at which the iteration stops.
     max_iterations : int
-        Bound on the steps.
+        Maximum number of steps.
 
     Returns
     -------
@@ -143,9 +143,9 @@ def estimate(
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit, and for parameters that the data do not tell apart.
+        For invalid input, and for parameters that are not identifiable from the data.
     RuntimeError
-        If a step of the motion fails, or the estimate does not settle.
+        If a step of the motion fails, or the iteration does not converge.
     """
     method = made_method(method, controls)
     refuse(method, system)
@@ -255,7 +255,7 @@ def estimate(
 
 
 def _refuse_blind(names: list[str], right: np.ndarray, kept: np.ndarray, p: int) -> None:
-    """Raise ValueError where a direction that the data do not show contains parameters."""
+    """Raise ValueError where an unobservable direction involves parameters."""
     for row in right[~kept]:
         if np.abs(row[:p]).max() > 1e-6:
             mixed = [name for name, part in zip(names, row, strict=False) if abs(part) > 1e-6]

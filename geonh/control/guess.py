@@ -1,4 +1,4 @@
-"""Where the search for an optimal control begins."""
+"""Initial guess of the search for an optimal control."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from geonh.groups.base import as_points
 
 
 def guessed(problem: Transcription, guess: Any, span: float) -> Motion:
-    """A motion to begin with, on the constraints φ = 0: the user's (points, controls), or the shortest way without any.
+    """Initial motion on the constraints φ = 0: the user's (points, controls), or the shortest path when None.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-r"""Newton's method on the conditions of the first order of min J(z) under c(z) = 0,
+r"""Newton's method on the KKT conditions of min J(z) under c(z) = 0,
 
     [[∇²(J + λᵀc), c'ᵀ], [c', 0]] (δz, δλ) = −(∇J + c'ᵀλ, c),
 
-sparse, about nodes that move along: g_k ← g_k exp(η_k), and onto φ = 0. λ is that of least squares at each iterate. A
-step is halved until the next one, by the same matrix, is shorter (the natural monotonicity test, which does not depend
-on how rows are scaled). It may end at a saddle, which ``descent.py`` leaves.
+sparse, in charts about nodes updated by g_k ← g_k exp(η_k), and onto φ = 0. λ are the least-squares multipliers at each
+iterate. A step is halved until the next simplified Newton step is shorter (the natural monotonicity test, invariant
+under scaling of the rows). It may converge to a saddle, which ``descent.py`` leaves.
 
 Sources: Nocedal, Wright, *Numerical Optimization* (2006), §18.1; Deuflhard, *Newton Methods for Nonlinear Problems*
 (2011), §3.3.
@@ -22,15 +22,15 @@ import scipy
 from geonh.control.transcription import Motion, Transcription, steps_of
 
 HALVINGS = 12
-"""A step of Newton's method is halved at most so often."""
+"""Maximum number of halvings of a Newton step."""
 EXCHANGES = 20
-"""Controls are put to their bounds, or let off, so often at most."""
+"""Maximum number of changes of the active set of bounds."""
 SETTLED = 1e-9
-"""A residual of the KKT equations below this, relative to their terms, is zero."""
+"""Residual of the KKT equations, relative to their terms, below which it counts as zero."""
 
 
 class Extremal(NamedTuple):
-    """Where Newton's method ended, and how well."""
+    """Last iterate of Newton's method, with its residuals."""
 
     motion: Motion
     multipliers: np.ndarray
@@ -41,7 +41,7 @@ class Extremal(NamedTuple):
 
     @property
     def solved(self) -> bool:
-        """Whether it is a solution."""
+        """True if it is a solution."""
         return self.residual < SETTLED and self.optimality < 1e3 * SETTLED
 
 
@@ -92,7 +92,7 @@ def extremal(
 def within(
     problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray], max_iterations: int
 ) -> tuple[Extremal, np.ndarray]:
-    """Newton's method with the controls that are at a bound held there, until none wants to leave it, nor to cross."""
+    """Newton's method with an active set: controls at a bound are held there until none leaves and none crosses."""
     columns = problem.columns[1]
     near = np.where(np.isfinite(limits[1] - limits[0]), 1e-7 * (limits[1] - limits[0]), 1e-9)
     low, high = motion.u <= limits[0] + near, motion.u >= limits[1] - near
@@ -113,7 +113,7 @@ def within(
 
 
 def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
-    """Solutions of [[H, Aᵀ], [A, −corner]], for any right side; not numbers where it is singular."""
+    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular."""
     try:
         solve = scipy.sparse.linalg.splu(
             scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
@@ -124,7 +124,7 @@ def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndar
 
 
 def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:
-    """λ of the least |∇J + c'ᵀλ|."""
+    """Least-squares multipliers, λ of the least |∇J + c'ᵀλ|."""
     right = np.append(-slope, np.zeros(A.shape[0]))
     return saddle(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
 

@@ -1,8 +1,8 @@
 r"""Optimal control: motions of least cost between given states.
 
 The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
-From a guess that is too far a way down is gone first (``descent.py``), and with bounds another solver goes before
-(``programmes.py``); controls that are at their bounds stay there.
+From a guess that is too far, feasibility restoration and descent come first (``descent.py``), and with bounds another
+solver runs first (``programmes.py``); controls at their bounds are then held there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
 LONG = 1e3
-"""A span that is found is shorter than so many of its guess."""
+"""Upper bound on a free span, relative to its guess."""
 
 
 @dataclass(frozen=True)
 class OptimalControl:
-    """A motion of least cost.
+    """Locally optimal motion.
 
     Attributes
     ----------
@@ -49,14 +49,14 @@ class OptimalControl:
     residual : float
         Largest entry of the discrete equations, m/s.
     optimality : float
-        Largest entry of ∇J + c'ᵀλ, relative to ∇J, among what is free and not at a bound.
+        Largest entry of ∇J + c'ᵀλ, relative to ∇J, among unknowns that are free and not at a bound.
     curvature : float
-        Least eigenvalue of the second derivative of the cost among neighbours that satisfy the equations, not negative:
-        the cost is least among them.
+        Least eigenvalue of the reduced Hessian of the cost on the tangent space of the constraints, not negative:
+        a local minimum.
     iterations : int
-        Newton's steps; those of the solver before them are in ``before``.
+        Newton steps; those of the solver before them are in ``before``.
     before : int
-        Iterations of the solver before them, where one was needed.
+        Iterations of the solver that ran before them, where one was needed.
     multipliers : ndarray, shape=[number of equations]
         λ of the discrete equations: a warm start.
     """
@@ -83,7 +83,7 @@ class OptimalControl:
     __repr__ = __str__
 
     def trajectory(self) -> Trajectory:
-        """The run of ``solve`` under these controls: the same nodes, with everything that is read from them."""
+        """Trajectory of ``solve`` under these controls, at the same nodes."""
         p = self._problem
         return solve(
             p.system,
@@ -118,7 +118,7 @@ def optimal_control(
     t0: float = 0.0,
     max_iterations: int = 40,
 ) -> OptimalControl:
-    """The controls that bring a system from one state to another at the least cost.
+    """Controls that steer a system from one state to another at minimal cost, by direct transcription.
 
     Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, Optim. Control Appl. Meth. 31 (2010) 505.
 
@@ -127,37 +127,37 @@ def optimal_control(
     system : System
         With forces(t, x, ξ, u) that use the controls.
     end : point of the group
-        Where to.
+        Final configuration.
     n_controls : int
         Number of controls.
     span : float
-        How long it lasts, s; a guess if ``free_span``.
+        Duration, s; an initial guess if ``free_span``.
     n_steps : int
         K steps; the solution is a run of the method with as many.
     start : point of the group, optional
-        Where from; the identity when left out.
+        Initial configuration; the identity when left out.
     xi_start, xi_end : array_like, shape=[n], optional
-        Velocities at the ends, on the constraints; at rest when left out. ``xi_end="free"`` leaves the last one open.
+        Velocities at the ends, on the constraints; at rest when left out. ``xi_end="free"`` leaves the final one free.
     free : sequence of str, optional
-        Velocity components whose coordinates need not be those of ``end``: wheel angles.
+        Velocity components whose coordinates need not match those of ``end``: wheel angles.
     free_span : bool
-        Whether the span is to be found too.
+        True to optimise the span as well.
     cost : callable, optional
         c(t, g, u) or c(t, g, u, parameters) → scalar, of which J = ∫c dt by the trapezoidal rule; u·u when left out.
     bounds : (lower, upper), optional
-        Of the controls, numbers or of shape=[n_u].
+        Bounds of the controls, numbers or of shape=[n_u].
     guess : OptimalControl or (points, controls), optional
         A warm start, of any number of steps; nodes with a leading axis K + 1 and controls of shape=[K + 1, n_u]. When
-        left out, the shortest way along the group, without controls.
+        left out, the shortest path on the group, without controls.
     method : SymmetricProjection, optional
-        With other options than its own.
+        With non-default options.
     solver : str
-        What goes before Newton's method with bounds: "slsqp"; or interior point methods, which are sparse:
+        Solver that runs before Newton's method with bounds: "slsqp"; or sparse interior point methods,
         "trust-constr" of SciPy, and "ipopt", an extra, for many unknowns.
     t0 : float
-        When it begins.
+        Initial time, s.
     max_iterations : int
-        Bound on Newton's steps.
+        Maximum number of Newton steps.
 
     Returns
     -------
@@ -166,15 +166,15 @@ def optimal_control(
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit.
+        For invalid input.
     RuntimeError
-        If no solution is found, in words: the residual and the optimality of the last iterate, a saddle, or a span
-        that grows without end.
+        If no solution is found, with the reason: the residual and the optimality of the last iterate, a saddle, or
+        a span that grows without end.
 
     Notes
     -----
-    A saddle is left along its direction of negative curvature: what lies to both sides serves as a guess. The
-    cost found is least among neighbours; that no other way is cheaper, nobody knows: try other guesses.
+    A saddle is left along its direction of negative curvature: perturbations to both sides serve as guesses. The
+    minimum found is local; nothing is known of the global one: try other guesses.
     """
     require(solver)
     method = SymmetricProjection() if method is None else method
@@ -232,7 +232,7 @@ def optimal_control(
 
 
 def _fault(problem: Transcription, made: Extremal, residual: float, curvature: float, bounded: bool) -> str:
-    """What keeps a motion from being one of least cost; nothing if it is."""
+    """Reason why an iterate is not a solution; "" if it is one."""
     if made.motion.span > LONG * problem.asked.span:
         return (
             f"the cost falls however long it lasts, to {made.cost:.3g} in {made.motion.span:.3g} s; let time cost too"
@@ -249,19 +249,18 @@ def _fault(problem: Transcription, made: Extremal, residual: float, curvature: f
 
 
 def _newton(problem: Transcription, max_iterations: int, motion: Motion, lam: np.ndarray | None = None) -> Found:
-    """Without bounds: Newton's method from a motion and multipliers as they are."""
+    """Without bounds: Newton's method from a motion and multipliers as a warm start."""
     held = np.zeros(problem.size, bool)
     return Found(extremal(problem, motion, lam, held, max_iterations), held, 0)
 
 
 def _free(problem: Transcription, max_iterations: int, motion: Motion) -> Found:
-    """Without bounds: from the end of a way down."""
+    """Without bounds: Newton's method after feasibility restoration and descent."""
     return _newton(problem, max_iterations, downhill(problem, feasible(problem, motion)))
 
 
 def _bounded(problem: Transcription, limits: Any, solver: str, max_iterations: int, motion: Motion) -> Found:
-    """With bounds: from the guess, then from a motion near it that satisfies the equations, then from the end of a way
-    down without bounds."""
+    """With bounds: from the guess, then after feasibility restoration, then after descent without bounds."""
 
     def begins() -> Iterator[Motion]:
         yield motion

@@ -1,7 +1,7 @@
-"""Solvers of nonlinear programmes: those of SciPy, and Ipopt where it is installed.
+"""Nonlinear programming solvers: those of SciPy, and Ipopt where it is installed.
 
-Of a transcription they go before Newton's method. Unknown are perturbations η of the nodes of a guess, g_k exp(η_k),
-with bounds on the controls; derivatives of the cost and of the equations are exact, and sparse where a solver takes it.
+For a transcription they run before Newton's method. The unknowns are perturbations η of the nodes of a guess,
+g_k exp(η_k), with bounds on the controls; derivatives of cost and equations are exact, and sparse where supported.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SOLVERS: dict[str, dict] = {
     "trust-constr": {"gtol": 1e-8, "xtol": 1e-10},
     "ipopt": {"tol": 1e-8, "print_level": 0, "sb": "yes", "hessian_approximation": "limited-memory"},
 }
-"""Solvers, with their options."""
+"""Names of the solvers, with their options."""
 ITERATIONS = 200
-"""Of a solver that goes before Newton's method, at most."""
+"""Maximum number of iterations of a solver that runs before Newton's method."""
 UNBOUNDED = 1e20
-"""A bound of Ipopt's that is none."""
+"""Value that Ipopt reads as no bound."""
 
 
 class Programme(NamedTuple):
-    """min f(z) under c(z) = 0 and low ≤ z ≤ high: value, gradient, equations and their sparse derivative."""
+    """min f(z) subject to c(z) = 0 and low ≤ z ≤ high: value, gradient, equations, sparse Jacobian."""
 
     value: Any
     gradient: Any
@@ -46,7 +46,7 @@ class Programme(NamedTuple):
 def minimised(
     problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray], solver: str
 ) -> tuple[Motion, int]:
-    """The minimum about the nodes of a guess, and iterations; no error if it does not end: Newton's method tells."""
+    """Minimum in the chart about the nodes of a guess, and iterations; failure is left for Newton's method to detect"""
     eta, u, span = problem.columns
     low, high = np.full(problem.size, -np.inf), np.full(problem.size, np.inf)
     low[u], high[u] = limits[0] - motion.u, limits[1] - motion.u
@@ -55,7 +55,7 @@ def minimised(
     scale = max(abs(problem.price(motion)[0]), 1.0)
 
     def chart(z: np.ndarray) -> Any:
-        """The derivative of perturbations at z by those about the guess, block by block."""
+        """Derivative of perturbations at z with respect to those about the guess, block by block."""
         padded = np.append(z, 0.0)[eta]
         blocks = mapped(_dexp, problem.system, -padded)
         rows = np.broadcast_to(eta[:, :, None], blocks.shape)
@@ -83,12 +83,12 @@ def _dexp(system: System, eta: Array) -> Array:
 
 
 def least(programme: Programme, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
-    """Where a solver ends, from a guess brought within the bounds, and how many iterations it took."""
+    """Final iterate of a solver, from a guess clipped to the bounds, and its number of iterations."""
     begin = np.clip(guess, programme.low, programme.high)
     if solver == "ipopt":
         return _by_ipopt(programme, begin, max_iterations)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "delta_grad")  # of trust-constr, where something is linear
+        warnings.filterwarnings("ignore", "delta_grad")  # of trust-constr, where a function is linear
         found = scipy.optimize.minimize(
             programme.value,
             begin,
@@ -106,7 +106,7 @@ def least(programme: Programme, guess: np.ndarray, solver: str, max_iterations: 
 
 
 def require(solver: str) -> None:
-    """Raise ValueError for a solver that is none of these, ImportError for one that is not installed."""
+    """Raise ValueError for an unknown solver, ImportError for one that is not installed."""
     one_of(solver, "solver", SOLVERS)
     if solver == "ipopt" and importlib.util.find_spec("ipyopt") is None:
         raise ImportError('solver="ipopt" needs Ipopt: pip install "geonh[ipopt]"; or take "slsqp"')
@@ -115,7 +115,7 @@ def require(solver: str) -> None:
 def _by_ipopt(programme: Programme, begin: np.ndarray, max_iterations: int) -> tuple[np.ndarray, int]:
     import ipyopt
 
-    # Where entries of the derivative can stand: where they do at a point about the guess.
+    # Sparsity pattern of the derivative: its nonzero entries at a point about the guess.
     about = begin + 1e-3 * np.random.default_rng(0).normal(size=len(begin))
     pattern = programme.jacobian(about).tocoo()
     rows, columns, zero = np.array(pattern.row), np.array(pattern.col), np.zeros(pattern.shape[0])

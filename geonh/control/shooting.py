@@ -1,14 +1,14 @@
-r"""Optimal control by shooting: the controls alone are unknown, and the motion follows from them.
+r"""Optimal control by single shooting: the controls alone are unknown, and the motion follows from them.
 
 u(t) is linear between knots. A motion from (g₀, ξ₀) under it by any method, in K steps, has a cost and an end,
 
     J(u) = hΣw_k c(t_k, g_k, u(t_k)),   r(u) = (T log(g₁⁻¹g_K), D(ξ_K − ξ₁)),
 
-with rows T tangent to φ = 0, and D to the constraints, at the end asked for. SLSQP, trust-constr or Ipopt makes J
-least under r = 0 and the bounds, with derivatives that are exact through all steps of the method. There are fewer
-unknowns than by transcription, and methods of any order are taken; but the end depends on the first control through the
-whole motion, so an unstable or long one is better transcribed. Where the solver does not get there from the guess, it
-begins anew from controls that reach the end.
+with rows T tangent to φ = 0, and D to the constraints, at the given end. SLSQP, trust-constr or Ipopt minimises J
+under r = 0 and the bounds, with derivatives that are exact through all steps of the method. There are fewer
+unknowns than by transcription, and methods of any order are allowed; but the end depends on the first control through
+the whole motion, so transcription is better for an unstable or long one. Where the solver does not converge from the
+guess, it restarts from controls that reach the end.
 
 Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
 """
@@ -41,29 +41,29 @@ from geonh.runs.solve import solve
 
 FAR = 1e10
 REACHED = 1e-7
-"""The end is missed by less than this, relative to 1 + |ξ|."""
+"""Tolerance on the terminal residual, relative to 1 + |ξ|."""
 BENDS = 4
-"""So many bent guesses are tried, at most;"""
+"""Maximum number of perturbed guesses;"""
 BENT = 0.3
-"""each moves the end by as much, in radians or metres, to first order."""
+"""displacement of the end by each, to first order, in radians or metres."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A motion of least cost among those under controls that are linear between knots.
+    """Optimal motion under controls that are piecewise linear between knots.
 
     Attributes
     ----------
     knots : ndarray, shape=[J]
         Times of the knots, s.
     u : ndarray, shape=[J, n_u]
-        Controls there.
+        Controls at the knots.
     cost : float
         J.
     miss : float
-        Largest entry of what is missed at the end.
+        Largest entry of the terminal residual.
     iterations : int
-        Of SciPy's solver.
+        Of the solver.
     """
 
     knots: np.ndarray
@@ -83,7 +83,7 @@ class Shot:
     __repr__ = __str__
 
     def trajectory(self) -> Trajectory:
-        """The run of ``solve`` under these controls."""
+        """Trajectory of ``solve`` under these controls."""
         system, method, start, n_steps = self._tree[:4]
         knots, u = self.knots, self.u
         return solve(
@@ -119,38 +119,38 @@ def shooting_control(
     t0: float = 0.0,
     max_iterations: int = 200,
 ) -> Shot:
-    """The controls, linear between knots, that bring a system from one state to another at the least cost.
+    """Controls, linear between knots, that steer a system from one state to another at minimal cost.
 
     Parameters
     ----------
     system : System
         With forces(t, x, ξ, u) that use the controls.
     end : point of the group
-        Where to.
+        Final configuration.
     n_controls, n_steps : int
         Numbers of controls, and of steps.
     span, t0 : float
-        How long it lasts, and when it begins, s.
+        Duration, and initial time, s.
     n_knots : int, optional
         Number J of knots, evenly spread; every fourth node when left out.
     start : point of the group, optional
-        Where from; the identity when left out.
+        Initial configuration; the identity when left out.
     xi_start, xi_end : array_like, shape=[n], optional
-        Velocities at the ends, as of ``optimal_control``.
+        Velocities at the ends, as for ``optimal_control``.
     free : sequence of str, optional
-        Velocity components whose coordinates need not be those of ``end``.
+        Velocity components whose coordinates need not match those of ``end``.
     cost : callable, optional
-        c(t, g, u) or c(t, g, u, parameters) → scalar, as of ``optimal_control``.
+        c(t, g, u) or c(t, g, u, parameters) → scalar, as for ``optimal_control``.
     bounds : (lower, upper), optional
-        Of the controls, numbers or of shape=[n_u]; they hold at the knots, and so between them.
+        Bounds of the controls, numbers or of shape=[n_u]; imposed at the knots, and so between them.
     guess : array_like or Shot, optional
-        Controls at evenly spread times, shape=[…, n_u]; zero when left out.
+        Controls at equally spaced times, shape=[…, n_u]; zero when left out.
     method : Integrator or str, optional
-        Any method whose controls are a function of the time; ``RKMK(4)`` when left out.
+        Any method whose controls are a function of time; ``RKMK(4)`` by default.
     solver : str
-        As of ``optimal_control``.
+        As for ``optimal_control``.
     max_iterations : int
-        Bound on the solver's iterations.
+        Maximum number of the solver's iterations.
 
     Returns
     -------
@@ -159,9 +159,9 @@ def shooting_control(
     Raises
     ------
     ValueError, TypeError
-        For input that does not fit.
+        For invalid input.
     RuntimeError
-        If the end is not reached, or a motion fails on the way.
+        If the end is not reached, or a motion fails during the iteration.
     """
     method = made_method(RKMK() if method is None else method)
     require(solver)
@@ -206,7 +206,7 @@ def shooting_control(
 
 
 def _places(what: Asked) -> np.ndarray:
-    """Rows T of what the end's place has to be, tangent to φ = 0 and without what is free, as many as conditions."""
+    """Rows T of the terminal conditions on positions, tangent to φ = 0, as many as there are independent conditions."""
     n, tangent = what.mu.shape[1], across(what.G)
     held = np.delete(np.eye(n), what.free, axis=0)
     T = held @ tangent.T @ tangent
@@ -217,7 +217,7 @@ def _places(what: Asked) -> np.ndarray:
 
 
 def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations: int) -> tuple[np.ndarray, float, int]:
-    """Controls of least cost, by how much they miss, and the number of iterations."""
+    """Controls of minimal cost, the largest entry of the terminal residual, and the number of iterations."""
     shape = u0.shape
     kept: dict[bytes, tuple[np.ndarray, np.ndarray, int]] = {}
 
@@ -226,7 +226,7 @@ def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations
         if key not in kept:
             kept.clear()
             value, slope, status = _shots(tree, z.reshape(shape))
-            # A trial that cannot be integrated costs so much that the solver turns back.
+            # A trial that cannot be integrated is given a cost so large that the solver rejects it.
             kept[key] = np.nan_to_num(value, nan=FAR), np.nan_to_num(slope), status
         return kept[key]
 
@@ -260,9 +260,9 @@ def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations
 
 
 def _reaching(programme: Programme, u0: np.ndarray, near: float) -> np.ndarray:
-    """Controls near a guess that reach the end, from it or from bent ones, as far as some are found.
+    """Controls near a guess that reach the end, from the guess or perturbations of it, as far as some are found.
 
-    By the method of Levenberg and Marquardt, which needs no way at first order: from rest there is none sideways.
+    By the Levenberg–Marquardt method, for the derivative may be rank deficient: from rest, sideways.
     """
     random, waves = np.random.default_rng(0), np.sin(np.pi * np.outer(np.linspace(0, 1, len(u0)), [0.5, 1.5, 2.5]))
     begin, slope = u0.ravel(), programme.jacobian(u0.ravel())

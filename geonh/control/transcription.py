@@ -6,14 +6,14 @@ the n equations of the step from g_k,
 
     F⁻(x_k, ζ_k) − p̃_k − (h/2)f_k − N(x_k)ᵀU_kᵀκ₁ = 0,
 
-touch three nodes and two controls. With constraints φ(t, x) = 0 on positions they count modulo the rows G(x_k), and
-φ(t_{k+1}, x_{k+1}) = 0 stands in place of what that leaves out: n equations again, and no multiplier. A solution is a
+involve three nodes and two controls. With constraints φ(t, x) = 0 on positions they are projected modulo the rows
+G(x_k), and φ(t_{k+1}, x_{k+1}) = 0 replaces the remainder: n equations again, and no multiplier. A solution is a
 run of ``SymmetricProjection`` under the controls at its nodes. Forces may depend on the velocity, everything on the
 time. Each node is moved by g_k exp(η_k): derivatives are exact, of the first and second order by forward mode in
 machine code, and sparse.
 
-The last node is given, and with it φ, as far as what is free of it does not move φ: there the last step would say
-twice that φ = 0, so its equations along those rows of φ are left out.
+The last node is given, and with it φ, as far as its free components do not change φ: there φ = 0 would be imposed
+twice by the last step, so its equations along those rows of φ are left out.
 
 Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, *Optim. Control Appl. Meth.* 31 (2010) 505 (DMOC).
 """
@@ -50,15 +50,15 @@ class Motion(NamedTuple):
 
 @dataclass(frozen=True)
 class Transcription:
-    """What has to hold, and what is free.
+    """Discrete equations and unknowns of an optimal control problem.
 
     Attributes
     ----------
     system, method : System, SymmetricProjection
     asked : Asked
-        The ends, what is free of the last node, and the cost.
+        Boundary conditions, free components of the last node, and the cost.
     free_span : bool
-        Whether T is unknown.
+        True if T is unknown.
     n_steps : int
         K.
     """
@@ -72,7 +72,7 @@ class Transcription:
     # --- the unknowns --------------------------------------------------------------------------------------
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """Places of η_k, shape=[K + 1, n], of u_k, shape=[K + 1, n_u], and of T among the unknowns; −1 if not free."""
+        """Columns of η_k, shape=[K + 1, n], of u_k, shape=[K + 1, n_u], and of T among the unknowns; −1 if not free."""
         K, n, n_u, free = self.n_steps, self.system.group.dim, self.asked.n_controls, self.asked.free
         eta = np.full((K + 1, n), -1)
         eta[1:K] = np.arange((K - 1) * n).reshape(K - 1, n)
@@ -88,14 +88,14 @@ class Transcription:
         return n_nodes + (self.n_steps + 1) * self.asked.n_controls + self.free_span
 
     def moved(self, motion: Motion, z: np.ndarray) -> Motion:
-        """g_k exp(η_k), u + δu, T + δT."""
+        """Update g_k exp(η_k), u + δu, T + δT."""
         eta, u, span = self.columns
         padded = np.append(z, 0.0)
         g = mapped(moved, self.system, (motion.g, padded[eta]))
         return Motion(g, motion.u + padded[u], motion.span + float(padded[span]))
 
     def brought(self, motion: Motion) -> Motion:
-        """The inner nodes brought onto φ = 0 along its normals, where there are such points near them."""
+        """Project the inner nodes onto φ = 0 along its normals, where the projection exists."""
         if self.system.holonomic is None:
             return motion
         times = self.asked.t0 + motion.span / self.n_steps * np.arange(self.n_steps + 1)
@@ -107,7 +107,7 @@ class Transcription:
     # --- equations and cost --------------------------------------------------------------------------------
     @functools.cached_property
     def _kept(self) -> tuple[Any, np.ndarray]:
-        """What is asked of (the equations of all steps, ξ_K), shape=[(K + 1)n]: rows, sparse, and their values."""
+        """Selection of the equations imposed on (all steps, ξ_K), shape=[(K + 1)n]: sparse rows, and their values."""
         ends, n = self.asked, self.system.group.dim
         moves = ends.G[:, list(ends.free)]
         if self.free_span:
@@ -122,14 +122,14 @@ class Transcription:
         return len(self._kept[1])
 
     def _local(self) -> np.ndarray:
-        """Places of the unknowns of each step, (η_{k−1}, η_k, η_{k+1}, u_k, u_{k+1}, T), shape=[K, 3n + 2n_u + 1]."""
+        """Columns of the unknowns of each step, (η_{k−1}, η_k, η_{k+1}, u_k, u_{k+1}, T), shape=[K, 3n + 2n_u + 1]."""
         eta, u, span = self.columns
         K = self.n_steps
         before = np.concatenate([np.full_like(eta[:1], -1), eta[: K - 1]])
         return np.concatenate([before, eta[:K], eta[1:], u[:K], u[1:], np.full((K, 1), span)], axis=1)
 
     def _nodes(self, motion: Motion) -> tuple:
-        """The data of each step."""
+        """Data of each step."""
         K = self.n_steps
         h = motion.span / K
         back = computed(moved, self.system, (jax.tree.map(lambda a: a[0], motion.g), -h * self.asked.xi_start))
@@ -143,21 +143,21 @@ class Transcription:
         return (self.system, self.method, self.asked.xi_start, np.float64(self.asked.t0), np.float64(self.n_steps))
 
     def equations(self, motion: Motion) -> np.ndarray:
-        """All equations, shape=[n_equations]."""
+        """Residual of the imposed equations, shape=[n_equations]."""
         return self._all(motion)[0]
 
     def residual(self, motion: Motion) -> float:
-        """The largest entry of all equations, with those that are left out since they follow."""
+        """Largest entry of the residual of all equations, including the redundant ones that are left out."""
         return max(float(np.abs(part).max(initial=0.0)) for part in self._all(motion))
 
     def _all(self, motion: Motion) -> tuple[np.ndarray, np.ndarray]:
-        """The equations that are kept, and those of all steps."""
+        """Residual of the imposed equations, and of those of all steps."""
         steps, end = mapped(_step, self._tree, self._nodes(motion))
         rows, values = self._kept
         return rows @ np.append(steps, end[-1]) - values, steps
 
     def jacobian(self, motion: Motion) -> tuple[np.ndarray, Any]:
-        """Equations and their derivative, a sparse matrix of shape=[n_equations, size]."""
+        """Equations and their Jacobian, a sparse matrix of shape=[n_equations, size]."""
         local, K, n = self._local(), self.n_steps, self.system.group.dim
         N = local.shape[1]
         nodes = jax.tree.map(lambda a: np.repeat(a, N, axis=0), self._nodes(motion))
@@ -230,7 +230,7 @@ def _onto(system: System, node: tuple) -> tuple[Point, Array]:
 
 
 def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
-    """The equations of the step from g_k, in metres per second, and the velocity with which it arrives."""
+    """Equations of the step from g_k, in metres per second, and the velocity with which it arrives."""
     system, method, xi_start, t0, K = tree
     before, g, after, u, u_after, span, k = node
     group, h, tau = system.group, span / K, method.tau(system)

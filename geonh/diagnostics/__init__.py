@@ -1,4 +1,4 @@
-"""Measuring methods and runs: order, structure, drift, sections."""
+"""Diagnostics of methods and runs: order, structure, drift, Poincaré sections."""
 
 from geonh.diagnostics.convergence import Convergence, convergence
 from geonh.diagnostics.invariants import invariants

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 AT_ROUNDING = 1e-12
-"""An error, relative to 1 + the size of what it is of, that is the reference's."""
+"""Error, relative to 1 + the size of the quantity, attributed to the reference solution."""
 
 
 @argument_type
 @dataclass(frozen=True)
 class Convergence:
-    """Errors at the end of a run, for several step sizes.
+    """Global errors at the end of a run, for several step sizes.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Convergence:
     position_error, velocity_error : ndarray, shape=[K]
         Largest error of an entry of g, and of ξ, at the end.
     declared : int
-        The order that the method declares.
+        Declared order of the method.
     label : str
-        System and method.
+        Names of system and method.
     floor : float
-        Errors below this are those of the reference solution, and rounding.
+        Errors below this are attributed to the reference solution and rounding.
     """
 
     dt: np.ndarray
@@ -54,18 +54,18 @@ class Convergence:
 
     @property
     def error(self) -> np.ndarray:
-        """The larger of both errors, shape=[K]."""
+        """The larger of the position and velocity errors, shape=[K]."""
         return np.maximum(self.position_error, self.velocity_error)
 
     @property
     def order(self) -> float:
-        """Slope of the least-squares line through log error against log dt, of errors above the floor; nan of one."""
+        """Slope of the least-squares fit of log error against log dt, above the floor; nan of a single error."""
         above = self.error > self.floor
         return float(np.polyfit(np.log(self.dt[above]), np.log(self.error[above]), 1)[0]) if sum(above) > 1 else np.nan
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each step size, with the order measured between it and the one before."""
+        """Table with a row for each step size, and the order between it and the preceding one."""
         import pandas as pd
 
         error = np.where(self.error > self.floor, self.error, np.nan)
@@ -85,7 +85,7 @@ class Convergence:
         return f"{self.label}: measured order {self.order:.2f}, declared {self.declared}{note}\n{self.table}"
 
     def plot(self) -> Figure:
-        """Error against step size, with a line of the declared order."""
+        """Plot the error against the step size, with a line of the declared order."""
         import matplotlib.pyplot as plt
 
         figure, axes = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
@@ -118,9 +118,9 @@ def convergence(
     Parameters
     ----------
     system : System
-        What moves.
+        The system.
     method : Integrator or str, optional
-        The method, or its name in ``methods``; what ``solve`` takes when left out.
+        The method, or its name in ``methods``; the default of ``solve`` when left out.
     xi0 : array_like, shape=[n]
         Initial velocity, on the constraints at g0.
     g0 : point of the group, optional

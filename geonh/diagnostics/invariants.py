@@ -1,4 +1,4 @@
-"""What a run should keep, and how far it strayed: numbers for the table of a run and the figure of its errors."""
+"""Invariants of a run and their errors: for the summary table of a run and the plot of its errors."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 ZERO = 1e-12
-"""A quantity that begins no larger begins at zero, but for rounding."""
+"""Largest initial size of a quantity that counts as zero, up to rounding."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity along a run.
+    """Quantity monitored along a run.
 
     Attributes
     ----------
     name : str
-        What it is.
+        Name of the quantity.
     start, end : ndarray
         Value at the first and at the last node; scalar or shape=[k].
     error : ndarray, shape=[N]
         Largest change of a component since the start (for the constraints: the residual itself).
     scale : float
-        Largest size of the quantity along the run; 1 for the constraints, and for what begins at zero.
+        Largest size of the quantity along the run; 1 for the constraints, and for quantities that start at zero.
     note : str
-        What is known of its conservation; "" if nothing.
+        Known facts on its conservation; "" if there are none.
     conserved : bool
-        False if the motion is known not to keep it.
+        False if the motion is known not to conserve it.
     """
 
     name: str
@@ -70,9 +70,9 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
     Raises
     ------
     TypeError
-        If it is no trajectory.
+        If it is not a trajectory.
     ValueError
-        If it came from a file that lacks what is needed.
+        If it was loaded from a file that lacks the data needed.
     """
     known, method = catalogue_entry(trajectory), trajectory.attributes["method"].split("(")[0]
     notes = {name: of_method(note, method) for name, note in known.conserved.items()} if known is not None else {}
@@ -99,10 +99,10 @@ def invariants(trajectory: Trajectory) -> list[Quantity]:
 
 
 def of_method(note: str, method: str) -> str:
-    """What a note of the catalogue says of the motion and of one method.
+    """Part of a note of the catalogue that applies to the motion and to one method.
 
-    A note is clauses between semicolons; one that begins "GNI: " or "GNI and Variational: " speaks, with those after it
-    that name nobody, of these methods alone.
+    A note is clauses between semicolons; one that begins "GNI: " or "GNI and Variational: ", with those after it
+    that name no method, applies to these methods alone.
     """
     kept, mine = [], True
     for clause in note.split("; "):
@@ -116,7 +116,7 @@ def of_method(note: str, method: str) -> str:
 
 @functools.cache
 def methods_named() -> frozenset[str]:
-    """Names of the classes of methods, as notes use them."""
+    """Names of the classes of methods, as used in notes."""
     return frozenset(type(method.make()).__name__ for method in methods.values())
 
 
@@ -131,7 +131,7 @@ def _constraint_note(trajectory: Any) -> str:
 
 
 def catalogue_entry(trajectory: Any) -> Any:
-    """Entry of the catalogue that the trajectory's system was built by, or None."""
+    """Catalogue entry from which the trajectory's system was built, or None."""
     return catalogue.get(trajectory.attributes.get("catalogue", ""))
 
 
@@ -143,7 +143,7 @@ def _quantity(name: str, values: np.ndarray, note: str, conserved: bool) -> Quan
 
 
 def _what_moves_the_energy(system: Any) -> tuple[str, bool]:
-    """Note, and whether nothing is known to change the energy."""
+    """Note on energy conservation, and True if nothing is known to change the energy."""
     if system is not None and system.forces is not None:
         return "not kept: forces do work", False
     if system is not None and system.is_affine:

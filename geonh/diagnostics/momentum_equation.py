@@ -36,7 +36,7 @@ def momentum_equation_residual(
     system : System
         The system, without external forces.
     trajectory : Trajectory
-        With every step kept (``save_every=1``).
+        With every step stored (``save_every=1``).
     section : callable
         As in ``nonholonomic_momentum``: g ↦ η(g), shape=[k].
     generators : callable, optional
@@ -45,14 +45,14 @@ def momentum_equation_residual(
     Returns
     -------
     array, shape=[N − 1]
-        Of a trajectory of N nodes; joule seconds times the unit of η.
+        For a trajectory of N nodes; joule seconds times the unit of η.
 
     Raises
     ------
     TypeError
         If an argument is of another type.
     ValueError
-        If steps were left out of the trajectory, or if there are external forces.
+        If steps are missing from the trajectory, or if there are external forces.
     """
     refuse_another_space(trajectory, system)
     if np.any(np.diff(trajectory.k) != 1):

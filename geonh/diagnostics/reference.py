@@ -60,7 +60,7 @@ def reference_trajectory(
     TypeError
         If an argument is of another type.
     ValueError
-        If a shape does not fit, times or tolerances are none, or the equations are not finite at the start, as where
+        If a shape does not fit, times or tolerances are invalid, or the equations are not finite at the start, as where
         constraints are dependent.
     RuntimeError
         If the solver fails.
@@ -99,7 +99,7 @@ def reference_trajectory(
 
 
 def _slope(tree: tuple, node: tuple) -> Array:
-    """(ġ, ξ̇) in one vector, of the time and of (g, ξ)."""
+    """Vector field (ġ, ξ̇) as one vector, of the time and of (g, ξ)."""
     (system, controls), (t, state) = tree, node
     g, xi = system.group.from_vector(state[: -system.group.dim]), state[-system.group.dim :]
     u = None if controls is None else controls(t)

@@ -1,4 +1,4 @@
-"""What a long run shows: the drift of its energy, the alternation of its multipliers, its Poincaré sections."""
+"""Long-time diagnostics: energy drift, alternation of multipliers, Poincaré sections."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drift:
-    """A quantity along a run, as a line with something around it.
+    """Linear drift of a quantity along a run, with bounds.
 
     Attributes
     ----------
     slope : float
-        Of the least-squares line, unit/s.
+        Slope of the least-squares line, unit/s.
     error : float
-        Standard error of the slope, from ten blocks of the run, whose scatter knows of correlations.
+        Standard error of the slope, from ten blocks of the run, whose scatter accounts for correlations.
     bound : float
         Largest deviation from the value at the start.
     """
@@ -43,7 +43,7 @@ class Drift:
 
     @property
     def drifts(self) -> bool:
-        """Whether the slope differs from zero by more than four standard errors."""
+        """True if the slope differs from zero by more than four standard errors."""
         return abs(self.slope) > 4 * self.error
 
     def __str__(self) -> str:
@@ -61,12 +61,12 @@ def drift(t: Any, values: Any) -> Drift:
     Returns
     -------
     Drift
-        ``slope``, ``error`` and ``bound``; ``drifts`` tells whether the slope is one.
+        ``slope``, ``error`` and ``bound``; ``drifts`` is True if the slope is significant.
 
     Raises
     ------
     TypeError
-        If they are no numbers.
+        If they are not numbers.
     ValueError
         If the shapes do not fit, or the times do not increase.
     """
@@ -92,7 +92,7 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
 
     ‖(h/2) μᵀ(λ_k − λ(t_k))‖ / max‖p̃‖ in the kinetic norm, with λ_k of the method and λ of the continuous equations.
     In a run of GNI, RATTLE or SHAKE it grows as fast as the constrained flow contracts the phase space, whatever the
-    step (mathematics.md §6); what is not small against 1 has spoiled the run. It is zero for all other methods, and
+    step (mathematics.md §6); a run where it is not small against 1 is unreliable. It is zero for all other methods, and
     without constraints. The same as ``trajectory.alternation``.
 
     Parameters
@@ -108,9 +108,9 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
     Raises
     ------
     TypeError
-        If it is no trajectory.
+        If it is not a trajectory.
     ValueError
-        If it came from a file without its system, and the file does not have it.
+        If it was loaded without its system, and the file does not contain it.
     """
     return trajectory.alternation
 
@@ -119,7 +119,7 @@ def alternation(trajectory: Trajectory) -> np.ndarray:
 def poincare_section(
     trajectory: Trajectory, surface: Callable[[Any, np.ndarray], Any], *, direction: int = 1
 ) -> Section:
-    """Crossings of surface(g, ξ) = 0.
+    """Poincaré section, the crossings of surface(g, ξ) = 0.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ def poincare_section(
     Raises
     ------
     ValueError
-        For a direction other than −1, 0, 1, or a surface that is not scalar, or reads what is not there.
+        For a direction other than −1, 0, 1, or a surface that is not scalar, or reads a missing name.
     TypeError
-        For a surface that is no function of (g, ξ) in jax.numpy.
+        For a surface that is not a function of (g, ξ) in jax.numpy.
     """
     direction = one_of(direction, "direction", (-1, 0, 1))
     surface = _inspected(surface, trajectory)
@@ -165,7 +165,7 @@ def _surface(surface: Callable, node: tuple) -> Any:
 
 
 def _crossing(tree: tuple, node: tuple) -> tuple:
-    """Where between two nodes a surface is crossed: the part of the way, g, ξ, and g as a vector."""
+    """Crossing of a surface between two nodes: fraction of the step, g, ξ, and g as a vector."""
     group, surface = tree
 
     def at(s: Array) -> tuple[Array, tuple]:
@@ -176,7 +176,7 @@ def _crossing(tree: tuple, node: tuple) -> tuple:
 
 
 def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
-    """The surface as a function whose value is one number, or an error that says why it is none."""
+    """Surface as a scalar function, or an error that says why it is none."""
     check_arguments(surface, "g, xi", "surface")
 
     def function(g: Any, xi: Any) -> Any:

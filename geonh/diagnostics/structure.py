@@ -1,4 +1,4 @@
-r"""What one step of a method keeps: the symplectic form, time reversal, adjointness, volume.
+r"""Geometric properties of one step of a method: symplecticity, reversibility, adjointness, volume.
 
 Left-trivialised, T*G = G × g* carries the canonical form
 
@@ -39,9 +39,9 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
     Parameters
     ----------
     system : System
-        What is run.
+        The system.
     method : Integrator or str
-        By which method; a name is one of ``methods``.
+        The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -59,7 +59,7 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
     TypeError
         If an argument is of another type.
     ValueError
-        If the system has nonholonomic constraints: there is no such form then.
+        If the system has nonholonomic constraints: no such form exists then.
     """
     if system.distribution is not None:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
@@ -80,19 +80,19 @@ def canonical_form(system: System, p: Any) -> Array:
 def adjoint_defect(
     system: System, method: Integrator | str, other: Integrator | str, *, xi0: Any, g0: Any = None, dt: float
 ) -> Array:
-    """How far two steps of ``method`` and two of ``other`` back with −h end from the start: zero if they are adjoint.
+    """Distance to the start after two steps of ``method`` and two of ``other`` with −h: zero if they are adjoint.
 
-    Where the momentum jumps at the nodes, the way back leaves with the momentum that came in. Two, because a method
-    that holds the next increment makes its first step back with the last one there.
+    Where the momentum jumps at the nodes, the reverse steps start with the incoming momentum. Two, because a method
+    that stores the next increment makes its first reverse step with the last one stored.
 
     Parameters
     ----------
     system : System
-        What is run.
+        The system.
     method : Integrator or str
-        By which method; a name is one of ``methods``.
+        The method; a name is one of ``methods``.
     other : Integrator or str
-        What may be its adjoint.
+        Candidate for its adjoint.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -120,7 +120,7 @@ def adjoint_defect(
 def reversibility_defect(
     system: System, method: Integrator | str, *, xi0: Any, g0: Any = None, dt: float, n_steps: int = 10
 ) -> Array:
-    """How far ``n_steps`` steps, the velocities reversed, and as many steps again end from the start, scalar.
+    """Distance to the start after ``n_steps`` steps, reversal of the velocities, and as many steps again, scalar.
 
     For ℓ even in ξ and without drift the flow is reversible under p ↦ −p; a symmetric method that commutes with it
     retraces its steps.
@@ -128,9 +128,9 @@ def reversibility_defect(
     Parameters
     ----------
     system : System
-        What is run.
+        The system.
     method : Integrator or str
-        By which method; a name is one of ``methods``.
+        The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -138,7 +138,7 @@ def reversibility_defect(
     dt : float
         Step, s.
     n_steps : int
-        Steps there, and back.
+        Number of steps in each direction.
 
     Returns
     -------
@@ -167,9 +167,9 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
     Parameters
     ----------
     system : System
-        What is run.
+        The system.
     method : Integrator or str
-        By which method; a name is one of ``methods``.
+        The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
         Velocity at the start, on the constraints.
     g0 : point of the group, optional
@@ -187,7 +187,7 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
     TypeError
         If an argument is of another type.
     ValueError
-        If the system has holonomic constraints: g has less coordinates then.
+        If the system has holonomic constraints: g has fewer coordinates then.
     """
     if system.holonomic is not None:
         raise ValueError(f"{system.name} has holonomic constraints: contraction_rate is for systems without")
@@ -195,7 +195,7 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
 
 
 def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
-    """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on checked input."""
+    """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on validated input."""
     together = isinstance(methods, tuple)
     methods = tuple(map(made_method, methods)) if together else made_method(methods)
     for method in methods if together else (methods,):
@@ -231,7 +231,7 @@ def _symplecticity(system: System, method: Integrator, clock: Clock, g: Point, x
 
 
 def _tangent(system: System, t: Array, g: Point, p: Array) -> Array:
-    """The projector, shape=[2n, 2n], onto the (η, π) along which φ = 0 and GM⁻¹(p − π₀) = 0 stay."""
+    """Projector, shape=[2n, 2n], onto the (η, π) that preserve φ = 0 and GM⁻¹(p − π₀) = 0."""
     group, n = system.group, system.group.dim
 
     def off(z: Array) -> Array:
@@ -245,7 +245,7 @@ def _tangent(system: System, t: Array, g: Point, p: Array) -> Array:
 
 
 def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int) -> tuple[State, State]:
-    """The last two nodes of a run."""
+    """Last two nodes of a run."""
 
     def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
         return pair[1], method.next_node(system, clock, pair[1])
@@ -254,7 +254,7 @@ def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps
 
 
 def _turned(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
-    """The node ``state``, reached from ``before``, to go back from with the clock, known to nobody."""
+    """Time reversal of the node ``state``, reached from ``before``, with the clock hidden from the system."""
     turned = state.reversed(method.reversed_memory(before, state))._replace(k=jnp.zeros_like(state.k))
     xi = system.velocity(system.at(state.g, clock.time(0)), (state.p_plus + state.p_minus) / 2)
     return turned._replace(warm=method.cold(system, clock, turned.k, state.g, xi))
@@ -277,9 +277,9 @@ def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Arr
 
 
 def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi: Array) -> Array:
-    """The rate, from a determinant on all of (η, w), shape=[2n]: across D at x, w goes to what is across D at x'.
+    """Contraction rate, from a determinant on all of (η, w), shape=[2n]: w across D at x maps to w across D at x'.
 
-    There it is isometric and moves nothing else, so that no basis of D is needed.
+    That extension is an isometry and does not change anything else, so that no basis of D is needed.
     """
     group, n = system.group, system.group.dim
     x, after = system.at(g, clock.time(0)), method.next_node(system, clock, method.first_node(system, clock, g, xi))

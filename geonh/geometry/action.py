@@ -30,11 +30,11 @@ BasePoint = Any
 class Action(Precise):
     """Right action of a Lie group on a base manifold M, with an origin o: the action groupoid M ⋊ G and its algebroid.
 
-    A *base point* is what the system's functions get. It is a pytree of arrays: of ``GroupBase`` a point of the group,
+    A *base point* is the argument of the system's functions, a pytree of arrays: of ``GroupBase`` a point of the group,
     of ``ShapeBase`` an array of shape=[k], of ``AdvectedVector`` one of shape=[N], of ``PointBase`` the empty tuple. An
     *arrow* is a pair (x, W) of a base point and a point of the group.
 
-    An action of one's own gives ``at`` and ``act``; the rest follows.
+    A user-defined action implements ``at`` and ``act``; the rest follows.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Action(Precise):
         return self.act(*arrow)
 
     def product(self, first: tuple[BasePoint, Point], second: tuple[BasePoint, Point]) -> tuple[BasePoint, Point]:
-        """The arrow (x, W)(x·W, V) = (x, WV), a base point and a point of the group; that the arrows meet is not
+        """The arrow (x, W)(x·W, V) = (x, WV), a base point and a point of the group; composability of the arrows is not
         tested.
         """
         return first[0], self.group.compose(first[1], second[1])
@@ -146,7 +146,7 @@ class PointBase(Action):
 
 
 class GroupBase(Action):
-    """M = G under right multiplication: nothing is assumed invariant. The base point is the group element.
+    """M = G under right multiplication: no invariance is assumed. The base point is the group element.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class ShapeBase(Action):
     TypeError
         If ``group`` is not a ``LieGroup``, or ``names`` is not a list of texts.
     ValueError
-        If there are none, or one is not the name of such a coordinate, or is there twice.
+        If there are none, or one is not the name of such a coordinate, or is repeated.
     """
 
     group: LieGroup
@@ -256,7 +256,7 @@ class AdvectedVector(Action):
 
 
 def _additive_coordinates(group: LieGroup) -> dict[str, tuple[int, int]]:
-    """Name → (index in the flattened point, index in ξ), for the factors Rⁿ and Tⁿ."""
+    """Map name → (index in the flattened point, index in ξ), for the factors Rⁿ and Tⁿ."""
     from geonh.groups.translations import Torus, Translations
 
     found: dict[str, tuple[int, int]] = {}
@@ -271,12 +271,12 @@ def _additive_coordinates(group: LieGroup) -> dict[str, tuple[int, int]]:
 
 
 def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
-    """Action named by ``base``: "group" (always right), "point", "shape", names of shape coordinates, or an Action.
+    """Action named by ``base``: "group" (always valid), "point", "shape", names of shape coordinates, or an Action.
 
     Raises
     ------
     ValueError, TypeError
-        For any other word, or what is none.
+        For any other word or object.
     """
     if isinstance(base, Action):
         return base

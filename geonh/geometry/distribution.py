@@ -6,7 +6,7 @@ bundle metric M the orthogonal projectors are
 
     Q = M⁻¹μᵀ(μM⁻¹μᵀ)⁻¹μ,   P = 1 − Q,   Q* = Qᵀ,   P* = Pᵀ,
 
-or P = Fᵀ(F M Fᵀ)⁻¹F M from a frame. ``normal_momentum`` is Q*(p − Π) with Π = MY, the one quantity that the
+or P = Fᵀ(F M Fᵀ)⁻¹F M from a frame. ``normal_momentum`` is Q*(p − Π) with Π = MY, the only quantity that the
 geometric nonholonomic integrator reflects.
 """
 
@@ -24,9 +24,9 @@ from geonh.engine.precise import Precise
 from geonh.geometry.field import Field
 
 DEPENDENT = 1e-9
-"""Rows of length one whose least singular value is not above this are dependent."""
+"""Least singular value of rows of length one at or below which they count as dependent."""
 SIZES = 1e75
-"""Rows larger than this, or smaller than one over it, have squares that float64 does not hold well."""
+"""Bound on the size of rows, and on its reciprocal, within which their squares are accurate in float64."""
 
 
 class Distribution(Precise):
@@ -70,7 +70,7 @@ class Distribution(Precise):
         ]
         return f"{type(self).__name__}({', '.join(said)})"
 
-    # --- the constraint itself -----------------------------------------------------------------------------
+    # --- constraints ---------------------------------------------------------------------------------------
     def annihilator(self, x: Any, parameters: Any = None) -> Array:
         """Annihilating forms μ(x), shape=[m, n]; of a frame, its minors (m = 1) or a local completion (m > 1)."""
         if self.forms is not None:
@@ -86,13 +86,13 @@ class Distribution(Precise):
         return self.annihilator(x, parameters) @ xi - self.right_hand_side(x, parameters)
 
     def degeneracy_rows(self, x: Any, parameters: Any = None) -> Array:
-        """The rows that must stay independent: the forms, shape=[m, n], or the frame, shape=[r, n]."""
+        """Rows whose rank must stay full: the forms, shape=[m, n], or the frame, shape=[r, n]."""
         return self.forms(x, parameters) if self.forms is not None else self._frame(x, parameters)
 
     # --- projectors ----------------------------------------------------------------------------------------
     def normal_momentum(self, M: Array, p: Array, x: Any, parameters: Any = None) -> Array:
-        """Q*(p − Π), shape=[n]: the part of a momentum that the (affine) constraint forbids; M of shape=[n, n], p of
-        [n].
+        """Q*(p − Π), shape=[n]: the part of a momentum normal to the (affine) constraint; M of shape=[n, n], p
+        of [n].
         """
         if self.forms is not None:
             mu = self.forms(x, parameters)
@@ -135,12 +135,12 @@ class Distribution(Precise):
         M : array, shape=[n, n]
             The metric at x.
         x : base point
-            Where.
+            Base point.
         parameters : optional
             The system's parameters, where the forms or the frame take them.
         reference : array_like, shape=[r, n], optional
-            Rows whose projection spans D: the frame is smooth in x near there. When left out they are a basis of D at
-            x, and the frame is right at x but not smooth in it.
+            Rows whose projection spans D: the frame is smooth in x near there. By default a basis of D at
+            x, and the frame is valid at x but not smooth in it.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class AffineDistribution(Distribution):
 
 
 def rank_fault(name: str, rows: Any, where: str) -> str:
-    """What is wrong with the rows of constraints, of forms or of a frame, at a point, in words; "" if nothing is."""
+    """Description of a fault of constraint rows, of forms or of a frame, at a point; "" if there is none."""
     if not len(rows):
         return ""
     if not np.all(np.isfinite(rows)):
@@ -239,12 +239,12 @@ def _rows(value: Any, name: str) -> Field:
 
 
 def _apart(rows: Array) -> Array:
-    """Rows of the same span that are orthogonal, as of ``apart``."""
+    """Orthogonalise rows, keeping their span, as in ``apart``."""
     return apart(rows, jnp.zeros((len(rows), 0)))[0]
 
 
 def _annihilator_of(frame: Array) -> Array:
-    """Forms that vanish on the rows of a frame of shape=[r, n]; smooth in the frame where it has full rank (m = 1)."""
+    """Forms that annihilate the rows of a frame of shape=[r, n]; smooth in the frame where it has full rank (m = 1)."""
     r, n = frame.shape
     if n - r == 1:
         columns = [np.delete(np.arange(n), i) for i in range(n)]

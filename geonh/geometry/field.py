@@ -1,8 +1,8 @@
-"""A quantity over the base: a constant, or a function of the base point (and of the system's parameters).
+"""Functions over the base: constants, or functions of the base point (and of the system's parameters).
 
-Every ingredient a user gives (metric, forms, drift, potential, …) becomes a ``Field``, so that the rest of the library
-sees one signature, ``field(x, parameters)``. One that depends on the time is marked by ``time_dependent``; where a
-system has any, its base points carry the time with them, as a ``Moment``.
+Every ingredient of a system (metric, forms, drift, potential, …) becomes a ``Field``, with the common
+signature ``field(x, parameters)``. One that depends on the time is marked by ``time_dependent``; where a
+system has any, its base points contain the time, as a ``Moment``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from geonh.engine.tracing import called
 
 
 class Moment(NamedTuple):
-    """A base point at a time: the clock is one more coordinate of the base."""
+    """Base point with the time, an additional coordinate of the base."""
 
     t: Any
     x: Any
@@ -36,25 +36,25 @@ class Moment(NamedTuple):
 
 @argument_type
 class TimeDependent(NamedTuple):
-    """A function that takes the time first; made by ``time_dependent``."""
+    """Function that takes the time first; returned by ``time_dependent``."""
 
     function: Callable
 
 
 def time_dependent(function: Callable) -> TimeDependent:
-    """Mark a function of a system as one of the time too: it takes the time in seconds before its other arguments.
+    """Mark a function of a system as time-dependent: it takes the time in seconds before its other arguments.
 
     Parameters
     ----------
     function : callable
         f(t, x) or f(t, x, parameters), for ``metric``, ``potential``, ``holonomic``, and the ``forms``, ``frame``,
-        ``rhs`` and ``drift`` of a distribution; ℓ(t, x, ξ) or ℓ(t, x, ξ, parameters) for ``lagrangian``. What is not
-        marked stays a function of x. (``forces`` take the time anyway.)
+        ``rhs`` and ``drift`` of a distribution; ℓ(t, x, ξ) or ℓ(t, x, ξ, parameters) for ``lagrangian``. A function
+        not marked remains one of x. (``forces`` take the time anyway.)
 
     Returns
     -------
     TimeDependent
-        To be given in place of the function.
+        Marked function, to be passed in place of the original.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def time_dependent(function: Callable) -> TimeDependent:
 
 
 def arguments(x: Any, timed: bool, name: str) -> tuple:
-    """What a function gets of a base point: (t, x) if it is marked, else (x,)."""
+    """Arguments of a function from a base point: (t, x) if it is marked, else (x,)."""
     if isinstance(x, Moment):
         return tuple(x) if timed else (x.x,)
     if timed:
@@ -82,12 +82,12 @@ def arguments(x: Any, timed: bool, name: str) -> tuple:
 
 
 def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
-    """Whether a user's function takes the system's parameters after its ``arguments``, such as "x" or "t, x, xi, u".
+    """True if a user's function takes the system's parameters after its ``arguments``, such as "x" or "t, x, xi, u".
 
     Raises
     ------
     TypeError
-        If it takes neither these nor one more positional argument, in another order, or names the time where it gets
+        If it takes neither these nor one more positional argument, in another order, or names the time where there is
         none.
     """
     own = arguments.split(", ")
@@ -139,7 +139,7 @@ def check_arguments(function: Callable, arguments: str, name: str) -> None:
 
 
 def _refuse_order(signature: inspect.Signature, own: list[str], wanted: str) -> None:
-    """Raise TypeError, saying what is ``wanted``, where an argument has the name of another one's place."""
+    """Raise TypeError, saying what is ``wanted``, if an argument has the name of another position."""
     for place, argument in enumerate(signature.parameters):
         if argument in own and own.index(argument) != place:
             raise TypeError(f"{wanted}, in this order; yours takes {signature}")
@@ -155,7 +155,7 @@ class Field(Precise):
     value : array_like, callable, TimeDependent or Field
         The constant, or the function.
     name : str
-        What error messages call it.
+        Name used in error messages.
     """
 
     constant: Any
@@ -181,7 +181,7 @@ class Field(Precise):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the quantity is the same at every base point, whatever the parameters."""
+        """True if the quantity is the same at every base point, whatever the parameters."""
         return self.function is None
 
     def __call__(self, x: Any, parameters: Any = None) -> Array:
@@ -193,12 +193,12 @@ class Field(Precise):
 
 
 def evaluated(name: str, function: Callable, *args: Any) -> Array:
-    """What a user's function returns, as an array; nested lists of scalars are let pass.
+    """Evaluate a user's function and convert its value to an array; nested lists of scalars are accepted.
 
     Raises
     ------
     TypeError
-        If it uses NumPy where it must use ``jax.numpy``, or returns nothing, or what is not real.
+        If it uses NumPy where it must use ``jax.numpy``, or returns nothing or a value that is not real.
     ValueError
         If it fails otherwise; the original error is the cause.
     """
@@ -226,12 +226,12 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
 
 
 def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], bool]:
-    """Trace a user's function once: the shape that it gives, and whether it reads at an index that depends on data.
+    """Trace a user's function once: shape of its value, and True if it reads at a data-dependent index.
 
     Raises
     ------
     TypeError, ValueError
-        As ``evaluated`` and ``inspected`` do.
+        As for ``evaluated`` and ``inspected``.
     """
     with float64():
         made = jax.make_jaxpr(partial(evaluated, name, function))(*args)
@@ -239,7 +239,7 @@ def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], b
 
 
 def _names(function: Callable, n: int) -> list[str]:
-    """What the author of a function calls its first n arguments."""
+    """Names of the first n arguments in the definition of a function."""
     try:
         named = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -248,13 +248,13 @@ def _names(function: Callable, n: int) -> list[str]:
 
 
 def _said(error: Exception) -> str:
-    """The first line of an error's text, with its kind where the text alone says little."""
+    """First line of an error's text, with its type where the text alone is uninformative."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if isinstance(error, LookupError | ZeroDivisionError) or not text else text
 
 
 def _described(arg: Any) -> str:
-    """An argument as its author thinks of it: its shape, or the names in it."""
+    """Description of an argument for its author: its shape, or the names in it."""
     if arg is None:
         return "None"
     if isinstance(arg, dict):

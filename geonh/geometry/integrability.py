@@ -5,8 +5,8 @@ Around a group element g₀ the sections of D are vector fields on G, in the coo
     F_a(η) = ψ(ad_η) X_a(g₀·exp(η)),   ψ(z) = z/(1 − e⁻ᶻ),
 
 and the algebroid's bracket is that of vector fields. To bracket k times at η = 0 one needs their Taylor polynomials of
-degree k and nothing else. Those of the forms or of the frame come from derivatives along lines (Taylor arithmetic on
-the user's functions, in machine code); the rest is arithmetic of polynomials, so nothing is nested.
+degree k alone. Those of the forms or of the frame come from derivatives along lines (Taylor-mode differentiation of
+the user's functions, compiled); the rest is arithmetic of polynomials, without nested derivatives.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from geonh.geometry.distribution import rank_fault
 from geonh.geometry.polynomials import Polynomials, polynomials
 
 DEGREES = (2, 4, 7)
-"""Degrees of the Taylor polynomials that are tried in turn: up to 3, 5 and 8 steps."""
+"""Degrees of the Taylor polynomials, tried in turn: up to 3, 5 and 8 steps."""
 LARGEST = 2000
-"""Monomials of one degree, at most."""
+"""Maximum number of monomials of one degree."""
 NEARBY = 0.1
-"""How far away the point is, in canonical coordinates, that tells whether a point is singular."""
+"""Distance, in canonical coordinates, of the nearby point used to detect singular points."""
 
 
 class GrowthVector(tuple[int, ...]):
-    """Dimensions of D ⊂ D + [D, D] ⊂ …, a tuple that says how it was found.
+    """Growth vector: dimensions of D ⊂ D + [D, D] ⊂ …, a tuple with the data of its computation.
 
     Attributes
     ----------
     point : point of the group
-        Where.
+        Base point of the computation.
     tolerance : float
-        Relative size below which a part of a bracket counted as zero.
+        Relative size below which a part of a bracket counts as zero.
     complete : bool
-        Whether the sequence has ended; if not, it was followed no further, and points nearby have a greater rank.
+        True if the sequence has ended; if not, it was truncated, and points nearby have a greater rank.
     """
 
     point: Any
@@ -65,7 +65,7 @@ class GrowthVector(tuple[int, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Integrability:
-    """Whether a distribution is integrable at a point; true or false as it is, and says how it was found.
+    """Result of the Frobenius test at a point; its truth value is ``holds``.
 
     Attributes
     ----------
@@ -102,18 +102,18 @@ def growth_vector(
     tol: float = 1e-9,
     progress: Callable[[int, int], None] | None = None,
 ) -> GrowthVector:
-    """Dimensions of D ⊂ D + [D, D] ⊂ D + [D, D] + [D, [D, D]] ⊂ … at a point, until they stop growing.
+    """Growth vector: dimensions of D ⊂ D + [D, D] ⊂ D + [D, D] + [D, [D, D]] ⊂ … at a point, until they stop growing.
 
     Parameters
     ----------
     system : System
-        With constraints; of an affine distribution the linear one is taken that it is modelled on.
+        With constraints; of an affine distribution its linear part is used.
     g0 : point of the group, optional
-        Where; the identity when left out.
+        Base point; the identity when left out.
     tol : float
-        What counts as zero, relative to the size of the fields around the point.
+        Tolerance for zero, relative to the size of the fields around the point.
     progress : callable, optional
-        ``progress(steps, dimension)`` as far as it is known, where it takes long.
+        ``progress(steps, dimension)``, called during long computations.
 
     Returns
     -------
@@ -124,9 +124,9 @@ def growth_vector(
     Raises
     ------
     TypeError
-        If ``system`` is no system, or has no constraints.
+        If ``system`` is not a system, or has no constraints.
     ValueError
-        If ``g0`` is no point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
+        If ``g0`` is not a point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
 
     Notes
     -----
@@ -157,28 +157,28 @@ def growth_vector(
 
 @judged
 def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrability:
-    """Whether [D, D] ⊂ D at a point (Frobenius): whether the constraints are, there, holonomic.
+    """Frobenius test of [D, D] ⊂ D at a point: true if the constraints are holonomic there.
 
     Parameters
     ----------
     system : System
-        With constraints; of an affine distribution the linear one is taken that it is modelled on.
+        With constraints; of an affine distribution its linear part is used.
     g0 : point of the group, optional
-        Where; the identity when left out.
+        Base point; the identity when left out.
     tol : float
-        What counts as zero, relative to the size of the fields around the point.
+        Tolerance for zero, relative to the size of the fields around the point.
 
     Returns
     -------
     Integrability
-        True or false, with the point and the tolerance; printing it says them.
+        True or false, with the point and the tolerance, which its text contains.
 
     Raises
     ------
     TypeError
-        If ``system`` is no system, or has no constraints.
+        If ``system`` is not a system, or has no constraints.
     ValueError
-        If ``g0`` is no point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
+        If ``g0`` is not a point of the group, the constraints are dependent there, or ``tol`` is not in (0, 1).
     """
     _, point = system_parts(system, g0)
     tol = as_part(tol, "tol")
@@ -187,7 +187,7 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
 
 
 def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
-    """Group and point; TypeError for no system, ValueError for dependent constraints."""
+    """Return group and point; TypeError if it is not a system, ValueError for dependent constraints."""
     if not (hasattr(system, "distribution") and hasattr(system, "action")):
         raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
     if system.distribution is None:
@@ -201,7 +201,7 @@ def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
 
 
 def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[int], float]:
-    """Dimensions at a point after 1, …, degree + 1 steps; and the largest part of a first bracket that leaves D."""
+    """Dimensions at a point after 1, …, degree + 1 steps; and the largest part of a first bracket outside D."""
     algebra = polynomials(system.group.dim, degree)
     frame = [field / np.abs(field).max() for field in _fields(system, point, algebra)]
     basis = np.linalg.qr(np.stack([field[:, 0] for field in frame]).T)[0]
@@ -220,7 +220,7 @@ def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[i
 
 
 def _fields(system: Any, point: Any, algebra: Polynomials) -> np.ndarray:
-    """A frame of D around a point as polynomial vector fields, shape=[r, n, N]."""
+    """Frame of D around a point as polynomial vector fields, shape=[r, n, N]."""
     degree = int(algebra.degrees[-1])
     with float64():
         x = jax.tree.map(np.asarray, system.action.at(point))
@@ -229,7 +229,7 @@ def _fields(system: Any, point: Any, algebra: Polynomials) -> np.ndarray:
         sections = rows
     else:
         m = len(rows)
-        vectors = np.linalg.svd(rows[..., 0])[2]  # first the rows' span at the point, then what they annihilate
+        vectors = np.linalg.svd(rows[..., 0])[2]  # first the rows' span at the point, then its annihilator
         across, along = (np.einsum("ijn,kj->ikn", rows, part) for part in (vectors[:m], vectors[m:]))
         Z = algebra.solve(across, along)
         sections = -np.einsum("man,mj->ajn", Z, vectors[:m])
@@ -269,7 +269,7 @@ _BERNOULLI = (1.0, 1 / 2, 1 / 6, 0.0, -1 / 30, 0.0, 1 / 42, 0.0)
 
 
 def _independent(fields: list[np.ndarray], tol: float) -> list[np.ndarray]:
-    """As many of the fields as are linearly independent, each of size one; sizes below ``tol`` are rounding."""
+    """Maximal linearly independent subset of the fields, normalised to size one; sizes below ``tol`` are rounding."""
     if not fields:
         return []
     matrix = np.stack([field.ravel() for field in fields], axis=1)

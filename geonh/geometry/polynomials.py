@@ -1,7 +1,7 @@
 """Polynomials in n variables up to a degree, and vector fields with such components: exact brackets at a point.
 
-A polynomial is the vector of its coefficients, shape=[..., N], monomials in order of their degree. Products drop what
-is beyond the degree. The Taylor polynomial of a function is found from those along lines through the origin.
+A polynomial is the vector of its coefficients, shape=[..., N], monomials in order of their degree. Products are
+truncated at the degree. The Taylor polynomial of a function is fitted to those along lines through the origin.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 
 
 class Polynomials:
-    """The algebra of polynomials in ``n`` variables up to ``degree``.
+    """Algebra of polynomials in ``n`` variables up to ``degree``.
 
     Attributes
     ----------
     exponents : array of int, shape=[N, n]
-        Of the monomials; the constant is the first.
+        Exponents of the monomials; the constant is the first.
     degrees : array of int, shape=[N]
-        Of the monomials.
+        Degrees of the monomials.
     """
 
     def __init__(self, n: int, degree: int) -> None:
@@ -36,7 +36,7 @@ class Polynomials:
             for i, chosen_i in enumerate(self.exponents.tolist())
             for j, chosen_j in enumerate(self.exponents.tolist()[: ends[i]])
         ]
-        pairs.sort(key=lambda pair: pair[2])  # so those of a lower degree come first
+        pairs.sort(key=lambda pair: pair[2])  # so that those of a lower degree come first
         self._left, self._right, self._product = np.array(pairs).T
         lowered = [[index.get(tuple((e - unit).tolist()), -1) for e in self.exponents] for unit in np.eye(n, dtype=int)]
         self._lowered = np.array(lowered).reshape(n, len(chosen))
@@ -46,7 +46,7 @@ class Polynomials:
         self._fits = [np.linalg.qr(monomials[:, self.degrees == k]) for k in range(degree + 1)]
 
     def product(self, a: np.ndarray, b: np.ndarray, degree: int | None = None) -> np.ndarray:
-        """a·b up to a degree, the highest when left out; all of shape=[..., N]."""
+        """Product a·b up to a degree, the highest when left out; all of shape=[..., N]."""
         size = len(self.degrees) if degree is None else int(np.searchsorted(self.degrees, degree, side="right"))
         end = int(np.searchsorted(self._product, size))
         a, b = np.broadcast_arrays(a, b)
@@ -57,18 +57,18 @@ class Polynomials:
         return found.reshape(a.shape)
 
     def matrix_product(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """A B of matrices of polynomials, shapes [i, j, N] and [j, k, N]."""
+        """Product A B of matrices of polynomials, shapes [i, j, N] and [j, k, N]."""
         return np.asarray(sum(self.product(A[:, j, None], B[None, j]) for j in range(A.shape[1])))
 
     def derivative(self, a: np.ndarray, variable: int) -> np.ndarray:
-        """∂a, shape=[..., N]."""
+        """Partial derivative ∂a, shape=[..., N]."""
         below = self._lowered[variable]
         found = np.zeros_like(a)
         found[..., below[below >= 0]] = a[..., below >= 0] * self.exponents[below >= 0, variable]
         return found
 
     def solve(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """Z with A Z = B, shapes [m, m, N] and [m, r, N], degree by degree; A is invertible at the origin."""
+        """Solve A Z = B, shapes [m, m, N] and [m, r, N], degree by degree; A is invertible at the origin."""
         inverse = np.linalg.inv(A[..., 0])
         rest, Z = A.copy(), np.zeros_like(B)
         rest[..., 0] = 0.0
@@ -86,7 +86,7 @@ class Polynomials:
         return np.asarray(sum(terms))
 
     def fitted(self, along: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The Taylor polynomial of a function from those along lines.
+        """Taylor polynomial of a function from its restrictions to lines.
 
         Parameters
         ----------
@@ -107,5 +107,5 @@ class Polynomials:
 
 @functools.lru_cache(maxsize=8)
 def polynomials(n: int, degree: int) -> Polynomials:
-    """The algebra of polynomials in ``n`` variables up to ``degree``, made once."""
+    """Algebra of polynomials in ``n`` variables up to ``degree``, cached."""
     return Polynomials(n, degree)

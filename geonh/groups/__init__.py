@@ -1,4 +1,4 @@
-"""Lie groups: one file each, their protocol (``base``), and the bridge to geomstats (``as_group``)."""
+"""Lie groups: one module each, their protocol (``base``), and the bridge to geomstats (``as_group``)."""
 
 from geonh.groups.base import LieGroup, Point
 from geonh.groups.geomstats_bridge import as_group

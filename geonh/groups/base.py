@@ -1,13 +1,13 @@
-r"""The protocol of a Lie group: what geometry, mechanics and integrators ask of it.
+r"""Protocol of a Lie group: the methods that geometry, mechanics and integrators require.
 
 A point is a float64 array (``[theta, x, y]`` on SE(2), a 3×3 matrix on SO(3)) or, on a product, the tuple of
 the factors' points. Velocities are left-trivialised, ξ = g⁻¹ġ, and are plain vectors of components in the
 algebra basis; momenta are vectors of components in the dual basis, so duals are transposes: Ad*_g = Ad_gᵀ.
 Every method is batched over leading axes.
 
-A group of one's own needs five methods: ``identity``, ``compose``, ``inverse``, ``exp``, ``log``. The rest has
+A user-defined group needs five methods: ``identity``, ``compose``, ``inverse``, ``exp``, ``log``. The rest has
 defaults (Ad and the structure constants by automatic differentiation, dexp through φ₁(ad)); closed forms are
-faster and stay accurate near zero. ``geonh.testing.check_group`` certifies the result.
+faster and stay accurate near zero. ``geonh.testing.check_group`` tests the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from geonh.engine.interpreted import in_numpy
 from geonh.engine.precise import Precise
 
 NEAR = 0.1
-"""A matrix whose RRᵀ is further off the identity than this is refused as a rotation."""
+"""Tolerance on RRᵀ − 1 within which a matrix is accepted as a rotation."""
 Point = Any
 """A group element: an array, or a tuple of points for a product."""
 
@@ -42,12 +42,12 @@ def tree_add(point: Point, tangent: Point) -> Point:
 
 
 def as_points(group: LieGroup, g: Any, name: str) -> Point:
-    """Points with leading axes from what a user writes.
+    """Convert a user's input to points with leading axes.
 
     Raises
     ------
     TypeError, ValueError
-        If they are of no numbers, or of other shapes than the group's points.
+        If they are not made of numbers, or of other shapes than the group's points.
     """
     identity = group.identity()
     entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
@@ -75,14 +75,14 @@ def _check_vectors(group: LieGroup, vectors: Any, name: str) -> None:
 
 
 def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
-    """Vectors of the algebra or its dual with leading axes, shape=[..., n]; errors as of ``as_points``."""
+    """Vectors of the algebra or its dual with leading axes, shape=[..., n]; errors as for ``as_points``."""
     found = as_float64(vectors, name)
     _check_vectors(group, found, name)
     return found
 
 
 def check_rotation(R: Array, name: str) -> None:
-    """Raise ValueError, with the name, for what is near no rotation matrix, shape=[..., n, n], unless it is traced."""
+    """Raise ValueError, with the name, unless a matrix is near a rotation, shape=[..., n, n], or traced."""
     if is_traced(R):
         return
     off = np.abs(np.asarray(R) @ np.swapaxes(R, -1, -2) - np.eye(np.shape(R)[-1]))
@@ -136,7 +136,7 @@ class LieGroup(Precise):
     point_shapes : tuple of tuple of int
         Shape of each array of a point without leading axes, in order of ``jax.tree.leaves``.
     has_cayley : bool
-        Whether ``cay`` is defined.
+        True if ``cay`` is defined.
     """
 
     dim: eqx.AbstractVar[int]
@@ -146,7 +146,7 @@ class LieGroup(Precise):
     has_cayley: eqx.AbstractVar[bool]
 
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
-        """Refuse points g, h and vectors ξ, η, p of other shapes than the group's: JAX would broadcast or cut them."""
+        """Check points g, h and vectors ξ, η, p for the group's shapes: JAX would broadcast or truncate them."""
         for name, value in named:
             if name in ("g", "h"):
                 _check_points(self, jax.tree.leaves(value), f"{name} of {type(self).__name__}.{of}")
@@ -156,7 +156,7 @@ class LieGroup(Precise):
                 self._inspect_array(of, name, value)
 
     def _inspect_array(self, of: str, name: str, value: Any) -> None:
-        """Refuse what is no array of ``from_matrix`` or ``from_vector``, by its last axes."""
+        """Check the last axes of the argument of ``from_matrix`` or ``from_vector``."""
         named = f"{name} of {type(self).__name__}.{of}"
         if not hasattr(value, "dtype"):
             raise TypeError(f"{named} must be an array of numbers, got {shortly(value)}")
@@ -212,12 +212,12 @@ class LieGroup(Precise):
         Raises
         ------
         NotImplementedError
-            If the group has no Cayley map (``has_cayley``); ``cay_inv`` and their tangents refuse it too.
+            If the group has no Cayley map (``has_cayley``); so do ``cay_inv`` and their tangents.
         """
         raise NotImplementedError(f"{self} has no Cayley map; use the exponential retraction")
 
     def cay_inv(self, g: Point) -> Array:
-        """Inverse of ``cay`` at a point of the group, shape=[..., n]; errors as of ``cay``."""
+        """Inverse of ``cay`` at a point of the group, shape=[..., n]; errors as for ``cay``."""
         raise NotImplementedError(f"{self} has no Cayley map; use the exponential retraction")
 
     def dcay(self, xi: Array) -> Array:
@@ -278,7 +278,7 @@ class LieGroup(Precise):
         return self.batched(single, g, xi, ndims=(None, 1))
 
     def project(self, g: Point) -> Point:
-        """Remove rounding errors of a long product: the nearest point of the group, in the shapes of ``g``."""
+        """Project onto the group to remove rounding errors of a long product, in the shapes of ``g``."""
         return g
 
     def defect(self, g: Point) -> Array:
@@ -306,7 +306,7 @@ class LieGroup(Precise):
         raise NotImplementedError(f"{self} has no matrix representation")
 
     def from_matrix(self, matrix: Array) -> Point:
-        """Point of the group whose ``to_matrix`` is ``matrix``, shape=[..., N, N]; errors as of ``to_matrix``."""
+        """Point of the group whose ``to_matrix`` is ``matrix``, shape=[..., N, N]; errors as for ``to_matrix``."""
         raise NotImplementedError(f"{self} has no matrix representation")
 
     def to_vector(self, g: Point) -> Array:
@@ -327,21 +327,21 @@ class LieGroup(Precise):
 
     # --- geomstats -----------------------------------------------------------------------------------------
     def space(self) -> Any:
-        """The geomstats manifold whose points ``to_geomstats`` gives.
+        """The geomstats manifold with the points of ``to_geomstats``.
 
         Raises
         ------
         NotImplementedError
-            If geomstats has none; ``to_geomstats`` and ``from_geomstats`` refuse too.
+            If geomstats has none; so do ``to_geomstats`` and ``from_geomstats``.
         """
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def to_geomstats(self, g: Point) -> np.ndarray:
-        """Points of ``space()``, shape=[..., *space().shape], of points of the group; errors as of ``space``."""
+        """Points of ``space()``, shape=[..., *space().shape], of points of the group; errors as for ``space``."""
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def from_geomstats(self, point: np.ndarray) -> Point:
-        """Points of the group of ``point``, shape=[..., *space().shape]; angles in (−π, π]; errors as of ``space``."""
+        """Points of the group of ``point``, shape=[..., *space().shape]; angles in (−π, π]; errors as for ``space``."""
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     # --- helpers for defaults ------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ class LieGroup(Precise):
         Parameters
         ----------
         function : callable
-            Takes single elements, without leading axes, and gives an array or a tree of arrays.
+            Takes single elements, without leading axes, and returns an array or a tree of arrays.
         *args : array or point of the group
             With leading axes, which are broadcast.
         ndims : tuple of int or None, optional
@@ -360,7 +360,7 @@ class LieGroup(Precise):
         Returns
         -------
         array or tree of arrays
-            What ``function`` gives, with the leading axes in front: shape=[..., *its shape].
+            Values of ``function``, with the leading axes in front: shape=[..., *its shape].
         """
         core = [
             jax.tree.unflatten(jax.tree.structure(a), [len(s) for s in self.point_shapes]) if d is None else d
@@ -405,8 +405,8 @@ _TAYLOR_TERMS = 15
 def exp_and_phi1(matrix: Array) -> tuple[Array, Array]:
     """e^X and φ₁(X) = Σ Xᵏ/(k + 1)! over leading axes, shape=[..., N, N].
 
-    Taylor series of X/2⁷ and doubling, φ₁(2X) = ½(e^X + 1) φ₁(X), on e^X − 1 so that nothing cancels. There are no
-    branches, so it may be differentiated in both modes; it is accurate for norms up to about 100.
+    Taylor series of X/2⁷ and doubling, φ₁(2X) = ½(e^X + 1) φ₁(X), on e^X − 1 to avoid cancellation. There are no
+    branches, so it can be differentiated in both modes; it is accurate for norms up to about 100.
     """
     one = jnp.eye(matrix.shape[-1])
     X = matrix * 0.5**_DOUBLINGS

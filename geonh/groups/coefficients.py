@@ -4,7 +4,7 @@ r"""Coefficient functions of the closed forms, as functions of x = θ², and sma
     D = (1 − (θ/2) cot(θ/2))/θ²
     E = (θ − sin θ − θ³/6)/θ⁵                            F = (1 − θ²/2 − cos θ)/θ⁴
 
-Below a threshold the power series in x stands, above it the closed form; neither branch ever sees an argument where it
+Below a threshold the power series in x is used, above it the closed form; neither branch is evaluated where it
 or a derivative is singular (the "double where"), and no square root is differentiated at zero. Thresholds are high and
 series long, since (θ − sin θ − θ³/6)/θ⁵ and its derivatives lose digits long before θ is small.
 """

@@ -1,4 +1,4 @@
-"""From geomstats manifolds, or lists of them, to groups; geomstats is imported only for one of its own objects."""
+"""Conversion of geomstats manifolds, or lists of them, to groups; geomstats is imported only for its own objects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def as_group(space: Any) -> LieGroup:
     Raises
     ------
     TypeError
-        For anything else, naming what was given and what is accepted.
+        For any other input, naming it and the accepted types.
     """
     if isinstance(space, LieGroup):
         return space

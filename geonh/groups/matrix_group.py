@@ -7,7 +7,7 @@ r"""Any real matrix Lie group, through a basis E₁ … E_n of its algebra: ξ̂
     dcay η = ((1 − ½ξ̂)⁻¹ η̂ (1 + ½ξ̂)⁻¹)^∨    dcay⁻¹ η = ((1 − ½ξ̂) η̂ (1 + ½ξ̂))^∨
 
 The Cayley map stays in the group for quadratic groups (O(n), Sp(2n), SL(2)) and for algebras closed under products
-(GL, triangular matrices), not for SL(3): whether it does is decided when the group is made.
+(GL, triangular matrices), not for SL(3): this is tested on construction.
 Higham, Functions of Matrices (SIAM 2008), chapters 6, 10, 11.
 """
 
@@ -37,7 +37,7 @@ Nested = tuple[tuple[tuple[float, ...], ...], ...]
 
 
 class _Space:
-    """A geomstats space that compares by what it is, so that groups of equal spaces are equal."""
+    """Geomstats space compared by value, so that groups of equal spaces are equal."""
 
     def __init__(self, space: Any):
         self.space = space
@@ -62,14 +62,14 @@ class MatrixGroup(LieGroup):
     names : sequence of str, optional
         Names of the n components of a velocity; ``xi1 … xin`` when left out.
     name : str, optional
-        What the group is called.
+        Name of the group.
 
     Raises
     ------
     TypeError
         If ``space`` is neither, or the basis is complex.
     ValueError
-        If the matrices are not a basis of a Lie algebra, or ``names`` does not fit.
+        If the matrices are not a basis of a Lie algebra, or ``names`` is invalid.
 
     Notes
     -----
@@ -131,7 +131,7 @@ class MatrixGroup(LieGroup):
         return jnp.sum(xi[..., :, None, None] * self.basis, axis=-3)
 
     def vee(self, matrix: Array) -> Array:
-        """Components, shape=[..., n], of a matrix, shape=[..., N, N]; of its projection where it leaves the algebra."""
+        """Components, shape=[..., n], of a matrix, shape=[..., N, N]; of its projection if it is not in the algebra."""
         return jnp.sum(matrix[..., None, :, :] * _dual(self.basis_entries), axis=(-2, -1))
 
     @property
@@ -199,7 +199,7 @@ class MatrixGroup(LieGroup):
         return g
 
     def gap(self, g: Array) -> Array:
-        """By how much g breaks what the group keeps, scalar, relative to the entries of g where these are large.
+        """Violation by g of the invariants of the group, scalar, relative to the entries of g where these are large.
 
         exp(ξ̂) lies in the span of the products of the E_i, keeps each B with EᵀB + BE = 0, gᵀBg = B, and each C with
         EC + CEᵀ = 0, gCgᵀ = C; its determinant is one if all E_i are traceless, and never zero.
@@ -248,7 +248,7 @@ class MatrixGroup(LieGroup):
         return np.array(point, dtype=np.float64)
 
 
-# --- what follows from the basis, once ---------------------------------------------------------------------
+# --- precomputed from the basis ------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=64)
 def _basis(entries: Nested) -> np.ndarray:
     return np.array(entries)
@@ -269,7 +269,7 @@ def _structure(entries: Nested) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _kept(entries: Nested) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The complement of the span of all products of the E_i, shape=[·, N²]; the forms that g and gᵀ keep, [·, N, N]."""
+    """Complement of the span of all products of the E_i, shape=[·, N²]; the forms preserved by g and gᵀ, [·, N, N]."""
     basis = np.array(entries)
     n, N, _ = basis.shape
     span = np.eye(N).reshape(1, -1)
@@ -311,7 +311,7 @@ def _check_basis(basis: np.ndarray) -> None:
 
 
 def _cayley_stays(basis: np.ndarray, dual: np.ndarray) -> bool:
-    """Whether (1 − X)⁻¹ E (1 + X)⁻¹ stays in the algebra: then the path cay(tX) stays in the group."""
+    """True if (1 − X)⁻¹ E (1 + X)⁻¹ stays in the algebra: then the path cay(tX) stays in the group."""
     rng = np.random.default_rng(0)
     one = np.eye(basis.shape[1])
     for _ in range(4):

@@ -1,4 +1,4 @@
-r"""The opposite group Gᵒᵖ: the same points with g ∗ h = h g, which turns spatial velocities into body velocities.
+r"""Opposite group Gᵒᵖ: the same points with g ∗ h = h g, which turns spatial velocities into body velocities.
 
 ξ = g⁻¹ ∗ ġ = ġ g⁻¹ is the spatial velocity of G. exp, log, cay and their inverses are the same maps; the bracket
 changes its sign, and
@@ -21,7 +21,7 @@ from geonh.groups.coefficients import matvec, transpose
 
 
 class _Involution(type(LieGroup)):  # type: ignore[misc]
-    """Makes the opposite of an opposite the group itself."""
+    """Metaclass that makes the opposite of an opposite the group itself."""
 
     def __call__(cls, group: LieGroup) -> LieGroup:
         return group.group if isinstance(group, Opposite) else super().__call__(group)

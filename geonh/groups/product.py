@@ -1,4 +1,4 @@
-r"""Direct products G₁ × … × G_k: everything factor by factor, linear maps block diagonal."""
+r"""Direct products G₁ × … × G_k: all maps factor by factor, linear maps block diagonal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Product(LieGroup):
     TypeError
         If a factor is not a ``LieGroup``; ``as_group`` converts geomstats manifolds.
     ValueError
-        If there are no factors, or ``names`` does not fit.
+        If there are no factors, or ``names`` is invalid.
     """
 
     factors: tuple[LieGroup, ...]
@@ -80,14 +80,14 @@ class Product(LieGroup):
     def __str__(self) -> str:
         return " × ".join(str(f) for f in self.factors)
 
-    # --- plumbing ------------------------------------------------------------------------------------------
+    # --- factors -------------------------------------------------------------------------------------------
     def split(self, xi: Array) -> tuple[Array, ...]:
-        """Parts of a velocity or momentum, shape=[..., n], that belong to the factors: [..., n₁], …, [..., n_k]."""
+        """Split a velocity or momentum, shape=[..., n], into those of the factors: [..., n₁], …, [..., n_k]."""
         ends = np.cumsum([f.dim for f in self.factors])
         return tuple(xi[..., int(end) - f.dim : int(end)] for f, end in zip(self.factors, ends, strict=True))
 
     def _points(self, method: str, *arguments: Any) -> tuple:
-        """Points of the factors from tuples of the factors' arguments."""
+        """Apply a function to each factor and tuples of the factors' arguments; return the points."""
         parts = zip(self.factors, *arguments, strict=True)
         return tuple(getattr(factor, method)(*part) for factor, *part in parts)
 
@@ -251,7 +251,7 @@ def _concatenate(vectors: Sequence[Array]) -> Array:
 
 
 def _unique(names: Sequence[tuple[str, ...]], factor_names: Sequence[str | None]) -> tuple[str, ...]:
-    """Names of all components, each occurring once."""
+    """Names of all components, made unique."""
     named = [
         tuple(f"{factor_name}_{name}" for name in group) if factor_name else group
         for group, factor_name in zip(names, factor_names, strict=True)

@@ -78,8 +78,8 @@ class Exponential(Retraction):
 class Cayley(Retraction):
     """τ(ζ) = (1 − ζ̂/2)⁻¹(1 + ζ̂/2): rational, and cheaper than exp.
 
-    A body that turns at a constant rate by an angle a in one step has |ζ| (1 + |ζ|²/4) = a: the left-hand side is what
-    ``turn`` gives. It is past a half turn where |ζ| > 1.78; τ itself never reaches a half turn.
+    A body that turns at a constant rate by an angle a in one step has |ζ| (1 + |ζ|²/4) = a, which ``turn``
+    returns. It is past a half turn where |ζ| > 1.78; τ itself never reaches a half turn.
     """
 
     @traced_once
@@ -113,7 +113,7 @@ class Cayley(Retraction):
 
 
 def make_retraction(retraction: str | Retraction) -> Retraction | None:
-    """The retraction of a name.
+    """Retraction of a given name.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class SE2(LieGroup):
         Raises
         ------
         ValueError
-            If it has another shape, or its first two columns are no rotation.
+            If it has another shape, or its first two columns are not a rotation.
         """
         if jnp.shape(matrix)[-2:] != (3, 3):
             raise ValueError(f"matrix must have shape [..., 3, 3], got {list(jnp.shape(matrix))}")

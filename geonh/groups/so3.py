@@ -101,7 +101,7 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
     q : array, shape=[..., 4]
         Quaternion, not zero (which gives nan).
     scalar_first : bool
-        Whether q is (w, x, y, z), else (x, y, z, w).
+        True if q is (w, x, y, z), else (x, y, z, w).
 
     Returns
     -------
@@ -137,14 +137,14 @@ def _rotation(q: Array, scalar_first: bool) -> Array:
 @judged
 @in_float64
 def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
-    """Unit quaternion of a rotation matrix, the one of the two whose scalar part is not negative.
+    """Unit quaternion of a rotation matrix, with non-negative scalar part.
 
     Parameters
     ----------
     R : array, shape=[..., 3, 3]
         Rotation matrix.
     scalar_first : bool
-        Whether to return (w, x, y, z), else (x, y, z, w).
+        True to return (w, x, y, z), else (x, y, z, w).
 
     Returns
     -------
@@ -180,7 +180,7 @@ def rotation_log(R: Array) -> Array:
 def nearest_rotation(R: Array) -> Array:
     """Two Newton steps X ← ½(X + X⁻ᵀ) to the orthogonal polar factor: an error ε becomes about ε⁴/8.
 
-    That of a matrix with det ≤ 0 is no rotation: nan.
+    For a matrix with det ≤ 0 the result is nan.
     """
     for _ in range(2):
         a, b, c = R[..., 0, :], R[..., 1, :], R[..., 2, :]

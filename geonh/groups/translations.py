@@ -18,7 +18,7 @@ from geonh.groups.base import LieGroup, represented
 
 
 class _Additive(LieGroup):
-    """Coordinates that add."""
+    """Base class of groups with additive coordinates."""
 
     dim: int = eqx.field(static=True)
     point_names: tuple[str, ...] = eqx.field(static=True)
@@ -78,7 +78,7 @@ def _power(symbol: str, n: int) -> str:
 
 
 class Translations(_Additive):
-    """Rⁿ as a group. Points and velocities of shape=[..., n] (metres, metres per second, or what the user says).
+    """Rⁿ as a group. Points and velocities of shape=[..., n] (metres, metres per second, or the user's units).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Translations(_Additive):
     TypeError
         If ``names`` is not a list of texts.
     ValueError
-        If ``dim`` is not a positive integer, or ``names`` are not as many, or not all different.
+        If ``dim`` is not a positive integer, or ``names`` are not ``dim`` distinct names.
     """
 
     def __init__(self, dim: int, names: tuple[str, ...] | None = None):
@@ -139,7 +139,7 @@ class Torus(_Additive):
     Raises
     ------
     TypeError, ValueError
-        As of ``Translations``.
+        As for ``Translations``.
     """
 
     def __init__(self, dim: int = 1, names: tuple[str, ...] | None = None):

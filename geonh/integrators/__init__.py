@@ -1,4 +1,4 @@
-"""The methods, and what a method of one's own is made from."""
+"""Integrators, and the base classes for user-defined methods."""
 
 from geonh.algebra.newton import Newton, no_inverse
 from geonh.integrators.base import Equations, Guarantees, ImplicitIntegrator, Integrator, RetractingIntegrator

@@ -1,9 +1,9 @@
-r"""What a user would take otherwise, to compare with: explicit Runge–Kutta methods in ambient coordinates.
+r"""Baselines for comparison: explicit Runge–Kutta methods in ambient coordinates.
 
 The constrained equations (mathematics.md §2) with the multiplier eliminated are an ODE for (g, ξ), g as the entries
 of a point (rotation matrices 3×3). Fixed steps of the classical method of order 4 or of Dormand and Prince's of
-order 5; then, if asked, g is put back on the group, ξ on the constraint (M-orthogonally), and ξ scaled to the
-initial energy (Hairer, Lubich, Wanner 2006, §IV.4); what puts ξ back puts g onto holonomic constraints as well. Or
+order 5; then, optionally, g is projected onto the group, ξ onto the constraint (M-orthogonally), and ξ scaled to the
+initial energy (Hairer, Lubich, Wanner 2006, §IV.4); with ξ, g is projected onto holonomic constraints as well. Or
 Baumgarte's stabilisation, μξ̇ + μ̇ξ − ḃ = −γ(μξ − b) (Comput. Methods Appl. Mech. Eng. 1 (1972)).
 """
 
@@ -28,20 +28,20 @@ PROJECTIONS = ("none", "constraint", "energy")
 
 
 class Target(NamedTuple):
-    """What the projection on the energy holds besides the node: the energy at the start, joules."""
+    """Memory of the projection onto the energy: the energy at the start, joules."""
 
     energy: Array
 
 
 class RungeKutta(Integrator):
-    """Explicit Runge–Kutta on the constrained equations: a baseline.
+    """Explicit Runge–Kutta method on the constrained equations: a baseline.
 
     Parameters
     ----------
     scheme : str
         "rk4" or "dormand-prince" (fixed steps).
     project : str
-        "none", "constraint" (point back on the group, velocity back on the constraint) or "energy" (that, and the
+        "none", "constraint" (point projected onto the group, velocity onto the constraint) or "energy" (that, and the
         velocity scaled to the initial energy).
     baumgarte : float
         Rate γ, 1/s, at which a constraint violation decays; needs γ·dt below about 2.

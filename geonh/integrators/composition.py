@@ -5,9 +5,9 @@ Suzuki 1990); the seven- and nine-stage sequences give order 6 (Yoshida 1990, so
 Lubich, Wanner, *Geometric Numerical Integration*, §V.3.2). ``a @ b`` is a_{h/2} ∘ b_{h/2}: of order 2 if a is the
 adjoint of b.
 
-Each substep has a warm start of its own, what the same substep found in the last steps. Between substeps of different
+Each substep has its own warm start, from the same substep of the last steps. Between substeps of different
 length the impulse at a node of GNI or RATTLE, h(f + μᵀλ), is scaled with the length. A part of it alternates from node
-to node, so beyond order 2 nothing is promised of composing them; methods whose node is a velocity gain.
+to node, so beyond order 2 composing them has no guarantee; methods whose node is a velocity gain.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ COEFFICIENTS: dict[str, tuple[float, ...]] = {
     "yoshida6": (*_Y, 1 - 2 * sum(_Y), *_Y[::-1]),
     "kahan-li6": (*_K, 1 - 2 * sum(_K), *_K[::-1]),
 }
-"""Sequences by name; the digit is the order that they give to a symmetric method of order 2."""
+"""Coefficients by name; the digit is the order of the composition of a symmetric method of order 2."""
 
 
 class Composition(Integrator):
-    """Methods one after the other, each over its fraction of the step.
+    """Composition of methods, each over its fraction of the step.
 
-    Made by ``a @ b`` and ``compose``.
+    Constructed by ``a @ b`` and ``compose``.
 
     Attributes
     ----------
     members : tuple of Integrator
-        The different methods.
+        The distinct methods.
     sequence : tuple of int
-        For each substep, the number of its method.
+        For each substep, the index of its method.
     fractions : tuple of float
-        For each substep, its part of the step; they sum to one.
+        For each substep, its fraction of the step; they sum to one.
     composed_order : int
         The order.
     """
@@ -78,7 +78,7 @@ class Composition(Integrator):
 
     @property
     def parts(self) -> tuple[Integrator, ...]:
-        """The method of each substep."""
+        """Method of each substep."""
         return tuple(self.members[i] for i in self.sequence)
 
     @property
@@ -124,7 +124,7 @@ class Composition(Integrator):
         return made[0]._replace(memory=tuple(one.memory for one in made))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
-        """One ``Warm`` start for each substep, ``xi`` of shape=[n]; stacked where one method makes them all."""
+        """One ``Warm`` start for each substep, ``xi`` of shape=[n]; stacked if there is a single method."""
         zero = jnp.asarray(0)
         made = [
             part.cold(system, clock.part(k, 0.0, fraction), zero, g, xi)
@@ -148,7 +148,7 @@ class Composition(Integrator):
         done, ratios = np.cumsum(fractions) - fractions, np.roll(fractions, -1) / fractions
 
         def substep(which: int, state: State, memory: Any, warm: Any, at: tuple[Array, ...]) -> tuple[State, Any, Any]:
-            """The node after a substep, its impulse made ready for the next; the method's memory and warm start."""
+            """Node after a substep, its impulse rescaled for the next; the method's memory and warm start."""
             fraction, done, ratio = at
             inner = clock.part(k, done, fraction)
             new = self.members[which].next_node(system, inner, state._replace(memory=memory, warm=warm))
@@ -178,11 +178,11 @@ class Composition(Integrator):
         return Outcome(inner.g, inner.p_plus, inner.p_minus, tuple(memory), warm, status=inner.status)
 
     def _inside(self, state: State) -> State:
-        """A node as the substeps see it: each counts its own steps, and has its own memory and warm start."""
+        """Node as seen by the substeps: each has its own step count, memory and warm start."""
         return state._replace(k=jnp.zeros_like(state.k), memory=(), warm=(), status=jnp.asarray(state.status, np.int32))
 
     def _entering(self, inner: State, state: State, i: int) -> State:
-        """The node that substep i of a step from ``state`` begins from."""
+        """Initial node of substep i of a step from ``state``."""
         one = len(self.members) == 1
         warm = jax.tree.map(lambda a: a[i], state.warm) if one else state.warm[i]
         return inner._replace(memory=state.memory[self.sequence[i]], warm=warm)
@@ -193,16 +193,16 @@ class Composition(Integrator):
 
 
 class Adjoint(ImplicitIntegrator):
-    """Φ*_h = Φ_{−h}⁻¹ of a method in velocities at the nodes, by Newton's method on Φ_{−h}(g₁, p₁) = (g₀, p₀).
+    """Adjoint Φ*_h = Φ_{−h}⁻¹ of a method in velocities at the nodes, by Newton's method on Φ_{−h}(g₁, p₁) = (g₀, p₀).
 
-    Made by ``method.adjoint()``.
+    Constructed by ``method.adjoint()``.
 
     Attributes
     ----------
     method : Integrator
         The method Φ.
     newton : Newton
-        Tolerance and bound of the solves.
+        Tolerance and iteration limit of the solves.
 
     Raises
     ------
@@ -236,7 +236,7 @@ class Adjoint(ImplicitIntegrator):
         return Warm(inverse=no_inverse(2 * xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
-        """For z = (log g₀⁻¹g₁, p₁), shape=[2n]."""
+        """Equations for z = (log g₀⁻¹g₁, p₁), shape=[2n]."""
         group, n, zero = system.group, system.group.dim, jnp.asarray(0)
 
         def cold(clock: Clock, state: State) -> State:
@@ -247,10 +247,10 @@ class Adjoint(ImplicitIntegrator):
             g, p, back = group.compose(state.g, group.exp(z[:n])), z[n:], clock.part(state.k, 1.0, -1.0)
             there = self.method.step(system, back, cold(back, state._replace(g=g, p_plus=p, p_minus=p)))
             defect, change = group.log(group.compose(group.inverse(state.g), there.g)), there.p_minus - state.p_minus
-            if self.method.guarantees.constraint == "nodes":  # the map sees nothing across the constraint
+            if self.method.guarantees.constraint == "nodes":  # the map is independent of the part across the constraint
                 x = system.at(g, back.t0)
                 change = change + system.normal_momentum(x, p - system.momentum_at_rest(x))
-                if system.holonomic is not None:  # nor off the places that satisfy φ = 0
+                if system.holonomic is not None:  # and of the part off φ = 0
                     defect = defect + normal_directions(system, x) @ system.holonomic_residual(x)
             return jnp.concatenate([defect, change])
 
@@ -277,8 +277,8 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     coefficients : str or sequence of float
         "yoshida4", "suzuki4", "yoshida6", "kahan-li6", or fractions of the step that sum to one.
     order : int, optional
-        Order of a sequence of one's own; when left out, what follows from Σcᵢ^{p+1} = 0 and symmetry. An order r
-        takes Σcᵢ^k = 0 for all k from p + 1 to r, the odd ones where the method is symmetric.
+        Order of user-defined coefficients; when left out, it follows from Σcᵢ^{p+1} = 0 and symmetry. An order r
+        requires Σcᵢ^k = 0 for all k from p + 1 to r, the odd ones where the method is symmetric.
 
     Returns
     -------
@@ -287,8 +287,8 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     Raises
     ------
     ValueError, TypeError
-        For an unknown name, or fractions that do not sum to one or vanish, an order that they do not give, or what is
-        no method.
+        For an unknown name, or fractions that do not sum to one or vanish, an order that they do not have, or an
+        invalid method.
     """
     require_method(method, "a method")
     if method.holds is NextStep:
@@ -320,7 +320,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
 
 
 def _refuse_memory(method: Integrator, what: str) -> None:
-    """Raise ValueError if a method holds what belongs to its node, and the step of another would leave behind."""
+    """Raise ValueError if a method has a memory of its node that the step of another would leave behind."""
     for one in method.members if isinstance(method, Composition) else (method,):
         if isinstance(one, Composition):
             _refuse_memory(one, what)
@@ -331,7 +331,7 @@ def _refuse_memory(method: Integrator, what: str) -> None:
 
 
 def same(a: Integrator, b: Integrator) -> bool:
-    """Whether two methods are the same."""
+    """True if two methods are the same."""
     return repr(a) == repr(b)
 
 
@@ -348,12 +348,12 @@ def pair(a: Integrator, b: Integrator) -> Composition:
 
 
 def adjoint(method: Integrator) -> Integrator:
-    """The adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is its own.
+    """Adjoint method Φ*_h = Φ_{−h}⁻¹; a symmetric method is self-adjoint.
 
     Raises
     ------
     ValueError
-        If the method has a memory that belongs to its node, and no adjoint of its own.
+        If the method has a memory that belongs to its node, and does not define its adjoint.
     """
     return method if method.guarantees.symmetric else Adjoint(method=method, newton=Newton())
 
@@ -363,7 +363,7 @@ Integrator.__matmul__ = pair
 
 
 def _powers(fractions: tuple[float, ...], k: int) -> float:
-    """Σcᵏ, which may overflow."""
+    """Sum Σcᵏ, which may overflow."""
     with np.errstate(all="ignore"):
         return sum(np.float64(c) ** k for c in fractions)
 

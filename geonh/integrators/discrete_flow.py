@@ -1,20 +1,20 @@
-r"""Methods made of one discrete Legendre flow and a node: what GNI, RATTLE and the symmetric projection share.
+r"""Methods composed of a discrete Legendre flow and a node map: common to GNI, RATTLE and the symmetric projection.
 
-From the node (x_k, g_k) with the momentum p that leaves it, W_k = τ(ζ_k),
+From the node (x_k, g_k) with the outgoing momentum p, W_k = τ(ζ_k),
 
     F⁻(x_k, ζ_k) = p                                       solved for ζ_k
     g_{k+1} = g_k W_k,   x_{k+1} = x_k·W_k,   p⁺_{k+1} = F⁺(x_k, ζ_k)
     p̃_{k+1} = p⁺_{k+1} + (h/2)f + μᵀλ,   μξ̃_{k+1} = b      half the node: the average momentum, on the constraint
 
-and each method says what leaves the node. GNI and RATTLE reflect, p⁻ = 2p̃ − p⁺.
+and each method defines the outgoing momentum. GNI and RATTLE reflect, p⁻ = 2p̃ − p⁺.
 
 Holonomic constraints φ = 0, with the rows G = ρ_x*dφ, have multipliers of position in the step and of velocity at the
 node (RATTLE on groups):
 
     F⁻(x_k, ζ_k) = p + G(x_k)ᵀν,   φ(x_k·W_k) = 0,   p̃_{k+1} = p⁺_{k+1} + (h/2)f + μ(x_{k+1})ᵀλ + G(x_{k+1})ᵀν'
 
-ν is eliminated: of the first equation counts what is left of it by multiples of Gᵀ. The nonholonomic rows are taken
-orthogonal to G in M⁻¹, so neither kind of multiplier is seen by the other, and p^± have no part along G. Without
+ν is eliminated: the first equation holds modulo multiples of Gᵀ. The nonholonomic rows are taken
+orthogonal to G in M⁻¹, so the two kinds of multipliers decouple, and p^± have no part along G. Without
 nonholonomic constraints the step is symplectic on T*{φ = 0} and keeps the momentum maps of symmetries of l_d and φ.
 Sources: Hairer, Lubich, Wanner, *Geometric Numerical Integration* (2006), §VII.1.4; McLachlan, Perlmutter 2006.
 """
@@ -52,7 +52,7 @@ from geonh.mechanics.system import System
 
 
 class Average(NamedTuple):
-    """Half a node: p̃, the constraint's half impulse μᵀλ in it, whether they were found; and ξ̃, if that was needed."""
+    """Average at a node: p̃, the constraint's half impulse μᵀλ in it, convergence; and ξ̃, if it was needed."""
 
     momentum: Array
     reaction: Array
@@ -61,7 +61,7 @@ class Average(NamedTuple):
 
 
 def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> Average:
-    """p̃ = p⁺ + (h/2)f(t, x, ξ̃, u) + μᵀλ with μξ̃ = b, at node k.
+    """Average momentum p̃ = p⁺ + (h/2)f(t, x, ξ̃, u) + μᵀλ with μξ̃ = b, at node k.
 
     Where f depends on ξ̃, or ℓ is not quadratic, by Newton's method for ξ̃ on v = 0, where
 
@@ -81,12 +81,12 @@ def average(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
     rest = jnp.zeros_like(p_plus)
     xi = left(rest)
     xi, found = newton.solve(left, xi) if system.is_quadratic else newton.descend(left, xi, left(xi), rest)
-    found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is judged as such
+    found = found | ~jnp.isfinite(jnp.sum(xi))  # a force that is not finite is reported as such
     return Average(system.momentum(x, xi), mu.T @ correction(xi)[1], found, xi)
 
 
 def arrived(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newton: Newton) -> tuple[Array, Average]:
-    """p⁺ without its part along the rows of φ, which a multiplier of velocity takes, and the average at node k."""
+    """Project p⁺ off the rows of φ, which a velocity multiplier absorbs; return it and the average at node k."""
     middle = average(system, clock, k, x, p_plus, newton)
     if system.holonomic is not None:
         p_plus = p_plus + middle.reaction - system.nonholonomic_part(x, middle.reaction)
@@ -94,30 +94,30 @@ def arrived(system: System, clock: Clock, k: Array, x: Any, p_plus: Array, newto
 
 
 def reflected(p: Array, average: Array) -> Array:
-    """The momentum on the other side of the average: p⁻ = 2p̃ − p⁺, and back."""
+    """Reflection of the momentum about the average: p⁻ = 2p̃ − p⁺, and its inverse."""
     return 2 * average - p
 
 
 class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
-    """One step of a discrete Legendre flow; subclasses give F^±, and what leaves a node."""
+    """One step of a discrete Legendre flow; subclasses define F^±, and the outgoing momentum of a node."""
 
     newton: eqx.AbstractVar[Newton]
     predictors: ClassVar[tuple[Weights, ...]] = SMOOTH
-    """Weights of the last ζ, oldest first, in guesses of the next."""
+    """Weights of the last ζ, oldest first, in predictions of the next."""
 
     @abstractmethod
     def legendre_minus(self, system: System, h: Array, x: Any, zeta: Array) -> Array:
-        """Discrete Legendre transform F⁻(x, ζ), shape=[n], the momentum that goes out; ``zeta`` of shape=[n]."""
+        """Discrete Legendre transform F⁻(x, ζ), shape=[n], the outgoing momentum; ``zeta`` of shape=[n]."""
 
     @abstractmethod
     def legendre_plus(self, system: System, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        """Discrete Legendre transform F⁺(x, ζ), shape=[n], that comes in at y = x·τ(ζ); ``zeta`` of shape=[n]."""
+        """Discrete Legendre transform F⁺(x, ζ), shape=[n], incoming at y = x·τ(ζ); ``zeta`` of shape=[n]."""
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         return Warm(repeated(clock.dt * xi, self.predictors), no_inverse(xi.size, cheap=True))
 
     def _expected(self, state: State) -> Array:
-        """A guess of ζ, shape=[n], from the last ones."""
+        """Prediction of ζ, shape=[n], from the last ones."""
         return continued(state.warm.guess, self.predictors)
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
@@ -130,12 +130,12 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
         return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h), rounding_of_places(system, state.g))
 
     def _held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
-        """What a step misses, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""
+        """Residual of a step, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""
         phi = system.holonomic_residual(system.act(x, self.tau(system)(system.group, zeta), h))
         return h * saddle(system.mass_matrix(x), system.holonomic_rows(x), missing, phi / h)[0]
 
     def flow(self, system: System, clock: Clock, state: State, zeta: Array) -> tuple[Outcome, Average]:
-        """For methods made of it: the node after a step ζ, shape=[n], with p⁺ = F⁺ on both sides, and the average
+        """For methods composed of it: the node after a step ζ, shape=[n], with p⁺ = F⁺ on both sides, and the average
         there.
         """
         tau, h, x = self.tau(system), clock.dt, system.at(state.g, clock.time(state.k))
@@ -148,11 +148,11 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
 
 
 class ReflectingFlow(DiscreteFlow):
-    """A flow that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
+    """Flow that reflects the momentum about the constraint at each node, p⁻ = p⁺ + h(f + μᵀλ): GNI and RATTLE."""
 
     start: eqx.AbstractVar[str]
     predictors: ClassVar[tuple[Weights, ...]] = ((-1.0, 1.0, 1.0),)
-    """Exact for a line in k and a part (−1)ᵏ, as 0 = (s − 1)²(s + 1)."""
+    """Exact for a linear function of k plus a multiple of (−1)ᵏ, as 0 = (s − 1)²(s + 1)."""
 
     def __check_init__(self) -> None:
         check_start(self.start)
@@ -166,13 +166,13 @@ class ReflectingFlow(DiscreteFlow):
 
 
 def check_start(start: str) -> None:
-    """Raise ValueError for a word that ``started`` does not know."""
+    """Raise ValueError for a word unknown to ``started``."""
     if not isinstance(start, str) or start not in ("average", "multiplier"):
         raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
 
 
 def started(start: str, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-    r"""Node 0 of a method that reflects: p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀) and p^± = p̃₀ ± (h/2)(f₀ + μᵀλ₀), with minus for p⁺.
+    r"""Node 0 of a method that reflects: p̃₀ = ∂ℓ/∂ξ(x₀, ξ₀) and p^± = p̃₀ ± (h/2)(f₀ + μᵀλ₀), with minus f
 
     λ₀ is that of the continuous equations, or zero with start="average" (Remark 5 of the 2008 paper of Ferraro,
     Iglesias and Martín de Diego). Both are of order 2; with λ₀ = 0 all of it alternates in sign from the start on.

@@ -16,19 +16,19 @@ and any x̄. The discrete gradients, where ∂_xH is ρ*∂H in g*, are
     itoh-abe    quotients of differences of H, one coordinate of ζ changed after the other, then π;   order 1
                 in π, in which H is quadratic, that is the derivative in the middle
 
-with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two: seen from either end they are the same. In Gonzalez's, and
-in that of φ below, the rounding of V over ⟨Mζ, ζ⟩ would be all that is left of the quotient where ζ is small: there
+with x̄ = x_k·τ(ζ/2), π̄ = ½(π_k + π_{k+1}) in the first two, so they are symmetric. In Gonzalez's, and
+in that of φ below, the rounding of V over ⟨Mζ, ζ⟩ would dominate the quotient where ζ is small: there
 V_{k+1} − V_k is ∫⟨dτ_{−sζ}ᵀ∂V, ζ⟩ ds, by as many nodes as make it exact. Itoh–Abe's has
 x̄ = x_k, π̄ = π_k, and moves by coordinates of the second kind, g_{k+1} = g_k τ(ζ₁e₁)…τ(ζ_ne_n); its
 ``method.adjoint() @ method`` is of order 2. Order 4 by ``compose(method, "suzuki4")``.
 
-Holonomic constraints φ = 0 are kept by the same device: in μ at x̄, from which P and the normals are made, the rows G of
+Holonomic constraints φ = 0 are kept likewise: in μ at x̄, from which P and the normals are computed, the rows G of
 φ are replaced by a discrete gradient of φ, G̃ζ = φ(y) − φ(x), Gonzalez's or Itoh–Abe's. Then w in the kernel of these
-rows says φ_{k+1} = φ_k, and nothing changes in the balance of the energy, in which only ⟨Sw, w⟩ = 0 and Pᵀw = w are
-used. Energy, φ and the constraint at the nodes are kept at once.
+rows implies φ_{k+1} = φ_k, and the energy balance is unchanged, since it uses only ⟨Sw, w⟩ = 0 and Pᵀw = w.
+Energy, φ and the constraint at the nodes are kept at once.
 
-The unknown is ζ. Where w is the velocity of one momentum it gives that momentum, and with it π_{k+1}; the average has
-the change of π as another unknown.
+The unknown is ζ. Where w is the velocity of one momentum it determines that momentum, and with it π_{k+1}; the
+average has the change of π as another unknown.
 
 Sources: Gonzalez, *Time integration and discrete Hamiltonian systems*, J. Nonlinear Sci. 6 (1996); for φ: Gonzalez,
 *Mechanical systems subject to holonomic constraints*, Physica D 132 (1999); Itoh, Abe 1988;
@@ -87,19 +87,19 @@ GRADIENTS = ("gonzalez", "average", "itoh-abe")
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _FOUR, _WEIGHTS_OF_FOUR = np.polynomial.legendre.leggauss(4)
 _MEAN_AND_BEND = (np.polynomial.legendre.legvander(_FOUR, 3) * [0.5, 0.0, 2.5, 3.5]).T[[0, 2, 3]] * _WEIGHTS_OF_FOUR
-"""Legendre's coefficients c₀, c₂ and c₃ of a function from its values at the four nodes."""
+"""Legendre coefficients c₀, c₂ and c₃ of a function from its values at the four nodes."""
 _EPS = float(np.finfo(float).eps)
 _SMALL = 1e-3
-"""A difference quotient over a shorter increment has lost digits; the mean of the derivative at five nodes has all."""
+"""Increment below which a difference quotient loses digits, and the mean of the derivative at five nodes is used."""
 
 
 RESTING = 1e-200
-"""Where ⟨Mζ, ζ⟩/h, joule seconds, is below this a step changes no energy that a number could hold."""
+"""Least ⟨Mζ, ζ⟩/h, joule seconds, at which a step changes an energy representable in floating point."""
 
 
 class _Step(NamedTuple):
-    """What the unknowns z say of a step: ζ, x̄, the normals N there, the rows' residual before it (φ, a rounding, which
-    goes so that none adds to it), w, p̄ and its κ, π_k and how it changes."""
+    """Quantities of a step from its unknowns z: ζ, x̄, the normals N there, the rows' residual before it (φ, rounding,
+    removed so that it does not accumulate), w, p̄ and its κ, π_k and its change."""
 
     zeta: Array
     middle: Any
@@ -122,7 +122,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solve.
+        Tolerance and iteration limit of the implicit solve.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
                 return jnp.concatenate([off, missing + N.forms.T @ (N.lifts @ step.change)])
             return h * saddle(system.mass_matrix(middle), N.forms, missing / 2, N.forms @ w + step.before / h)[0]
 
-        # Where a motion turns back w is small, and known to the rounding of the velocities at the nodes.
+        # Where a motion reverses, w is small, and known to the rounding of the velocities at the nodes.
         floor = jnp.abs(h) * (1e-14 + self.newton.tol * jnp.max(jnp.abs(velocity)))
         return Equations(mismatch, continued(state.warm.guess), floor, rounding_of_places(system, state.g))
 
@@ -218,7 +218,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return _Step(zeta, middle, N, before, w, momentum, kappa, start, 2 * (pi - start))
 
     def _normals(self, system: System, h: Array, x: Any, middle: Any, zeta: Array) -> tuple[Normals, Array]:
-        """The normals at x̄, with a discrete gradient of φ from x over ζ in place of its derivative, and φ(x) beside
+        """Normals at x̄, with a discrete gradient of φ from x over ζ in place of its derivative, and φ(x) with
         them; all combined as the rows of ``constraint_apart`` at x̄ are.
         """
         if system.holonomic is None:
@@ -237,7 +237,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return normals_of(beside[:, :-1]), beside[:, -1]
 
     def _increment(self, system: System, zeta: Array) -> Point:
-        """W with g_{k+1} = g_k W."""
+        """Increment W with g_{k+1} = g_k W."""
         tau, group = self.tau(system), system.group
         if self.gradient != "itoh-abe":
             half = tau(group, zeta / 2)
@@ -248,7 +248,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return W
 
     def _gradient(self, system: System, x: Any, energy: Array, step: _Step) -> tuple[Array, Array]:
-        """D̄H = (η, w), both of shape=[n], from the node x with that energy."""
+        """Discrete gradient D̄H = (η, w), both of shape=[n], from the node x with that energy."""
         zeta, middle, N, w = step.zeta, step.middle, step.N, step.w
         tau, action, group = self.tau(system), system.action, system.group
         if self.gradient == "itoh-abe":
@@ -278,9 +278,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return slope + missing * _unit_change(system, middle, w, zeta), w
 
     def _growth(self, system: System, f: Callable[[Any], Array], ends: tuple[Any, Any], zeta: Array) -> Array:
-        """f(y) − f(x) for y = x·τ(ζ/2)², of the shape of f: to its own rounding, not that of f, where ζ is small.
+        """Difference f(y) − f(x) for y = x·τ(ζ/2)², of the shape of f: to its own rounding, not that of f, for small ζ.
 
-        As the mean of ∂f = (d/ds) f(x̄·τ(sζ)) by Gauss's four nodes, where its error is below the rounding of f.
+        Computed as the mean of ∂f = (d/ds) f(x̄·τ(sζ)) by four Gauss nodes, where its error is below the rounding of f.
         The error is that of ∂f's term of degree 8: where the terms fall by a constant factor, at most a fifteenth of
         |∂f|(|c₂/∂f|⁴ + |c₃/∂f|^{8/3}), by Legendre's coefficients c_k of ∂f.
         """
@@ -298,9 +298,9 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
         return lax.cond(jnp.all(exact), lambda: mean, lambda: f(y) - begin)
 
     def _quotients(self, system: System, H: Callable[[Point], Array], begin: Array, zeta: Array) -> Array:
-        """Itoh–Abe's difference quotients in ζ of H(W), which is ``begin`` at W = 1: shape=[n, ...].
+        """Itoh–Abe difference quotients in ζ of H(W), which is ``begin`` at W = 1: shape=[n, ...].
 
-        Over a short increment as Gauss's mean of the derivative.
+        Over a short increment, the Gauss mean of the derivative.
         """
         tau, group = self.tau(system), system.group
 
@@ -326,7 +326,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
 
 
 def _unit_change(system: System, x: Any, w: Array, zeta: Array) -> Array:
-    """Mw/⟨Mw, ζ⟩, shape=[n]: of the covectors whose value on ζ is 1 the shortest; 0 at rest."""
+    """Covector Mw/⟨Mw, ζ⟩, shape=[n]: of minimum norm among those whose value on ζ is 1; 0 at rest."""
     kinetic = system.mass_matrix(x) @ w
     size = kinetic @ zeta
     resting = jnp.abs(size) < RESTING

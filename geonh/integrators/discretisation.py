@@ -6,7 +6,7 @@ since then
     F⁻ = (dτ_ζ⁻¹)ᵀ ∂_ζ l_d − ρ_xᵀ ∂_x l_d        (at the source)
     F⁺ = (dτ_{−ζ}⁻¹)ᵀ ∂_ζ l_d + ρ_yᵀ ∂_y l_d      (at the target)
 
-with partial derivatives slot by slot. What stands in the slot y moves with W, and d/dη of x·exp(η)W is
+with partial derivatives slot by slot. The argument in the slot y moves with W, and d/dη of x·exp(η)W is
 ρ_y(Ad_{W⁻¹}η): the two contributions of ∂_y l_d to F⁻, through ζ and through x, cancel. So a rule that evaluates ℓ at
 the target (Störmer–Verlet, trapezoid) stays as explicit as the group allows.
 """
@@ -33,33 +33,33 @@ from geonh.mechanics.system import System
 
 
 class DiscreteLagrangian(Precise):
-    """A discretisation rule: how l_d(x, ζ, y) is made from a system.
+    """Discretisation rule: maps a system to its discrete Lagrangian l_d(x, ζ, y).
 
     ``rule(system, tau, h, x, zeta, y)`` is the scalar l_d in joule seconds, of base points x and y = x·τ(ζ), ``zeta``
     of shape=[n] and the step h in seconds.
     """
 
     symmetric = False
-    """Whether l_d is its own adjoint, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): the method then has even order."""
+    """True if l_d is self-adjoint, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): the method then has even order."""
     needs_exp = False
-    """Whether that holds exactly only with τ(ζ) = τ(ζ/2)²; up to O(h⁴) otherwise."""
+    """True if that holds exactly only with τ(ζ) = τ(ζ/2)²; up to O(h⁴) otherwise."""
 
     @abstractmethod
     def __call__(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        """l_d, scalar (joule seconds)."""
+        """Value of l_d, scalar (joule seconds)."""
 
     def refuse(self, system: System, tau: Retraction, h: float, g0: Any, xi: Array) -> None:
-        """Raise ValueError if l_d is no discretisation of the system's ℓ, seen at g0 and ``xi``, shape=[n].
+        """Raise ValueError if l_d is not a discretisation of the system's ℓ, tested at g0 and ``xi``, shape=[n].
 
-        The library's own are.
+        Those of the library always are.
         """
 
     def adjoint(self) -> DiscreteLagrangian:
-        """l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h): that of the adjoint method."""
+        """Discrete Lagrangian of the adjoint method, l_d*(x, ζ, y; h) = −l_d(y, −ζ, x; −h)."""
         return self if self.symmetric and not self.needs_exp else AdjointRule(self)
 
     def slope(self, system: System, tau: Retraction, h: Array, x: Any, zeta: Array, y: Any) -> Array:
-        """∂_ζ l_d, shape=[n]."""
+        """Derivative ∂_ζ l_d, shape=[n]."""
         return jax.grad(lambda z: self(system, tau, h, x, z, y))(zeta)
 
     @traced_once
@@ -109,7 +109,7 @@ class RightRectangle(DiscreteLagrangian):
 
 
 class AdjointRule(DiscreteLagrangian):
-    """The adjoint of a rule."""
+    """Adjoint of a rule."""
 
     rule: DiscreteLagrangian
 
@@ -143,7 +143,7 @@ class Trapezoid(DiscreteLagrangian):
 
 
 class Midpoint(DiscreteLagrangian):
-    """h ℓ(x·τ(ζ/2), ζ/h); order 2. Its own adjoint with exp; with Cayley up to O(h⁴), since τ(ζ) ≠ τ(ζ/2)²."""
+    """h ℓ(x·τ(ζ/2), ζ/h); order 2. Self-adjoint with exp; with Cayley up to O(h⁴), since τ(ζ) ≠ τ(ζ/2)²."""
 
     symmetric = True
     needs_exp = True
@@ -168,12 +168,12 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
     function : callable
         l_d, scalar; x is the source's base point, W the group increment.
     symmetric : bool
-        Whether it is its own adjoint, l_d(x, W, h) = −l_d(x·W, W⁻¹, −h): then of order 2, else of order 1 at least.
+        True if self-adjoint, l_d(x, W, h) = −l_d(x·W, W⁻¹, −h): then of order 2, else of order 1 at least.
 
     Raises
     ------
     TypeError
-        If ``symmetric`` is not a bool. What ``function`` gives is tested by ``solve``.
+        If ``symmetric`` is not a bool. ``function`` is tested by ``solve``.
     """
 
     function: Callable
@@ -184,7 +184,7 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         self.symmetric = as_flag(symmetric, "symmetric")
 
     def refuse(self, system: System, tau: Retraction, h: float, g0: Any, xi: Array) -> None:
-        """Trace it once for what reads past an array or loses digits; then F⁻(x, hξ) must tend to ∂ℓ/∂ξ as h → 0.
+        """Trace it once for out-of-range reads and loss of digits; then test that F⁻(x, hξ) tends to ∂ℓ/∂ξ as h → 0.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class UserDiscreteLagrangian(DiscreteLagrangian):
         inspected(
             "the discrete Lagrangian", jax.make_jaxpr(lambda x, z, h: self(system, tau, h, x, z, x))(x, h * xi, h)
         )
-        xi = xi + 1.0  # at rest nothing would be seen
+        xi = xi + 1.0  # the test is void at rest
         wanted, gaps = system.momentum(x, xi), []
         for small in (1e-4 * h, 1e-5 * h):
             found = self.legendre_minus(system, tau, jnp.asarray(small), x, small * xi)
@@ -225,7 +225,7 @@ RULES: dict[str, type[DiscreteLagrangian]] = {
 
 
 def make_rule(rule: str | DiscreteLagrangian | Callable) -> DiscreteLagrangian:
-    """Rule of a name, or of a user's function l_d(x, W, h).
+    """Rule of a given name, or of a user's function l_d(x, W, h).
 
     Raises
     ------

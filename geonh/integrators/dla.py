@@ -57,25 +57,25 @@ from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
 
 POINTS = {"left": (0.0,), "right": (1.0,), "midpoint": (0.5,), "trapezoid": (0.0, 1.0)}
-"""Where along the step the constraint is imposed, as fractions of ζ; the mean over them."""
+"""Points of the step at which the constraint is imposed, as fractions of ζ; the mean over them."""
 
 
 class DiscreteConstraint(Precise):
-    """A discrete constraint φ(x, ζ) = 0, shape=[m], in units of a velocity.
+    """Discrete constraint φ(x, ζ) = 0, shape=[m], in units of a velocity.
 
     Parameters
     ----------
     at : str, float or callable
         "left", "right", "midpoint", "trapezoid", a fraction of the step in [0, 1], or φ(x, W, h) (and parameters).
     symmetric : bool, optional
-        Whether a user's φ is its own adjoint; tells the order.
+        True if a user's φ is self-adjoint; determines the order.
 
     Raises
     ------
     TypeError
-        If ``at`` is no word, number or function.
+        If ``at`` is not a word, number or function.
     ValueError
-        If it is another word, or a fraction outside the step.
+        If it is an unknown word, or a fraction outside the step.
     """
 
     fractions: tuple[float, ...] = eqx.field(static=True)
@@ -97,11 +97,11 @@ class DiscreteConstraint(Precise):
 
     @property
     def needs_exp(self) -> bool:
-        """Whether it is its own adjoint exactly only with exp."""
+        """True if it is self-adjoint exactly only with exp."""
         return not set(self.fractions) <= {0.0, 1.0}
 
     def adjoint(self) -> DiscreteConstraint:
-        """φ seen from the other end of the step, with time reversed.
+        """Adjoint constraint: φ from the other end of the step, with time reversed.
 
         Raises ValueError for a user's φ that is not symmetric.
         """
@@ -128,13 +128,13 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
     Parameters
     ----------
     rule : str, DiscreteLagrangian or callable
-        How ℓ is discretised, as in ``GNI``.
+        Discretisation of ℓ, as in ``GNI``.
     constraint : str, float, callable or DiscreteConstraint
-        Where the discrete constraint is imposed, or φ(x, W, h).
+        Points at which the discrete constraint is imposed, or φ(x, W, h).
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Raises
     ------
@@ -221,14 +221,14 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
         return Outcome(g, p_plus, p_minus, NextStep(z), turn=tau.turn(system.group, z))
 
     def _arrival(self, system: System, clock: Clock, state: State) -> tuple[Point, Any, Array]:
-        """The next node, which is known, and the momentum F⁺ that comes in there."""
+        """Next node, which is known, and the incoming momentum F⁺ there."""
         tau, zeta = self.tau(system), state.memory.zeta
         g = system.group.compose(state.g, tau(system.group, zeta))
         before, x = system.at(state.g, clock.time(state.k)), system.at(g, clock.time(state.k + 1))
         return g, x, self.rule.legendre_plus(system, tau, clock.dt, before, zeta, x)
 
     def _node(self, system: System, clock: Clock, x: Any, jump: Callable) -> Callable[[Array], Array]:
-        """The equations of a node for ζ: P* of the jump of the momentum, and across it φ(x, ζ)."""
+        """Equations of a node for ζ: P* of the jump of the momentum, and across it φ(x, ζ)."""
         tau, h = self.tau(system), clock.dt
 
         def mismatch(zeta: Array) -> Array:

@@ -48,7 +48,7 @@ BUILT_IN = ("group", "constraint", "energy")
 
 
 class Targets(NamedTuple):
-    """What the feedback holds besides the node: the first integrals at the start, in one vector."""
+    """Memory of the feedback: the first integrals at the start, in one vector."""
 
     values: Array
 
@@ -60,11 +60,11 @@ class Feedback(Integrator):
     ----------
     gains : float or mapping
         k for "group", "constraint" and "energy" together, or a gain for each of these names and of the system's
-        first integrals; what is not named is left alone. 1/(unit of the integral)² s⁻¹.
+        first integrals; names not listed have none. 1/(unit of the integral)² s⁻¹.
     solver : str or diffrax.AbstractSolver
         "euler", "rk4", "dormand-prince", or a solver of diffrax, stepped with fixed dt.
     orthonormal : bool
-        Whether the forms are made orthonormal first, as in the paper; if not, they are taken as given (Remark 2.4).
+        True to orthonormalise the forms first, as in the paper; if not, they are taken as given (Remark 2.4).
 
     Raises
     ------
@@ -120,7 +120,7 @@ class Feedback(Integrator):
             raise ValueError(f"the energy of {system.name} is not kept (it has forces): leave 'energy' out of gains")
 
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
-        """Raise ValueError if dt times the fastest rate of the feedback is past the solver's stability, or dt < 0.
+        """Raise ValueError if dt times the fastest rate of the feedback exceeds the stability limit, or dt < 0.
 
         g0 is a point of the group, xi0 of shape=[n].
         """
@@ -142,12 +142,12 @@ class Feedback(Integrator):
 
     # --- the extended system -------------------------------------------------------------------------------
     def forms(self, system: System, x: Any) -> Array:
-        """μ(x), made orthonormal for M⁻¹ if asked, shape=[m, n]."""
+        """Forms μ(x), orthonormalised for M⁻¹ if ``orthonormal``, shape=[m, n]."""
         mu = system.annihilator(x)
         return orthonormal_forms(system.mass_matrix(x), mu, jnp.zeros(len(mu))).rows if self.orthonormal else mu
 
     def constraint_momenta(self, system: System, x: Any, p: Array) -> Array:
-        """c = μM⁻¹(p − π₀), shape=[m], of a momentum of shape=[n]."""
+        """Constraint momenta c = μM⁻¹(p − π₀), shape=[m], of a momentum of shape=[n]."""
         return self.forms(system, x) @ system.velocity(x, p)
 
     def hamiltonian(self, system: System, x: Any, p: Array) -> Array:
@@ -157,7 +157,7 @@ class Feedback(Integrator):
         return 0.5 * kinetic @ tangent + system.potential_energy(x)
 
     def field(self, system: System, t: Array, z: Array, u: Any = None) -> Array:
-        """The extended vector field at z = (g as a vector, p), shape=[size + n], as z."""
+        """Extended vector field at z = (g as a vector, p), shape=[size + n], as z."""
         group, action = system.group, system.action
         g, p = self._split(system, z)
         x = action.at(g)
@@ -177,7 +177,7 @@ class Feedback(Integrator):
         return value + 0.5 * jnp.sum(self._defects(system, z, targets) ** 2)
 
     def _defects(self, system: System, z: Array, targets: Array) -> Array:
-        """What V is half the squares of, besides the group part: c, φ and the integrals, times roots of their gains."""
+        """Terms of V = ½Σ(·)² without the group part: c, φ and the integrals, times roots of their gains."""
         found = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
         if self._gain("constraint"):
             g, p = self._split(system, z)
@@ -186,7 +186,7 @@ class Feedback(Integrator):
         return jnp.concatenate(found)
 
     def _integrals(self, system: System, z: Array) -> Array:
-        """h̃ and the chosen first integrals, in one vector."""
+        """Vector of h̃ and the chosen first integrals."""
         g, p = self._split(system, z)
         x = system.action.at(g)
         found = [self.hamiltonian(system, x, p)[None]] if self._gain("energy") else []
@@ -198,7 +198,7 @@ class Feedback(Integrator):
         return jnp.concatenate([*found, jnp.zeros(0)])
 
     def _weights(self, system: System) -> np.ndarray:
-        """The gain of each entry of ``_integrals``."""
+        """Gain of each entry of ``_integrals``."""
         weights = [self._gain("energy")] if self._gain("energy") else []
         e, zero = system.group.identity(), jnp.zeros(system.group.dim)
         for name in self.names:
@@ -239,7 +239,7 @@ class Feedback(Integrator):
 
 
 def _hessian(tree: tuple, node: tuple) -> Array:
-    """∇²V at a start, where the defects are zero: first derivatives of them, and what the group adds."""
+    """Hessian ∇²V at a start, where the defects are zero: from their first derivatives, and the group part."""
     method, system = tree
     z = method._start(system, *node)
     targets = method._integrals(system, z)

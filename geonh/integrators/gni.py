@@ -36,7 +36,7 @@ from geonh.mechanics.system import System
 
 
 class RuleFlow(DiscreteFlow):
-    """The flow of a discrete Lagrangian: of GNI, the variational integrator and the symmetric projection."""
+    """Flow of a discrete Lagrangian: of GNI, the variational integrator and the symmetric projection."""
 
     rule: DiscreteLagrangian
     retraction: Retraction | None
@@ -81,11 +81,11 @@ class GNI(RuleFlow, ReflectingFlow):
     ----------
     rule : str, DiscreteLagrangian or callable
         "trapezoid" (Störmer–Verlet, order 2), "midpoint" (order 2), "left" (Euler A), "right" (Euler B), or any
-        l_d(x, W, h): taken to be of order 1, unless ``UserDiscreteLagrangian(l_d, symmetric=True)`` says otherwise.
+        l_d(x, W, h): treated as of order 1, unless ``UserDiscreteLagrangian(l_d, symmetric=True)`` is given.
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
     start : str
         Impulse at node 0: "multiplier", with the exact λ₀, or "average", with λ₀ = 0 as in the papers.
 
@@ -128,7 +128,7 @@ class GNI(RuleFlow, ReflectingFlow):
 
 
 class Variational(RuleFlow, ReflectingFlow):
-    """The variational integrator, for systems without nonholonomic constraints.
+    """Variational integrator, for systems without nonholonomic constraints.
 
     It is GNI with p⁻ = p⁺ (plus the impulse of forces) at the node: discrete Euler–Lagrange, Euler–Poincaré,
     Lagrange–Poincaré equations. With holonomic constraints it is RATTLE on groups. Symplectic, and preserves the
@@ -141,7 +141,7 @@ class Variational(RuleFlow, ReflectingFlow):
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Raises
     ------

@@ -7,18 +7,18 @@ L(σ, σ̇) = ℓ(c·τ(σ), dτ_{−σ}σ̇). With a of Lobatto IIIA, â of III
     Ṗ_j = ∂L/∂σ(Q_j, V_j) + dτ_{−Q_j}ᵀ(f_j + μ̂(x_j)ᵀΛ_j),   π₀ = dτ_δᵀ p_k,
     P_i = π₀ + hΣ_j a_ij Ṗ_j,   μ(x_i)ξ(Q_i, P_i) = b(x_i),   i = 2, …, s,
 
-and p_{k+1} is P_s carried back to the node, (dτ_{−δ}⁻¹)ᵀP_s. The constraint holds at the nodes. The s multipliers Λ_j
-are the values of one polynomial of degree s − 2: one to each constraint solved. So nothing is handed on but (g, p̃),
-the step is its own adjoint, and no multiplier alternates. (With Λ₁ taken from the step before, as the papers do, it
+and p_{k+1} is P_s transported to the node, (dτ_{−δ}⁻¹)ᵀP_s. The constraint holds at the nodes. The s multipliers Λ_j
+are the values of one polynomial of degree s − 2: one for each constraint solved. So the state is (g, p̃) alone,
+the step is self-adjoint, and no multiplier alternates. (With Λ₁ taken from the step before, as in the papers, it
 does, and spoils long runs of systems that contract the phase space.) The forms μ̂ = (μN_cᵀ)⁻¹μ are those of the
-distribution, in the basis of its normals N_c at the centre: so the result does not depend on how they are written.
+distribution, in the basis of its normals N_c at the centre: so the result does not depend on their representation.
 
-Holonomic constraints φ = 0 join as rows of μ, of which the multipliers are those of velocities, and are kept by a
+Holonomic constraints φ = 0 are added as rows of μ, with velocity multipliers, and are kept by a
 symmetric projection: the step leads from g_kτ(σ) to g_{k+1}τ(σ)⁻¹ with the same shift σ, normal to φ = 0 in the centre,
 so that φ(g_{k+1}) = 0; the last constraint is that of the node itself.
 
-Order 2s − 2. The unknowns are hV, h²Λ and σ, which a unit of time leaves as they are; Newton's iteration begins from
-the polynomials of the last step, corrected by their defect in the steps before.
+Order 2s − 2. The unknowns are hV, h²Λ and σ, invariant under a change of the unit of time; Newton's iteration starts
+from the polynomials of the last step, corrected by their defect in the steps before.
 
 Sources: Sato Martín de Almagro, *Convergence of Lobatto-type Runge–Kutta methods for partitioned differential-algebraic
 systems of index 2*, BIT 62 (2022); Martín de Diego, Sato Martín de Almagro, *High-order geometric methods for
@@ -83,7 +83,7 @@ def _centred(a: np.ndarray) -> np.ndarray:
 
 
 def _conjugate(a: np.ndarray) -> np.ndarray:
-    """â with b_i â_ij + b_j a_ji = b_i b_j: the symplectic partner."""
+    """Symplectic partner â, with b_i â_ij + b_j a_ji = b_i b_j."""
     b = a[-1]
     return b - (b * a.T / b[:, None])
 
@@ -93,7 +93,7 @@ _POLYNOMIAL = {s: interpolation(nodes[1:], nodes) for s, nodes in ((s, np.sum(a,
 
 
 class _Stages(NamedTuple):
-    """Stages of a step: δ and the shift; the base points where it begins and at its centre, and the normals there; π₀;
+    """Stages of a step: δ and the shift; the base points at its start and centre, and the normals there; π₀;
     positions Q in the chart, momenta π and slopes Ṗ, each of shape=[s, n]."""
 
     delta: Array
@@ -117,7 +117,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solve.
+        Tolerance and iteration limit of the implicit solve.
 
     Raises
     ------
@@ -180,7 +180,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         N = normals(system, centre)
 
         def stage(at: tuple[Array, ...]) -> tuple[Array, Array]:
-            """π and Ṗ."""
+            """Momentum π and its slope Ṗ."""
             q, v, lam, c = at
             x, t = self._at(system, centre, q, (c - 0.5) * h), clock.time(state.k + c)
             xi, back = jax.vjp(lambda q: tau.dtau(group, -q) @ v, q)
@@ -195,10 +195,10 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         return _Stages(delta, shift, begin, centre, N, start, Q, momenta, slopes)
 
     def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
-        """What the unknowns z = (hV, h²Λ, σ) leave of the equations.
+        """Residual of the equations at the unknowns z = (hV, h²Λ, σ).
 
-        That is brought to the unknowns by the equations' leading part at the node, Mδ(hV)/h − âμᵀhδΛ for the momenta
-        and aμM⁻¹μᵀhδΛ for the constraints: then it changes little from step to step though the forms turn with the
+        It is preconditioned by the equations' leading part at the node, Mδ(hV)/h − âμᵀhδΛ for the momenta
+        and aμM⁻¹μᵀhδΛ for the constraints: then its Jacobian varies little between steps though the forms turn with the
         body. The constraints are taken at the positions after the momenta's correction, and φ after both.
         """
         h, a, poly = clock.dt, IIIA[self.stages], _POLYNOMIAL[self.stages]
@@ -208,7 +208,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         nodes = made.start + h * jnp.asarray(a) @ made.slopes
 
         def constraint(at: tuple[Array, ...]) -> Array:
-            """μ̂ξ − b̂ at a stage, from its position and momentum in the chart; the last, with the shift, is the node."""
+            """μ̂ξ − b̂ at a stage, from its position and momentum in the chart; the last stage is the node, shifted."""
             x = self._at(system, made.centre, at[0], (at[2] - 0.5) * h)
             x = x if made.shift is None else self._at(system, x, at[3], 0.0)
             mine = self.tau(system).pull(system.group, -at[0], at[1])

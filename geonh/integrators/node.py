@@ -1,7 +1,7 @@
-"""A node of a trajectory: what is known there, what a step hands over, and the one place that judges it.
+"""Nodes of a trajectory: the state, the outcome of a step, and its validation.
 
-A step of a method returns an ``Outcome``: what it computed. ``judge`` tests it (equations solved, values finite, the
-retraction's chart, the rank of the constraints) and makes the next ``State`` of it, for the loop of ``solve``, for
+A step of a method returns an ``Outcome``. ``judge`` validates it (convergence, finite values, the
+retraction's chart, the rank of the constraints) and returns the next ``State``, for the loop of ``solve``, for
 ``integrate`` and for compositions alike.
 """
 
@@ -31,11 +31,11 @@ it changes sign when, between the two, rows that vary continuously became depend
 between the Plücker vectors)."""
 
 ASYMMETRY = 1e-10
-"""A metric further from its transpose than this, relative to its size, is none."""
+"""Largest asymmetry of a metric, relative to its size."""
 
 
 class Result(IntEnum):
-    """How a run ended, or why it stopped; ``message`` says it in words.
+    """Status of a run at its end, or the reason why it stopped; ``message`` describes it.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Result(IntEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether the run stopped for a fault, and not at its end, at an event or by Ctrl-C."""
+        """True if the run stopped because of an error, not at its end, at an event or by Ctrl-C."""
         return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT)
 
     @property
     def message(self) -> str:
-        """The result in a sentence, with what helps."""
+        """Description of the result, with a remedy."""
         return {
             Result.SUCCESS: "reached the end",
             Result.NEWTON: "Newton's method did not converge; a smaller dt, or a look at the Lagrangian, is needed",
@@ -104,12 +104,12 @@ class Result(IntEnum):
 
 
 class Warm(NamedTuple):
-    """What only saves iterations, and may be dropped at any node. A method makes one from nothing by ``cold``.
+    """Warm start: only saves iterations, and may be discarded at any node. Initialised by ``cold``.
 
     Parameters
     ----------
     guess : array
-        From what the method guesses its unknowns; of a shape of its own.
+        Data from which the method predicts its unknowns; of a method-dependent shape.
     inverse : array, shape=[r, r] or [0, 0]
         The transposed inverse Jacobian of r unknowns, which ``Newton.follow`` keeps.
     """
@@ -119,7 +119,7 @@ class Warm(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """The memory of a method whose node determines the step that follows: DLA, SHAKE.
+    """Memory of a method whose node determines the step that follows: DLA, SHAKE.
 
     Parameters
     ----------
@@ -131,22 +131,22 @@ class NextStep(NamedTuple):
 
 
 class State(NamedTuple):
-    """A node of a trajectory.
+    """Node of a trajectory.
 
     Attributes
     ----------
     k : int
-        Counts steps, so t_k = t0 + k·dt exactly.
+        Step count, so t_k = t0 + k·dt exactly.
     g : point of the group
-        Where.
+        Configuration.
     p_plus, p_minus : array, shape=[n]
-        The momentum p⁺ that comes in, and p⁻ that goes out; p̃ = ½(p⁺ + p⁻).
+        Incoming momentum p⁺ and outgoing p⁻; p̃ = ½(p⁺ + p⁻).
     memory : NamedTuple or ()
-        What the method's own equations need besides, declared in its file.
+        Further data required by the method's equations, declared in its file.
     warm : Warm
-        Speed only.
+        Warm start, which only saves iterations.
     rows : array, shape=[m, n]
-        The constraint rows made orthonormal in their order, for the rank test.
+        Constraint rows, orthonormalised in their order, for the rank test.
     status : int
         A ``Result``.
     """
@@ -161,12 +161,12 @@ class State(NamedTuple):
     status: ArrayLike
 
     def reversed(self, memory: Any) -> State:
-        """The node as it is passed with −h: what came in goes out. The momenta keep their sign."""
+        """Time-reversed node, for −h: incoming and outgoing momenta swap. They keep their sign."""
         return self._replace(p_plus=self.p_minus, p_minus=self.p_plus, memory=memory)
 
 
 class Outcome(NamedTuple):
-    """What a step computed; ``State`` is made of it.
+    """Result of a step, from which ``State`` is constructed.
 
     Parameters
     ----------
@@ -175,17 +175,17 @@ class Outcome(NamedTuple):
     p_plus, p_minus : array, shape=[n]
         Incoming and outgoing momenta there.
     memory : NamedTuple or ()
-        As of ``State``.
+        As for ``State``.
     warm : Warm
-        As of ``State``.
+        As for ``State``.
     found : bool
-        Whether the equations were solved.
+        True if the equations were solved.
     turn : float
-        The angle, rad, that the step turns a body by.
+        Angle, rad, by which the step turns a body.
     status : int
-        Of substeps, which were judged already; 0 where there are none.
+        Of substeps, already validated; 0 where there are none.
     xi : array, shape=[n], or None
-        ξ̃, where the method has it.
+        ξ̃, if the method computes it.
     """
 
     g: Point
@@ -200,7 +200,7 @@ class Outcome(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Controls at a node and the next one: all that a step sees of controls that are given at the nodes."""
+    """Controls at a node and the next one: all values that a step uses of controls given at the nodes."""
 
     rows: ArrayLike
     k: ArrayLike
@@ -252,12 +252,12 @@ class Clock(NamedTuple):
 
 
 def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
-    """The node at time t that a step of length h from ``before`` made (None: node 0), with its status."""
+    """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
     x = system.at(made.g, t)
     rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
     unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
     numbers = jax.tree.leaves((made.g, made.p_plus, made.p_minus, made.memory))
-    numbers.append(system.potential_energy(x))  # only its slope is in the step, which may be finite where it is not
+    numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
@@ -273,11 +273,11 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
 
 
 def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
-    """Whether the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
-    no velocity has the node's momentum.
+    """True if the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
+    if no velocity has the node's momentum.
 
-    Steps have the mass matrix of a metric, and eliminate it, anyway. Of an ℓ that is not quadratic it is the Hessian
-    at the node's velocity: that of its momentum, which is all that the node hands on. The step's own is taken for it
+    Steps compute and eliminate the mass matrix of a metric anyway. For a non-quadratic ℓ it is the Hessian
+    at the node's velocity: that of its momentum, which is the node's only datum. The step's own is used instead
     where p is nearly M(x, 0)ξ.
     """
     field = system.metric.field if system.metric is not None else None
@@ -293,8 +293,8 @@ def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | boo
 
 
 def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
-    """Whether a step failed and the metric is not positive definite where the velocity leads in half a step to one and
-    a half, since it may grow on the way: it makes no velocities there, and equations of a step have no solution.
+    """True if a step failed and the metric is not positive definite within half a step to one and a half along the
+    velocity, which may grow on the way: no velocities exist there, and the equations of a step have no solution.
     """
     if before is None or h is None or not (system.metric_varies and system.is_quadratic):
         return False
@@ -309,7 +309,7 @@ def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike
 
 
 def _confirmed(system: System, x: Any, p: Array, xi: Array) -> Array:
-    """The velocity of a momentum p, of which xi is one, all of shape=[n]; computed where it may be another, or none."""
+    """Velocity of a momentum p, given a candidate xi, all of shape=[n]; computed where it may be another, or none."""
     off = solve_spd(system.mass_matrix(x), p - system.momentum_at_rest(x)) - xi
     return lax.cond(16 * (off @ off) <= xi @ xi, lambda: xi, lambda: system.velocity(x, p))
 

@@ -47,7 +47,7 @@ class PointRule(DiscreteLagrangian):
 
 
 class Pontryagin(DLA):
-    """The reduced d'Alembert–Pontryagin integrator.
+    """Reduced d'Alembert–Pontryagin integrator.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Pontryagin(DLA):
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Raises
     ------

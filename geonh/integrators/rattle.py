@@ -1,6 +1,6 @@
 r"""Nonholonomic SHAKE and RATTLE, on vector spaces and reduced on M × G, linear and affine constraints.
 
-RATTLE carries (g, p̃, λ). On a vector space, for a constant mass matrix M,
+The state of RATTLE is (g, p̃, λ). On a vector space, for a constant mass matrix M,
 
     p_{k+½} = p̃_k + (h/2)(−∇V(q_k) + f + μ(q_k)ᵀλ_k)
     q_{k+1} = q_k + hM⁻¹p_{k+½}
@@ -11,9 +11,9 @@ RATTLE carries (g, p̃, λ). On a vector space, for a constant mass matrix M,
 
     q_{k+1} = 2q_k − q_{k−1} + h²M⁻¹(−∇V(q_k) + f + μᵀλ_k),   μ(q_k)(q_{k+1} − q_{k−1})/2h = b(q_k)
 
-(McLachlan, Perlmutter 2006, eqs. 4.4, 4.5); holonomic constraints have multipliers of position there, so that
-φ(q_{k+1}) = 0, and the rows μ are those across G. On M × G the half-step velocity ξ and the two half-step momenta are
-bound by the retraction,
+(McLachlan, Perlmutter 2006, eqs. 4.4, 4.5); holonomic constraints have position multipliers there, so that
+φ(q_{k+1}) = 0, and the rows μ are those orthogonal to G. On M × G the half-step velocity ξ and the two half-step
+momenta are related by the retraction,
 
     (dτ_{hξ}⁻¹)ᵀ Mξ = p̃_k + (h/2)(−ρ*∂V + f + μᵀλ_k),       g_{k+1} = g_k τ(hξ)
     p̃_{k+1} = (dτ_{−hξ}⁻¹)ᵀ Mξ + (h/2)(−ρ*∂V + f + μᵀλ_{k+1}),    μM⁻¹p̃_{k+1} = b
@@ -50,7 +50,7 @@ class RATTLE(ReflectingFlow):
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solve (explicit on vector spaces).
+        Tolerance and iteration limit of the implicit solve (explicit on vector spaces).
     start : str
         λ at node 0: "multiplier", the exact λ₀, or "average", λ₀ = 0 (Ferraro, Iglesias & Martín de
         Diego, Nonlinearity 21 (2008), Remark 5).
@@ -153,7 +153,7 @@ class SHAKE(Integrator):
         return Outcome(g, p_plus, p_minus, NextStep(ahead), found=found & middle.found)
 
     def _ahead(self, system: System, h: Array, g: Point, x: Any, half_step: Array) -> tuple[Array, Array]:
-        """q_{k+1} − q_k = hM⁻¹(p_{k+½} + Gᵀν) with φ(q_{k+1}) = 0, and whether it was found."""
+        """Increment q_{k+1} − q_k = hM⁻¹(p_{k+½} + Gᵀν) with φ(q_{k+1}) = 0, and convergence."""
         ahead = h * system.velocity(x, half_step)
         if system.holonomic is None:
             return ahead, jnp.asarray(True)
@@ -168,7 +168,7 @@ class SHAKE(Integrator):
 
 
 def refuse_changing_mass(method: Integrator, system: System) -> None:
-    """Raise ValueError unless ∂ℓ/∂ξ = Mξ + π₀ with M and π₀ the same everywhere."""
+    """Raise ValueError unless ∂ℓ/∂ξ = Mξ + π₀ with constant M and π₀."""
     name = type(method).__name__
     if not system.is_quadratic:
         raise ValueError(f"{name} is for ℓ = ½ξᵀMξ − V(x); {system.name} has a general Lagrangian: use GNI")
@@ -181,5 +181,5 @@ def refuse_changing_mass(method: Integrator, system: System) -> None:
 
 
 def potential_force(system: System, x: Point) -> Array:
-    """−ρ_x*∂V, shape=[n]."""
+    """Generalised force −ρ_x*∂V, shape=[n]."""
     return -system.coanchor(lambda x: system.potential_energy(x), x)

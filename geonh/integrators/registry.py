@@ -1,4 +1,4 @@
-"""Every method by name, with what it promises: the source of ``geonh methods`` and of the tests of the guarantees."""
+"""Registry of the methods with their guarantees: the source of ``geonh methods`` and of the tests of the guarantees."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from geonh.integrators.symplectic_euler import EulerA, EulerAB, EulerB
 
 
 class Method(NamedTuple):
-    """A method of the library: how it is made, and what it is in one line."""
+    """Registry entry: constructor of a method, and a one-line summary."""
 
     make: Callable[..., Integrator]
     title: str
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What ``make`` takes of ``rule`` and ``retraction``."""
+        """Options ``rule`` and ``retraction`` that ``make`` accepts."""
         return tuple(name for name in ("rule", "retraction") if name in inspect.signature(self.make).parameters)
 
 
@@ -41,7 +41,7 @@ def _midpoint(coefficients: str) -> Callable[..., Integrator]:
 
 
 class Methods(dict[str, Method]):
-    """Methods by name; a notebook shows them with their guarantees."""
+    """Methods by name, displayed in notebooks with their guarantees."""
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:20}{method.title}" for name, method in self.items())
@@ -97,20 +97,20 @@ _ALL = {
     "baumgarte": Method(lambda: RungeKutta("rk4", "none", 5.0), "baseline: RK4 with Baumgarte's stabilisation, γ = 5"),
 }
 methods = Methods(_ALL)
-"""Methods by name. ``methods[name].make()`` gives the integrator, its ``guarantees`` what it promises."""
+"""Methods by name. ``methods[name].make()`` returns the integrator, with its ``guarantees``."""
 
 
 class Default(NamedTuple):
-    """The method of a run that names none, and the reason for it in words."""
+    """Default method of a run, and the reason for it."""
 
     method: Integrator
     reason: str
 
 
 def default_method(controls: Any = None) -> Default:
-    """The default method: ``Gauss(2)``, or ``SymmetricProjection()`` for controls that are values at the nodes.
+    """Default method: ``Gauss(2)``, or ``SymmetricProjection()`` for controls that are values at the nodes.
 
-    The choice reads no number, so it is the same for all parameters, starts and steps of a system.
+    The choice depends on no number, so it is the same for all parameters, starts and steps of a system.
     """
     return _default(controls is None or callable(controls))
 
@@ -123,7 +123,7 @@ def _default(between_nodes: bool) -> Default:
 
 
 def made_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
-    """A method from what a user writes: one, its name, or None for the default of these controls."""
+    """Convert a user's input to a method: an instance, a name, or None for the default for these controls."""
     if method is None:
         return default_method(controls).method
     return method_of(method) if isinstance(method, str) else method
@@ -131,14 +131,14 @@ def made_method(method: Integrator | str | None, controls: Any = None) -> Integr
 
 @judged
 def method_of(word: str, **options: Any) -> Integrator:
-    """The method of a name in ``methods``.
+    """Method of a given name in ``methods``.
 
     Parameters
     ----------
     word : str
         One of ``geonh methods``, such as "gni".
     **options : keyword arguments
-        Options of its maker, such as ``rule`` and ``retraction``.
+        Options of its constructor, such as ``rule`` and ``retraction``.
 
     Returns
     -------
@@ -147,9 +147,9 @@ def method_of(word: str, **options: Any) -> Integrator:
     Raises
     ------
     TypeError
-        If ``word`` is no text, or the method does not have that option.
+        If ``word`` is not text, or the method does not have that option.
     ValueError
-        For a name that is none, with those that are near.
+        For an unknown name, with similar ones.
     """
     if word not in methods:
         hint = close(word, methods) or f"; methods are {', '.join(methods)}"

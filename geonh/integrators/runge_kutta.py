@@ -17,14 +17,14 @@ step,
     ξ_i = dτ_{−σ_i}σ̇_i = ξ_k + hΣ_j a_ij ẇ_j,   ξ_{k+1} = ξ_k + hΣ_j b_j ẇ_j     modulo the normals of D at c,
 
 with ẇ = ξ̇ and the constraint at the stages, solved for the hσ̇_j, which determine ξ_j and hẇ = a⁻¹(ξ_i − ξ_k).
-Centred so, the equations are the same seen from either end and know nothing of the steps before, so the energy error of
-a reversible system stays bounded. With one stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be
+Centred so, the equations are symmetric and independent of the steps before, so the energy error of a reversible
+system stays bounded. With one stage it is the implicit midpoint rule g_{k+1} = g_k τ(hξ/2)², which may be
 composed to any even order.
 
-Holonomic constraints φ = 0 are kept by projection. The explicit methods go onto them at the end of the step, along
-their normals there, and then restore the velocity. Gauss's does so symmetrically: the step leads from g_kτ(s) to
+Holonomic constraints φ = 0 are kept by projection. The explicit methods project at the end of the step, along the
+normals there, and then project the velocity. Gauss's projection is symmetric: the step leads from g_kτ(s) to
 g_{k+1}τ(s)⁻¹, with the same shift s, normal to φ = 0 in the centre c, so that φ(g_{k+1}) = 0 (Hairer, Lubich, Wanner
-2006, §V.4.1). Velocities need no shift, since they count modulo the normals at c.
+2006, §V.4.1). Velocities need no shift, since they are defined modulo the normals at c.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class RKMK(RetractingIntegrator):
 
 
 class CommutatorFree(Integrator):
-    """The commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
+    """Commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
 
     @property
     def guarantees(self) -> Guarantees:
@@ -156,7 +156,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solve.
+        Tolerance and iteration limit of the implicit solve.
 
     Raises
     ------
@@ -199,7 +199,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             N = normals(system, centre)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
-                """ξ̇, and how far ξ is from D, along its normals at c."""
+                """Acceleration ξ̇, and the residual of ξ in D, along its normals at c."""
                 t = clock.time(state.k + c)
                 x = centre if len(b) == 1 else system.act(centre, tau(group, s), (c - 0.5) * h)
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
@@ -231,18 +231,18 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         return velocity_node(system, y, g, xi, 2 * tau.angle(group, delta), guess=past)
 
     def _parted(self, system: System, z: Array) -> tuple[Array | None, Array]:
-        """The shift s, None without holonomic constraints, and the hσ̇."""
+        """Shift s, None without holonomic constraints, and the hσ̇."""
         n = system.group.dim
         return (None, z) if system.holonomic is None else (z[:n], z[n:])
 
     def _each(self, function: Callable, *columns: Any) -> Any:
-        """Of every stage; in a loop, so that the program is as short as that of one."""
+        """Evaluate at every stage in a loop, so that the program is as short as that of one stage."""
         if self.stages > 1:
             return lax.map(lambda at: function(*at), tuple(map(jnp.asarray, columns)))
         return jax.tree.map(lambda one: one[None], function(*(column[0] for column in columns)))
 
     def _chart(self, system: System, h: Array, z: Array) -> tuple[Array, Array, Array]:
-        """δ, and the stages' σ and ξ, of the unknowns hσ̇."""
+        """δ, and the σ and ξ of the stages, from the unknowns hσ̇."""
         a, b = GAUSS[self.stages]
         tau, K = self.tau(system), z.reshape(len(b), -1)
         delta = jnp.asarray(b / 2) @ K

@@ -6,12 +6,12 @@ The node is (g, p̃), with p̃ on the constraint. With rows N(x) that span D°(x
     F⁻(x, ζ) = p̃₀ + (h/2)f₀ + N(x)ᵀκ,    y = x·τ(ζ),
     p̃₁ = F⁺(x, ζ) + (h/2)f₁ + N(y)ᵀUκ,   μ(y)ξ̃₁ = b(y),
 
-where U, orthogonal, carries κ from one end to the other: the polar factor of N(y)M̄⁻¹N(x)ᵀ, M̄⁻¹ the mean of both ends.
-So the result does not depend on how the forms are written. The same impulse is given at both ends, there is one
-multiplier to a step, and nothing is handed on but (g, p̃): the step is its own adjoint, and no part of it alternates.
+where U, orthogonal, transports κ from one end to the other: the polar factor of N(y)M̄⁻¹N(x)ᵀ, M̄⁻¹ the mean of both
+ends. So the result does not depend on the representation of the forms. The same impulse acts at both ends, there is one
+multiplier per step, and the state is (g, p̃) alone: the step is self-adjoint, and no part of it alternates.
 
-The last two equations give Uκ =: κ₁(ζ), the half impulse that brings F⁺ + (h/2)f₁ onto the constraint, so the step is n
-equations for ζ alone,
+The last two equations give Uκ =: κ₁(ζ), the half impulse that projects F⁺ + (h/2)f₁ onto the constraint, so the step
+is n equations for ζ alone,
 
     F⁻(x, ζ) − p̃₀ − (h/2)f₀ − N(x)ᵀUᵀκ₁(ζ) = 0,
 
@@ -42,23 +42,23 @@ from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
 
 ROUNDING = 1e-12
-"""Of the momentum that arrives: what is smaller across the constraint, as where forces begin at rest, is none."""
+"""Size, relative to the incoming momentum, below which its part across the constraint counts as zero, as at rest."""
 SOFT = 0.75
-"""The least of the Jacobian across the constraint, 1 − (hω/2)², that leaves what is there where it is."""
+"""Least eigenvalue of the Jacobian across the constraint, 1 − (hω/2)², at which the motion across it is accepted."""
 
 
 class SymmetricProjection(RuleFlow):
-    """The symmetric projection of the variational integrator: what ``solve`` takes when no method is named.
+    """Symmetric projection of the variational integrator; the default of ``solve`` for controls given at the nodes.
 
     Parameters
     ----------
     rule : str, DiscreteLagrangian or callable
         "trapezoid" (order 2), "midpoint" (order 2; symmetric with exp), "left", "right" (order 1), or any l_d(x, W, h):
-        taken to be of order 1, unless ``UserDiscreteLagrangian(l_d, symmetric=True)`` says otherwise.
+        treated as of order 1, unless ``UserDiscreteLagrangian(l_d, symmetric=True)`` is given.
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class SymmetricProjection(RuleFlow):
         return replace(super().guarantees, reference="Hairer, Lubich, Wanner 2006, §V.4.1")
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        """(g₀, p̃₀) of xi0, shape=[n], refused where a spring across D is too stiff for h.
+        """Initial state (g₀, p̃₀) of xi0, shape=[n]; fails where a spring across D is too stiff for h.
 
         Across D, with a frequency ω there, ζ/h is the velocity of the node times 1/(1 − (hω/2)²): with rows e = NM⁻¹
         and K = e∂²Veᵀ the determinant of 1 − (h/2)²K must be near 1.
@@ -93,7 +93,7 @@ class SymmetricProjection(RuleFlow):
             return jax.jvp(pull, (x,), (system.anchor(x, e),))[1]
 
         J = jnp.eye(len(lifts)) + (clock.dt / 2) ** 2 * jax.vmap(change)(lifts)
-        near = (_is_soft(J, 0.5) & (det(J) < 2.0)) | ~jnp.isfinite(jnp.sum(J))  # of what is no number the step tells
+        near = (_is_soft(J, 0.5) & (det(J) < 2.0)) | ~jnp.isfinite(jnp.sum(J))  # the step detects non-finite values
         return made._replace(status=jnp.where(near, 0, Result.ACROSS.value))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
@@ -121,7 +121,7 @@ class SymmetricProjection(RuleFlow):
             else:
                 kappa = lifts_y @ middle.reaction
             missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
-            # Brought to ζ by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
+            # Preconditioned by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             missing = missing - N.T @ (lifts @ missing) / 2
             return h * solve_spd(M, missing) if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
@@ -132,9 +132,9 @@ class SymmetricProjection(RuleFlow):
         made = made._replace(p_plus=middle.momentum, p_minus=middle.momentum)
         if system.distribution is None:
             return made
-        # Between the nodes ζ/h leaves the constraint by v. Where that is not small beside the motion and beside κ, the
-        # discrete flow may swing across the constraint, and the node tells nothing of it. From rest the motion is that
-        # of the step.
+        # Between the nodes ζ/h is off the constraint by v. Where that is not small beside the motion and beside κ, the
+        # discrete flow may oscillate across the constraint, undetected at the nodes. From rest the motion is that of
+        # the step.
         x = system.at(state.g, clock.time(state.k))
         M, xi = system.mass_matrix(x), system.velocity(x, state.p_minus)
         mean = z * (1 / clock.dt)
@@ -145,8 +145,8 @@ class SymmetricProjection(RuleFlow):
         rounding = ROUNDING**2 * middle.momentum @ solve_spd(M, middle.momentum)
 
         def swings() -> Array:
-            # Without v the equations are off by −Jhv. A load that grows from nothing, or a constraint that sets out,
-            # has such a v too, but with J near 1 in all directions: asked for in steps as long as v.
+            # Without v the equations have the residual −Jhv. A load that grows from zero, or a constraint that starts
+            # to move, has such a v too, but with J near 1 in all directions: tested in steps of length v.
             bare, long = z - clock.dt * (v @ lifts), clock.dt * jnp.sqrt(v @ v)
             ends = jnp.concatenate([bare[None], bare + long * lifts])
             off = lax.map(self.equations(system, clock, state).residual, ends) @ N.T
@@ -158,5 +158,5 @@ class SymmetricProjection(RuleFlow):
 
 
 def _is_soft(J: Array, least: float = SOFT) -> Array:
-    """Whether no direction has less than ``least`` of a Jacobian across the constraint, shape=[m, m]."""
+    """True if all eigenvalues of a Jacobian across the constraint, shape=[m, m], are at least ``least``."""
     return jnp.all(pivots((J + J.T) / 2 - least * jnp.eye(len(J))) > 0)

@@ -22,7 +22,7 @@ def EulerA(retraction: str | Retraction = "auto", *, newton: Newton | None = Non
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def EulerA(retraction: str | Retraction = "auto", *, newton: Newton | None = Non
     Raises
     ------
     TypeError, ValueError
-        As of ``GNI``.
+        As for ``GNI``.
     """
     return GNI("left", retraction, newton=newton)  # type: ignore[arg-type]
 
@@ -44,7 +44,7 @@ def EulerB(retraction: str | Retraction = "auto", *, newton: Newton | None = Non
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def EulerB(retraction: str | Retraction = "auto", *, newton: Newton | None = Non
     Raises
     ------
     TypeError, ValueError
-        As of ``GNI``.
+        As for ``GNI``.
     """
     return GNI("right", retraction, newton=newton)  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ def EulerAB(retraction: str | Retraction = "auto", *, newton: Newton | None = No
     retraction : str or Retraction
         "auto" (Cayley where the group has it), "cayley" or "exp".
     newton : Newton, optional
-        Tolerance and bound of the implicit solves.
+        Tolerance and iteration limit of the implicit solves.
 
     Returns
     -------
@@ -75,6 +75,6 @@ def EulerAB(retraction: str | Retraction = "auto", *, newton: Newton | None = No
     Raises
     ------
     TypeError, ValueError
-        As of ``GNI``.
+        As for ``GNI``.
     """
     return pair(EulerB(retraction, newton=newton), EulerA(retraction, newton=newton))

@@ -1,4 +1,4 @@
-"""Coefficients of Runge–Kutta methods: pairs (a, b), and the explicit step that they make."""
+"""Coefficients of Runge–Kutta methods: pairs (a, b), and an explicit step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ DORMAND_PRINCE = (
 
 
 def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Array:
-    """Σ wᵢ sᵢ over the slopes that exist and the weights that do not vanish."""
+    """Weighted sum Σ wᵢ sᵢ over the slopes that exist and the nonzero weights."""
     total = jnp.zeros(size)
     for weight, slope in zip(weights, slopes, strict=False):
         total = total + weight * slope
@@ -65,7 +65,7 @@ def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Arr
 
 
 def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Matrix, shape=[k, s], from values at s nodes to those of their polynomial at other places, shape=[k]."""
+    """Interpolation matrix, shape=[k, s], from values at s nodes to those of their polynomial at k points."""
     others = [np.delete(nodes, j) for j in range(len(nodes))]
     return np.stack([np.prod((at[:, None] - o) / (c - o), axis=1) for c, o in zip(nodes, others, strict=True)], axis=1)
 
@@ -73,7 +73,7 @@ def interpolation(nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
 def explicit_step(
     slope: Callable[[float, Array], Array], tableau: tuple[np.ndarray, np.ndarray], h: Array, start: Array
 ) -> Array:
-    """y + hΣbᵢkᵢ with kᵢ = slope(cᵢ, y + hΣaᵢⱼkⱼ), for an ODE in a vector space; c as fractions of the step."""
+    """Explicit Runge–Kutta step y + hΣbᵢkᵢ, kᵢ = slope(cᵢ, y + hΣaᵢⱼkⱼ), in a vector space; c in units of the step."""
     a, b = tableau
     slopes: list[Array] = []
     for i in range(len(b)):

@@ -1,4 +1,4 @@
-"""Models that exist elsewhere, brought over: from SymPy (``pip install geonh[sympy]``)."""
+"""Import of models from other libraries: SymPy (``pip install geonh[sympy]``)."""
 
 from geonh.interop.sympy_models import from_sympy, speeds_of, velocity_of
 

@@ -1,4 +1,4 @@
-"""What is read from a model of SymPy: its equations in plain symbols for q, q̇ and t, for ``from_sympy``."""
+"""Equations of a model of SymPy in plain symbols for q, q̇ and t, for ``from_sympy``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 DIGITS = 150
 ZERO = 1e-100
-"""What is smaller at random points, in so many digits, is zero."""
+"""Magnitude at random points, at this many digits, below which an expression counts as zero."""
 
 
 def listed(name: str, value: Any) -> list:
-    """A list of expressions as a user gives it, or TypeError: text is none, which SymPy would evaluate."""
+    """List of expressions from the user's input, or TypeError: text is rejected, for SymPy would evaluate it."""
     import sympy
 
     try:
@@ -23,7 +23,7 @@ def listed(name: str, value: Any) -> list:
 
 
 def _expressions(name: str, value: Any) -> list:
-    """A list of expressions, equations as their difference, or TypeError."""
+    """List of expressions, equations as their difference, or TypeError."""
     import sympy
 
     made = []
@@ -53,7 +53,7 @@ class Symbols:
         self.v = [sympy.Dummy(f"{q.func.__name__}_dot", real=True) for q in self.coordinates]
 
     def plain(self, expression: Any) -> Any:
-        """An expression or matrix with q(t), q̇(t) and t replaced; it must not have q̈."""
+        """Replace q(t), q̇(t) and t in an expression or matrix; it must not contain q̈."""
         from sympy import Derivative
 
         rates = {q.diff(self.time): v for q, v in zip(self.coordinates, self.v, strict=True)}
@@ -78,7 +78,7 @@ class Equations(NamedTuple):
 
 
 def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterable, forces: Any) -> Equations:
-    """The equations of a Lagrangian, generalised forces and velocity constraints."""
+    """Equations of a Lagrangian, generalised forces and velocity constraints."""
     import sympy
 
     symbols = Symbols(coordinates)
@@ -96,15 +96,15 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
 
 
 def from_lagrange(model: Any) -> Equations:
-    """The equations of a LagrangesMethod."""
+    """Equations of a LagrangesMethod."""
     frame, rates = model.inertial, list(model.u)
     forces = [sum(_partial(point, rate, frame).dot(load) for point, load in _loads(model)) for rate in rates]
-    velocity = list(model.coneqs)[len(model._hol_coneqs) :]  # after the derivatives of those of the configuration
+    velocity = list(model.coneqs)[len(model._hol_coneqs) :]  # after the derivatives of the configuration constraints
     return from_lagrangian(model._L[0], list(model.q), [*model._hol_coneqs, *velocity], forces)
 
 
 def from_kane(model: Any, potential: Any) -> Equations:
-    """The equations of a KanesMethod with q̇ in place of its speeds."""
+    """Equations of a KanesMethod with q̇ in place of its speeds."""
     import sympy
     from sympy.physics.mechanics import KanesMethod
 
@@ -144,7 +144,7 @@ def from_kane(model: Any, potential: Any) -> Equations:
 
 
 def kinematics(model: Any, symbols: Symbols) -> tuple[Any, Any]:
-    """K and k of q̇ = K(q)u + k(q) of a KanesMethod."""
+    """Matrices K and k of q̇ = K(q)u + k(q) of a KanesMethod."""
     import sympy
 
     rates, u = model.kindiffdict(), list(model.u)
@@ -154,7 +154,7 @@ def kinematics(model: Any, symbols: Symbols) -> tuple[Any, Any]:
 
 
 def _made(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tuple) -> Equations:
-    """Equations with M and V, where the Lagrangian is ½q̇ᵀMq̇ − V."""
+    """Equations with M and V, if the Lagrangian is ½q̇ᵀMq̇ − V."""
     import sympy
 
     rest, v = dict.fromkeys(symbols.v, sympy.S.Zero), sympy.Matrix(symbols.v)
@@ -165,7 +165,7 @@ def _made(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tuple) ->
 
 
 def _parted(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
-    """φ of constraints without velocities; μ and b of those μ(q)q̇ − b(q) = 0 that do not follow from φ = 0."""
+    """Split into φ of constraints without velocities, and μ, b of those μ(q)q̇ − b(q) = 0 not implied by φ = 0."""
     import sympy
 
     n, rest = len(symbols.v), dict.fromkeys(symbols.v, sympy.S.Zero)
@@ -188,7 +188,7 @@ def _parted(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
 
 
 def _rank(rows: Any) -> int:
-    """The rank of a matrix at a point of no meaning."""
+    """Rank of a matrix at a generic point."""
     import mpmath
     import sympy
 
@@ -200,9 +200,9 @@ def _rank(rows: Any) -> int:
 
 
 def vanishes(expression: Any) -> bool:
-    """Whether an expression or matrix is zero whatever its symbols are: at points of no meaning, in many digits.
+    """True if an expression or matrix vanishes identically, tested at generic points with many digits.
 
-    What is not analytic (a maximum, a sign) may be zero there and not elsewhere: it counts as a symbol of its own.
+    Non-analytic functions (a maximum, a sign) may vanish there and not elsewhere: they count as independent symbols.
     """
     import mpmath
     import sympy
@@ -227,14 +227,14 @@ def vanishes(expression: Any) -> bool:
 
 
 def _nonzero(column: Any) -> Any:
-    """A column with what vanishes whatever the state is put to zero."""
+    """Column with entries that vanish identically replaced by zero."""
     import sympy
 
     return sympy.Matrix([sympy.S.Zero if vanishes(entry) else entry for entry in column])
 
 
 def _loads(model: Any) -> list[tuple[Any, Any]]:
-    """(velocity, force) and (angular velocity, torque) of a model, of each load."""
+    """(velocity, force) and (angular velocity, torque) of each load of a model."""
     from sympy.physics.mechanics import Force, ReferenceFrame, Torque
 
     found = []
@@ -253,7 +253,7 @@ def _partial(velocity: Any, rate: Any, frame: Any) -> Any:
 
 
 def _without_time(expression: Any, time: Any, plain: Any) -> Any:
-    """The time replaced where it stands alone, not in f(t)."""
+    """Replace the time where it stands alone, not in f(t)."""
     import sympy
     from sympy.core.function import AppliedUndef
 

@@ -1,4 +1,4 @@
-r"""``from_sympy``: a mechanical model written with ``sympy.physics.mechanics`` becomes a ``System``.
+r"""``from_sympy``: convert a mechanical model of ``sympy.physics.mechanics`` to a ``System``.
 
 On coordinates q in Rⁿ or Tⁿ the velocity is ξ = q̇. A Lagrangian is taken as it is, and so are constraints φ(q) = 0.
 Kane's equations have speeds u with q̇ = Ku + k, so u = S(q̇ − k), S = K⁻¹; of the model without its constraints SymPy
@@ -6,8 +6,8 @@ gives Mᵤ and f in Mᵤu̇ = f, and with the same virtual power
 
     metric M = SᵀMᵤS,   F = Sᵀ(f − Mᵤu̇₀) + D_q(Mq̇)q̇ − ½∂_q(q̇ᵀMq̇),   u̇₀ = D_q(S(q̇ − k))q̇,
 
-where F are the loads, and what makes Kane's equations other than Lagrange's if the velocities of the bodies are not the
-derivatives of their places (a disc whose contact point is not a coordinate). The velocity constraints become forms.
+where F are the loads, and the difference of Kane's from Lagrange's equations if the bodies' velocities are not the
+derivatives of their positions (a disc whose contact point is not a coordinate). The velocity constraints become forms.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def from_sympy(
     angles: Sequence = (),
     name: str = "sympy",
 ) -> System:
-    """The ``System`` of a model of SymPy, with ξ = q̇.
+    """Convert a model of SymPy to a ``System``, with ξ = q̇.
 
     Parameters
     ----------
     model : expression, LagrangesMethod, KanesMethod or sympy.physics.mechanics.System
-        A Lagrangian L(q, q̇) in ``dynamicsymbols``, or a model with its bodies, loads and velocity constraints. One of
-        Kane need not have formed its equations; it must know its bodies and loads.
+        A Lagrangian L(q, q̇) in ``dynamicsymbols``, or a model with its bodies, loads and velocity constraints. A
+        KanesMethod need not have formed its equations; it must contain its bodies and loads.
     coordinates : sequence of dynamicsymbols, optional
         q, for a Lagrangian; a model has its own.
     parameters : mapping of Symbol or str to number
@@ -64,34 +64,34 @@ def from_sympy(
     forces : mapping of coordinate to expression, or sequence of expressions, optional
         Generalised forces Q(t, q, q̇, controls) of a Lagrangian.
     potential : expression, optional
-        For Kane's model: V(q) whose forces −∂V/∂q are among the loads. It enters the energy; what the loads are besides
-        it stays a force. Without it the energy is the kinetic one alone.
+        For Kane's model: V(q) whose forces −∂V/∂q are among the loads. It enters the energy; the other loads remain
+        forces. Without it the energy is the kinetic one alone.
     controls : sequence of dynamicsymbols, optional
-        Functions of time that forces contain and the user gives: u in ``solve(..., controls=...)``, in this order.
+        Functions of time in the forces that the user supplies: u in ``solve(..., controls=...)``, in this order.
     angles : sequence of dynamicsymbols or str, optional
-        The coordinates that are angles: they make tori. The others are Rⁿ.
+        Coordinates that are angles, on tori. The others are Rⁿ.
     name : str
-        Of the system.
+        Name of the system.
 
     Returns
     -------
     System
         Its coordinates are named as those of the model, in the same order; the base are those that the equations depend
-        on. Starts of a model of Kane are made by ``velocity_of``.
+        on. Initial velocities of a KanesMethod come from ``velocity_of``.
 
     Raises
     ------
     ImportError
-        Without SymPy.
+        If SymPy is not installed.
     TypeError
-        For a model of another kind, or arguments that do not go with it.
+        For a model of another kind, or arguments that do not apply to it.
     ValueError
-        For what cannot be brought over: auxiliary speeds, a Lagrangian or constraint that depends on controls,
+        For unsupported models: auxiliary speeds, a Lagrangian or constraint that depends on controls,
         constraints not linear in q̇, symbols without a value.
 
     Notes
     -----
-    Source of the equations of Kane: Kane, Levinson, *Dynamics: Theory and Applications* (1985), ch. 6.
+    Source of Kane's equations: Kane, Levinson, *Dynamics: Theory and Applications* (1985), ch. 6.
     """
     kind = _kind(model)
     if kind == "expression":
@@ -111,12 +111,12 @@ def from_sympy(
 
 @judged
 def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
-    """ξ = q̇ of the speeds of a KanesMethod.
+    """Velocity ξ = q̇ from the speeds of a KanesMethod.
 
     Parameters
     ----------
     model : KanesMethod
-        The model that the system was made from.
+        The model from which the system was converted.
     system : System
         With its parameters.
     q : array_like, shape=[..., n]
@@ -132,7 +132,7 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
     Raises
     ------
     TypeError
-        If the model is no KanesMethod, or an argument is of another type.
+        If the model is not a KanesMethod, or an argument is of another type.
     ValueError
         If a shape does not fit.
     """
@@ -142,12 +142,12 @@ def velocity_of(model: Any, system: System, q: Any, u: Any) -> np.ndarray:
 
 @judged
 def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
-    """The speeds of a KanesMethod from ξ = q̇; the inverse of ``velocity_of``.
+    """Speeds of a KanesMethod from ξ = q̇; the inverse of ``velocity_of``.
 
     Parameters
     ----------
     model : KanesMethod
-        The model that the system was made from.
+        The model from which the system was converted.
     system : System
         With its parameters.
     q, xi : array_like, shape=[..., n]
@@ -161,7 +161,7 @@ def speeds_of(model: Any, system: System, q: Any, xi: Any) -> np.ndarray:
     Raises
     ------
     TypeError, ValueError
-        As of ``velocity_of``.
+        As for ``velocity_of``.
     """
     K, k = _kinematics(model, system, q)
     return np.linalg.solve(K, (_row_each(xi, "xi", k) - k)[..., None])[..., 0]
@@ -193,7 +193,7 @@ def _kinematics(model: Any, system: System, q: Any) -> tuple[np.ndarray, np.ndar
 
 
 def _kind(model: Any) -> str:
-    """The name of the class of a model of SymPy, with a ``System`` taken for its method; "expression" for one."""
+    """Class name of a model of SymPy, a ``System`` counting as its method; "expression" for an expression."""
     try:
         import sympy
         from sympy.physics import mechanics
@@ -212,7 +212,7 @@ def _kind(model: Any) -> str:
 
 
 def _system(found: Equations, parameters: Mapping, controls: list, angles: Sequence, name: str) -> System:
-    """The system of equations in plain symbols, with functions of ``jax.numpy``."""
+    """System of equations in plain symbols, with functions of ``jax.numpy``."""
     import sympy
 
     symbols, inputs = found.symbols, [sympy.Dummy(str(c)) for c in controls]
@@ -288,7 +288,7 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
 
 
 def _column(made: Any) -> Any:
-    """A function that gives a column, as one that gives a vector."""
+    """Wrap a function that returns a column into one that returns a vector."""
     if isinstance(made, TimeDependent):
         return time_dependent(lambda t, x, parameters: jnp.ravel(made.function(t, x, parameters)))
     return lambda x, parameters: jnp.ravel(made(x, parameters))
@@ -304,7 +304,7 @@ def _refuse_functions(what: str, expression: Any, why: str) -> None:
 
 
 def _values(constants: set, parameters: Mapping) -> dict:
-    """Constant of the model → its value, for all of them."""
+    """Map each constant of the model to its value."""
     for what, keys in (("the equations contain", constants), ("parameters has", parameters)):
         names = list(map(str, keys))
         twice = sorted({n for n in names if names.count(n) > 1})
@@ -321,7 +321,7 @@ def _values(constants: set, parameters: Mapping) -> dict:
 
 
 def _space(names: list[str], angles: list[str]) -> LieGroup:
-    """Rⁿ, Tⁿ or their product in the order of the coordinates."""
+    """Configuration space: Rⁿ, Tⁿ or their product in the order of the coordinates."""
     unknown = [a for a in angles if a not in names]
     if unknown:
         raise ValueError(f"angles: {unknown} are not among the coordinates {names}")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from geonh.diagnostics.reference import reference_trajectory
 
 _OF_DIAGNOSTICS = {"momentum_equation_residual": "momentum_equation", "reference_trajectory": "reference"}
-"""Names that are found here too, and the files of ``geonh.diagnostics`` that have them."""
+"""Names re-exported here, and the modules of ``geonh.diagnostics`` that define them."""
 
 
 def __getattr__(name: str) -> Any:

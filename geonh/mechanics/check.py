@@ -1,4 +1,4 @@
-"""``system.check()``: what is wrong with a system, in words, before a long run says it in numbers."""
+"""Consistency checks of a system, ``system.check()``: find faults before a long run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from geonh.mechanics.soundness import metric_fault
 
 @dataclass(frozen=True)
 class Report:
-    """Findings of ``check_system``: empty if all is well."""
+    """Problems and notes of ``check_system``; no problems if all is well."""
 
     system: str
     problems: tuple[str, ...]
@@ -32,7 +32,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there are no problems."""
         return not self.problems
 
     def __bool__(self) -> bool:
@@ -67,27 +67,27 @@ def check_system(
     system : LagrangianSystem
         The system.
     at : point of the group, or list of them, optional
-        Where: at these points (at rest too), and at random ones around them within ``scale``. What is wrong at a point
-        that is named is a problem. When left out, around the identity; a value that is not finite there is then a
-        point outside the problem, and noted.
+        Test points (at rest too), with random ones around them within ``scale``. A fault at a given point is a problem.
+        When left out, around the identity; a value that is not finite there is then taken as outside the domain,
+        and noted.
     controls : callable or array_like, shape=[N, …], optional
         As in ``solve``: u at times between 0 and 1 s, or at the first nodes.
     n_samples : int
-        Number of random points; 0 for the named ones alone.
+        Number of random points; 0 for the given ones alone.
     seed : int
-        Of the random points.
+        Seed of the random points.
     scale : float
-        Size of the random algebra elements whose exponentials lead there: of the region.
+        Size of the random algebra elements whose exponentials displace the points.
 
     Returns
     -------
     Report
-        ``report.ok``, ``report.problems``; printing it says everything.
+        ``report.ok``, ``report.problems``; print it for details.
 
     Raises
     ------
     ValueError, TypeError
-        If a point in ``at`` is none of the group, an option is not as said, or controls are given that nothing uses.
+        If a point in ``at`` is not in the group, an option is invalid, or controls are given that nothing uses.
     """
     n_samples, seed = as_count(n_samples, "n_samples", 0), as_count(seed, "seed", 0)
     if not as_float64(scale, "scale", ()) > 0:
@@ -119,7 +119,7 @@ def check_system(
 
 
 class _Sample(NamedTuple):
-    """Time, group element, velocity; and how to name the place."""
+    """Time, group element and velocity of a test point, and its description."""
 
     t: Any
     g: Any
@@ -128,7 +128,7 @@ class _Sample(NamedTuple):
 
 
 def _samples(system: LagrangianSystem, at: Any, n_samples: int, seed: int, scale: float) -> list[_Sample]:
-    """The named points, at rest and not, and random ones around them."""
+    """Given points, at rest and in motion, and random ones around them."""
     group, rng = system.group, np.random.default_rng(seed)
     centres = [system.point(at)] if at is None else _points(system, at)
     names = ["the identity"] if at is None else ["the point of at="]
@@ -148,7 +148,7 @@ def _samples(system: LagrangianSystem, at: Any, n_samples: int, seed: int, scale
 
 
 def _points(system: LagrangianSystem, at: Any) -> list:
-    """One point, or each of a list of them: of tuples on a product, elsewhere an array with an axis more."""
+    """Parse one point, or a list of them: of tuples on a product, elsewhere an array with one axis more."""
     shapes = system.group.point_shapes
     if isinstance(system.group.identity(), tuple):
         several = isinstance(at, list) and bool(at) and isinstance(at[0], tuple)
@@ -158,7 +158,7 @@ def _points(system: LagrangianSystem, at: Any) -> list:
 
 
 def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[str, ...]]:
-    """f(t, x, ξ), zero where it needs controls and none are given; then a note."""
+    """Force f(t, x, ξ), zero if it needs controls and none are given; and notes."""
     if controls is not None and system.forces is None:
         raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
     if controls is not None and not callable(controls):
@@ -183,7 +183,7 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
 
 
 def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any) -> dict[str, Any]:
-    """Everything the tests look at, at one point."""
+    """Evaluate all tested quantities at one point."""
     x = system.at(g, t)
     xi = system.projected_velocity(x, v)
     p = system.momentum(x, xi)
@@ -218,7 +218,7 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
 
 
 def _is_inside(values: dict[str, Any]) -> bool:
-    """Whether what the user's functions give is finite, and rows that are dependent are so where φ = 0."""
+    """True if the user's functions are finite, and dependent rows, if any, occur on φ = 0."""
     if not all(np.all(np.isfinite(values[name])) for name in ("M", "lagrangian", "forces", "rows")):
         return False
     off = np.abs(values["phi"]).max(initial=0.0) > ON_HOLONOMIC
@@ -235,7 +235,7 @@ def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> 
 
 def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
     if metric_fault(system, values["M"], where) or rank_fault(system.name, values["rows"], where):
-        return ""  # which is said already
+        return ""  # reported already
     for name in sorted(values, key=lambda name: name not in ("lagrangian", "forces")):  # causes before consequences
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(values[name])):
             return f"{'the forms' if name == 'mu' else name}: not finite {where}"

@@ -26,7 +26,7 @@ from geonh.mechanics.lagrangian import LagrangianSystem
 @judged
 @in_float64
 def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """ξ̇ and the multipliers of the continuous equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + μᵀλ, μξ = b.
+    """Accelerations ξ̇ and multipliers λ of the equations ṗ = ad*_ξ p + ρ_xᵀ∂ₓℓ + f + μᵀλ, μξ = b.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     t : float
         Time, s.
     g : point of the group
-        Where it is.
+        Configuration.
     xi : array_like, shape=[n]
         Velocity in the frame of the body, on the constraints.
     u : array_like, optional
@@ -51,7 +51,7 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
     Raises
     ------
     TypeError
-        If ``system`` is no System, or the others are not made of numbers.
+        If ``system`` is not a System, or the others are not made of numbers.
     ValueError
         If ``g`` or ``xi`` have other shapes than the system's, or ``u`` is given to a system without forces.
     """
@@ -68,7 +68,7 @@ def _accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: A
 
 @traced_once
 def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: Any = None) -> tuple[Array, Array]:
-    """The same, at a base point x."""
+    """``accelerations`` at a base point x."""
     velocity_of_x = system.rate(x, xi)
     p, drift = jax.jvp(lambda x: system.momentum(x, xi), (x,), (velocity_of_x,))
     force = (
@@ -85,7 +85,7 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
 @judged
 @in_float64
 def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any = None) -> Array:
-    """The multipliers λ of the constraint force μᵀλ in the continuous equations.
+    """Multipliers λ of the constraint force μᵀλ in the continuous equations.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any 
     t : float
         Time, s.
     g : point of the group
-        Where it is.
+        Configuration.
     xi : array_like, shape=[n]
         Velocity in the frame of the body, on the constraints.
     u : array_like, optional
@@ -108,6 +108,6 @@ def multipliers(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any 
     Raises
     ------
     TypeError, ValueError
-        As of ``accelerations``.
+        As for ``accelerations``.
     """
     return accelerations(system, t, g, xi, u)[1]

@@ -1,8 +1,8 @@
-r"""Free motions on a group and the two-point problem: where a motion ends, and which motion ends at a point.
+r"""Free motions on a group: the initial value problem, and the two-point boundary value problem.
 
 Everything is on batches of group elements written as vectors, shape=[b, N] (``LieGroup.to_vector``). Motions
-are computed by DOP853, with the variational equation where the two-point problem, solved by shooting with
-Newton's method, asks for it.
+are computed by DOP853, with the variational equation where the two-point problem needs it, which is solved by
+shooting with Newton's method.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ RTOL, ATOL = 1e-12, 1e-13
 """Tolerances of the motions."""
 
 LOG_TOL = 1e-10
-"""A motion has hit its target when it ends this near to it, in components of the algebra."""
+"""Tolerance on the end point of a shot, in components of the algebra."""
 
 SHOOTING_BUDGET = 5_000
-"""Evaluations that one trial of the shooting method may cost; a wild trial is given up."""
+"""Maximum number of evaluations of one trial of the shooting method; a trial that exceeds it is rejected."""
 
 
 class FreeMotions:
-    """The motions of a system over a unit of time.
+    """Flow of a system over unit time.
 
     Parameters
     ----------
@@ -57,15 +57,15 @@ class FreeMotions:
         return self._flow(start, xi)[0]
 
     def log(self, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """Velocities, shape=[b, n], with which motions from ``start`` end at start·exp(direction).
+        """Velocities, shape=[b, n], of the motions from ``start`` that end at start·exp(direction).
 
-        Newton's method starts from ``direction``; where that fails, the end point is carried along the
+        Newton's method starts from ``direction``; where that fails, the end point is continued along the
         one-parameter subgroup.
 
         Raises
         ------
         RuntimeError
-            If no motion is found.
+            If the iteration does not converge.
         """
         xi, found = self._shoot(start, direction, direction)
         for i in np.flatnonzero(~found):
@@ -73,7 +73,7 @@ class FreeMotions:
         return xi
 
     def _shoot(self, start: np.ndarray, direction: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Velocities, shape=[b, n], with which start reaches start·exp(direction), and which were found."""
+        """Velocities, shape=[b, n], with which start reaches start·exp(direction), and a mask of convergence."""
         xi, size = guess.copy(), np.full(len(guess), np.inf)
         step = np.zeros_like(xi)
         damping, active = np.ones(len(xi)), np.ones(len(xi), dtype=bool)
@@ -83,7 +83,7 @@ class FreeMotions:
             miss, jacobian = self._attempt(start[rows], direction[rows], trial)
             new = np.abs(miss).max(axis=1)
             better = new < size[rows]
-            settled = ~better & (size[rows] < LOG_TOL)  # rounding stops the descent
+            settled = ~better & (size[rows] < LOG_TOL)  # rounding limits the descent
             for k in np.flatnonzero(better):
                 i = rows[k]
                 xi[i], size[i], damping[i] = trial[k], new[k], min(1.0, 2 * damping[i])
@@ -99,7 +99,7 @@ class FreeMotions:
         return xi, size < LOG_TOL
 
     def _attempt(self, start: np.ndarray, direction: np.ndarray, xi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How far each end is from its target, shape=[b, n], and the slope; infinite where a motion fails."""
+        """Residual of each end point, shape=[b, n], and its derivative; infinite where a motion fails."""
         try:
             end, slope = self._flow(start, xi, sensitive=True)
         except RuntimeError:
@@ -110,7 +110,7 @@ class FreeMotions:
         return mapped(_miss, self.system, start, direction, end, slope)
 
     def _continue(self, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """One logarithm, carrying the end point from the start along the one-parameter subgroup."""
+        """One logarithm, by continuation of the end point from the start along the one-parameter subgroup."""
         done, stride = 0.0, 0.25
         xi, before = np.zeros_like(direction), None
         while done < 1.0:
@@ -130,7 +130,7 @@ class FreeMotions:
         return xi[0]
 
     def _flow(self, start: np.ndarray, xi: np.ndarray, sensitive: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """End points, shape=[b, N], and, if asked, their derivatives by the velocities, shape=[b, N, n]."""
+        """End points, shape=[b, N], and, if ``sensitive``, their derivatives by the velocities, shape=[b, N, n]."""
         b, N, n = len(start), start.shape[1], self.group.dim
         state = np.concatenate([start, xi], axis=1)
         if sensitive:
@@ -176,7 +176,7 @@ def _variation(system: LagrangianSystem, state: Array) -> Array:
 
 
 def _miss(system: LagrangianSystem, start: Array, direction: Array, end: Array, slope: Array) -> tuple[Array, Array]:
-    """log(target⁻¹ end), shape=[n], of the target start·exp(direction); its slope by that of the end."""
+    """Residual log(target⁻¹ end), shape=[n], of the target start·exp(direction); its slope from that of the end."""
     group: LieGroup = system.group
     back = group.inverse(group.compose(group.from_vector(start), group.exp(direction)))
 

@@ -1,4 +1,4 @@
-r"""Points onto the holonomic constraints φ(x) = 0, by the shortest displacements in the kinetic metric.
+r"""Projection onto the holonomic constraints φ(x) = 0, by minimum-norm displacements in the kinetic metric.
 
     g ← g exp(M⁻¹Gᵀν),   φ = 0,   G = ρ_x*d_xφ
 
@@ -22,32 +22,32 @@ from geonh.geometry.distribution import DEPENDENT, rank_fault
 from geonh.groups.base import Point
 
 SMALL = 4e-15
-"""Some roundings of 1."""
+"""A few units of rounding of 1."""
 ON_HOLONOMIC = 1e-9
-"""A start whose φ is above this is refused."""
+"""Largest |φ| of an admissible initial configuration."""
 LONGEST_WAY = 100
-"""Steps at most from a user's point onto φ = 0."""
+"""Maximum number of Newton steps from a user's point onto φ = 0."""
 
 
 def normal_directions(system: Any, x: Any) -> Array:
-    """M⁻¹Gᵀ(GM⁻¹Gᵀ)⁻¹ at x, shape=[n, k]: along them φ changes as the identity."""
+    """Normal directions M⁻¹Gᵀ(GM⁻¹Gᵀ)⁻¹ at x, shape=[n, k]: along them the derivative of φ is the identity."""
     G = system.holonomic_rows(x)
     zero = jnp.zeros(system.group.dim)
     return jax.vmap(lambda right: saddle(system.mass_matrix(x), G, zero, right)[0])(jnp.eye(len(G))).T
 
 
 def rounding_of_places(system: Any, g: Point) -> Array | None:
-    """What an increment may be known to beside a point that φ holds, generously; None without φ."""
+    """Upper bound on the rounding of an increment from a point on φ = 0; None without φ."""
     return None if system.holonomic is None else SMALL * _extent(g)
 
 
 def rounding_of_residual(g: Point, rows: Array) -> Array:
-    """What φ may be known to near g, where its rows are G, shape=[k, n]; generously."""
+    """Upper bound on the rounding of φ near g, where its rows are G, shape=[k, n]."""
     return SMALL * residual_scale(g, rows)
 
 
 def residual_scale(g: Point, rows: Array) -> Array:
-    """What φ changes by along as much as g is large, where its rows are G, shape=[k, n]."""
+    """Scale of φ: its change along a displacement of the size of g, where its rows are G, shape=[k, n]."""
     return _extent(g) * jnp.max(jnp.abs(rows))
 
 
@@ -56,13 +56,13 @@ def _extent(g: Point) -> Array:
 
 
 def shift_left(system: Any, centre: Any, shift: Array, phi: Array) -> Array:
-    """What a shift, given twice in a step about a centre, leaves of φ = 0 and of being normal there, shape=[n]."""
+    """Residual, shape=[n], of φ = 0 and of normality for a shift applied twice in a step about a centre."""
     M, G = system.mass_matrix(centre), system.holonomic_rows(centre)
     return shift + saddle(M, G, jnp.zeros_like(shift), phi / 2 - G @ shift)[0]
 
 
 def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
-    """The point on φ = 0 along the normals at a point near it, and whether it was found; g itself without φ."""
+    """Project a nearby point onto φ = 0 along its normals; return success too. g itself without φ."""
     if system.holonomic is None:
         return g, jnp.asarray(True)
     x, group = system.at(g, t), system.group
@@ -77,12 +77,12 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
 
 
 def from_afar(system: Any, g: Point, t: Any) -> Point:
-    """The point on φ = 0 that Newton's steps, each of shortest length, lead to from a point of the group.
+    """Project a point of the group onto φ = 0 by minimum-norm Newton steps.
 
     Raises
     ------
     ValueError
-        If there is none near.
+        If the iteration does not converge.
     """
     if is_traced(system, g):
         return onto(system, g, t)[0]
@@ -98,7 +98,7 @@ def from_afar(system: Any, g: Point, t: Any) -> Point:
 
 
 def _corrected(system: Any, node: tuple) -> tuple[Point, Array]:
-    """A point after one step, and the largest |φ| before it."""
+    """Take one Newton step; return the point, and the largest |φ| before it."""
     (g, t), group = node, system.group
     x = system.at(g, t)
     phi = system.holonomic_residual(x)
@@ -107,13 +107,13 @@ def _corrected(system: Any, node: tuple) -> tuple[Point, Array]:
 
 
 def refuse_holonomic(system: Any, what: str) -> None:
-    """Raise ValueError if a system has constraints on positions, which ``what`` does not take."""
+    """Raise ValueError if a system has holonomic constraints, which ``what`` does not support."""
     if system.holonomic is not None:
         raise ValueError(f"{what} is for systems without constraints on positions; {system.name} has some")
 
 
 def rows_fault(system: Any, g: Point, t: Any, rows: Any, where: str) -> str:
-    """What is wrong with the rows of all constraints at a point, in words; "" if nothing is.
+    """Description of a rank deficiency of the rows of all constraints at a point; "" if there is none.
 
     Dependent rows are redundant if they are so at points about g too, on φ = 0 or not; else the configuration is
     singular.

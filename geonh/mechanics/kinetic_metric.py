@@ -1,11 +1,11 @@
 r"""The kinetic energy as a Riemannian metric of geomstats on the configuration space.
 
 ⟨a, b⟩_q = ξ_aᵀ M(x) ξ_b with ξ = g⁻¹ġ, x = o·g: coupled across the factors of a product, and dependent on the
-point, as the system says. Geodesics are the free motions of the system (no constraint, potential or force), ṗ
+point, as the system defines. Geodesics are the free motions of the system (no constraint, potential or force), ṗ
 = ad*_ξ p + ρ_x*∂ℓ/∂x; they are computed by DOP853 at reference accuracy, logarithms by shooting with Newton's
 method and the variational equation.
 
-Points and tangent vectors are geomstats' own, NumPy arrays in the coordinates of ``system.space``; angles are
+Points and tangent vectors are those of geomstats, NumPy arrays in the coordinates of ``system.space``; angles are
 known there up to full turns, so the metric must be periodic in them.
 """
 
@@ -40,7 +40,7 @@ class KineticMetric(RiemannianMetric):
         ``system.group.space()``. ``space.equip_with_metric(KineticMetric, system=system)`` equips it;
         ``system.space`` is equipped already.
     system : LagrangianSystem
-        A system given by ``metric=``. Its constraints, potential and forces play no part here.
+        A system given by ``metric=``. Its constraints, potential and forces are ignored.
 
     Raises
     ------
@@ -178,7 +178,7 @@ class KineticMetric(RiemannianMetric):
 
     # --- geodesics -----------------------------------------------------------------------------------------
     def exp(self, tangent_vec: Any, base_point: Any) -> np.ndarray:
-        """Where the free motion from ``base_point`` with velocity ``tangent_vec`` is after a unit of time.
+        """End point of the free motion from ``base_point`` with velocity ``tangent_vec`` after unit time.
 
         Parameters
         ----------
@@ -202,9 +202,9 @@ class KineticMetric(RiemannianMetric):
         return self._points(end).reshape(*batch, *self._space.shape)
 
     def log(self, point: Any, base_point: Any) -> np.ndarray:
-        """Initial velocity of the free motion from ``base_point`` that is at ``point`` after a unit of time.
+        """Initial velocity of the free motion from ``base_point`` that reaches ``point`` after unit time.
 
-        Newton's method starts from the logarithm of the group; where that fails, the end point is carried
+        Newton's method starts from the logarithm of the group; where that fails, the end point is continued
         along the one-parameter subgroup to ``point``. So the geodesic found is the one that shrinks to a
         point with it, which is the shortest within the injectivity radius.
 
@@ -222,7 +222,7 @@ class KineticMetric(RiemannianMetric):
         Raises
         ------
         RuntimeError
-            If no geodesic is found.
+            If the iteration does not converge.
         """
         batch, (end, base) = self._flatten(point, base_point)
         start = self._group_vector(base)
@@ -272,7 +272,7 @@ class KineticMetric(RiemannianMetric):
         moved = mapped(_moved, self._free, many, np.tile(steps, (len(vectors), 1)))
         values = np.asarray(self.system.group.to_geomstats(self._as_point(moved)), dtype=np.float64)
         forward, backward = np.moveaxis(values.reshape(len(vectors), 2, half, n, -1), 1, 0)
-        # differences first, so that constant entries cancel exactly: geomstats wants exact zeros there
+        # differences first, so that constant entries cancel exactly: geomstats requires exact zeros there
         return np.einsum("k,bkni->bin", DIFFERENCES / SPACING, forward - backward)
 
     def _as_point(self, vectors: np.ndarray) -> Point:

@@ -1,4 +1,4 @@
-r"""The ingredients of a mechanical system on an action groupoid M ⋊ G, and what is evaluated from them.
+r"""Lagrangian, constraints and forces of a mechanical system on an action groupoid M ⋊ G, and their evaluation.
 
     p = ∂ℓ/∂ξ,  ẋ = ρ_x ξ,  ġ = g ξ,
     ṗ = ad*_ξ p + ρ_x* ∂ℓ/∂x + μ(x)ᵀλ + f,  μ(x) ξ = b(x)          (mathematics.md §2)
@@ -39,7 +39,7 @@ from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fau
 
 
 class FirstIntegral(eqx.Module):
-    """A quantity that the continuous motion keeps.
+    """First integral of the continuous motion.
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ class FirstIntegral(eqx.Module):
         ``function(g, xi, p, parameters)`` → scalar or array, in ``jax.numpy``, of a point of the group, the velocity
         and the momentum, both of shape=[n].
     note : str
-        What is known of it, for ``geonh show`` and the docs (for instance "roundoff under GNI").
+        Notes on its conservation, for ``geonh show`` and the docs (for instance "roundoff under GNI").
     momentum : str
-        Which momentum of a node it is read from: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻. ``System`` refuses
-        other words with ValueError.
+        Momentum at a node used as p: "average" p̃ (with ξ̃) or "minus", the outgoing p⁻. ``System`` raises ValueError
+        for other words.
     """
 
     function: Callable
@@ -58,14 +58,12 @@ class FirstIntegral(eqx.Module):
     momentum: str = eqx.field(static=True, default="average")
 
     def along(self, system: LagrangianSystem, g: Point, xi: Array, t: Any = None) -> Any:
-        """Its value, a scalar or array as ``function`` gives, on the continuous motion, where p = ∂ℓ/∂ξ; xi of
-        shape=[n].
-        """
+        """Value on the continuous motion, p = ∂ℓ/∂ξ, a scalar or array as of ``function``; xi of shape=[n]."""
         return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """None of what has none, or is left out: that is for the method to judge."""
+    """Shape of a value; None if it has none or is omitted, which is left to the method to reject."""
     try:
         return None if value is None else np.shape(value)
     except (TypeError, ValueError):
@@ -73,7 +71,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 class LagrangianSystem(Precise):
-    """Lagrangian, distribution and forces over a base: ``System`` says how they are given."""
+    """Lagrangian, distribution and forces over a base; for the arguments see ``System``."""
 
     group: LieGroup
     action: Action
@@ -89,14 +87,14 @@ class LagrangianSystem(Precise):
     lagrangian_is_timed: bool = eqx.field(static=True)
     forces_take_parameters: bool = eqx.field(static=True)
     is_quadratic: bool = eqx.field(static=True)
-    """Whether ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
+    """True if ℓ = ½ξᵀM(x)ξ + π₀(x)·ξ − V(x), so that p = Mξ + π₀."""
     name: str = eqx.field(static=True)
     units: tuple[tuple[str, str], ...] = eqx.field(static=True)
     draw: Callable | None = eqx.field(static=True)
-    """What it looks like; the motion does not depend on it."""
+    """Drawing function; the motion does not depend on it."""
 
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
-        """Refuse points of the base and vectors of another shape than the system's: the methods are those of a node."""
+        """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
         for name, value in named:
             if name == "x" and isinstance(self.action, GroupBase):
                 self._inspect_point(of, value)
@@ -111,7 +109,7 @@ class LagrangianSystem(Precise):
 
     def _inspect_point(self, of: str, x: Any) -> None:
         leaves = jax.tree.leaves(x.x if isinstance(x, Moment) else x)
-        if leaves and isinstance(leaves[0], jax.core.Tracer):  # a trace's own, which was looked at where it began
+        if leaves and isinstance(leaves[0], jax.core.Tracer):  # a tracer, checked where its trace began
             return
         expected = [list(shape) for shape in self.group.point_shapes]
         shapes = [list(_shape(leaf) or ()) for leaf in leaves]
@@ -136,7 +134,7 @@ class LagrangianSystem(Precise):
 
     @property
     def is_timed(self) -> bool:
-        """Whether a function besides the forces depends on the time."""
+        """True if a function besides the forces depends on the time."""
         D = self.distribution
         metric = None if self.metric is None else self.metric.field
         fields = (
@@ -149,16 +147,16 @@ class LagrangianSystem(Precise):
 
     @property
     def is_affine(self) -> bool:
-        """Whether the constraints are affine, μξ = b; those of φ(t, x) are."""
+        """True if the constraints are affine, μξ = b; those of φ(t, x) are."""
         moving = self.holonomic is not None and self.holonomic.timed
         return moving or isinstance(self.distribution, AffineDistribution)
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there are constraints at all; without, m = 0 in all formulas."""
+        """True if there are constraints; without, m = 0 in all formulas."""
         return self.distribution is not None or self.holonomic is not None
 
-    # --- the base, on which a clock runs where a function depends on the time -------------------------------
+    # --- the base, with a clock where a function depends on the time ---------------------------------------
     def at(self, g: Point, t: Any = None) -> Any:
         """The base point over g at time t (s): (t, x) if a function depends on the time, else x alone, as of
         ``Action.at``.
@@ -179,17 +177,17 @@ class LagrangianSystem(Precise):
         return Moment(x.t + dt, self.action.act(x.x, W)) if isinstance(x, Moment) else self.action.act(x, W)
 
     def anchor(self, x: Any, eta: Array) -> Any:
-        """Tangent vector ρ_x η in the shapes of x, a virtual displacement: the clock stands. ``eta`` of shape=[n]."""
+        """Tangent vector ρ_x η in the shapes of x, a virtual displacement at fixed time. ``eta`` of shape=[n]."""
         return (
             Moment(jnp.zeros(()), self.action.anchor(x.x, eta)) if isinstance(x, Moment) else self.action.anchor(x, eta)
         )
 
     def rate(self, x: Any, xi: Array) -> Any:
-        """ẋ = ρ_x ξ in the shapes of x, along the motion: the clock runs. ``xi`` of shape=[n]."""
+        """Velocity ẋ = ρ_x ξ in the shapes of x, along the motion, with the clock. ``xi`` of shape=[n]."""
         return self.anchor(x, xi)._replace(t=jnp.ones(())) if isinstance(x, Moment) else self.action.anchor(x, xi)
 
     def coanchor(self, function: Callable, x: Any) -> Array:
-        """ρ_xᵀ d(function)(x), shape=[n], at a time that stands; of a scalar function of base points."""
+        """Covector ρ_xᵀ d(function)(x), shape=[n], at fixed time; of a scalar function of base points."""
         if isinstance(x, Moment):
             return self.action.coanchor(lambda y: function(Moment(x.t, y)), x.x)
         return self.action.coanchor(function, x)
@@ -224,14 +222,14 @@ class LagrangianSystem(Precise):
 
     @property
     def metric_varies(self) -> bool:
-        """Whether there is no constant metric, which was judged when it was given."""
+        """True unless the metric is constant, and thus checked on construction."""
         return self.metric is None or not self.metric.field.is_constant
 
     def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
-        """``saddle``; nan where M is a metric that varies and is not positive definite: there nothing moves.
+        """``saddle``; nan where M is a varying metric that is not positive definite.
 
-        Its elimination has the pivots of M anyway. Above ``UNROLLED`` dimensions it has not, and nodes alone are
-        judged; of an ℓ that is not quadratic too, since iterations pass through velocities that are none.
+        Its elimination yields the pivots of M anyway. Above ``UNROLLED`` dimensions it does not, and only nodes are
+        checked; likewise for a non-quadratic ℓ, since its iterations pass through inadmissible velocities.
         """
         v, lam = saddle(M, mu, force, right)
         if not self.metric_varies or not self.is_quadratic or len(M) > UNROLLED:
@@ -241,11 +239,11 @@ class LagrangianSystem(Precise):
 
     @traced_once
     def momentum(self, x: Any, xi: Array) -> Array:
-        """Legendre transform p = ∂ℓ/∂ξ, shape=[n], of a velocity of shape=[n]; nan where ℓ is no number."""
+        """Legendre transform p = ∂ℓ/∂ξ, shape=[n], of a velocity of shape=[n]; nan where ℓ is not finite."""
         if self.metric is not None:
             return self.metric.flat(xi, x, self.parameters)
         value, p = jax.value_and_grad(lambda v: self.lagrangian(x, v))(xi)
-        return p if self.is_quadratic else jnp.where(jnp.isfinite(value), p, jnp.nan)  # −log(1 − v²) has slopes there
+        return p if self.is_quadratic else jnp.where(jnp.isfinite(value), p, jnp.nan)  # −log(1 − v²) has finite slopes
 
     def momentum_at_rest(self, x: Any) -> Array:
         """∂ℓ/∂ξ at ξ = 0, shape=[n]: the linear part of ℓ, a gyroscopic term; zero with a metric."""
@@ -253,10 +251,10 @@ class LagrangianSystem(Precise):
         return at if self.metric is not None else self.momentum(x, at)
 
     def velocity(self, x: Any, p: Array) -> Array:
-        """Inverse Legendre transform, the minimum ξ of ℓ(x, ξ) − p·ξ, shape=[n], of a momentum of shape=[n].
+        """Inverse Legendre transform, the minimiser ξ of ℓ(x, ξ) − p·ξ, shape=[n], of a momentum of shape=[n].
 
-        For an ℓ that is not quadratic in ξ by Newton's method from rest, damped, since far from rest ℓ may end, as at
-        the speed of light. It is nan where none is found, as for a p that no velocity has.
+        For a non-quadratic ℓ by damped Newton iterations from rest, since the domain of ℓ may be bounded, as by the
+        speed of light. It is nan if the iteration fails, as for a p outside the range of the Legendre transform.
         """
         if self.metric is not None:
             return self.metric.sharp(p, x, self.parameters)
@@ -274,12 +272,12 @@ class LagrangianSystem(Precise):
         return p @ xi - self.lagrangian(x, xi)
 
     def force(self, t: Array, x: Any, xi: Array, u: Any = None) -> Array:
-        """External force f(t, x, ξ, u), shape=[n]; zero where there is none.
+        """External force f(t, x, ξ, u), shape=[n]; zero if there is none.
 
         Raises
         ------
         ValueError, TypeError
-            If the user's function gives another shape, or cannot be evaluated; without controls u is None.
+            If the user's function returns another shape, or cannot be evaluated; without controls u is None.
         """
         n = self.group.dim
         if self.forces is None:
@@ -339,7 +337,7 @@ class LagrangianSystem(Precise):
         return mu, b[:, 0]
 
     def rows(self, x: Any) -> Array:
-        """The rows that must stay independent along a run, of the forms or of the frame, shape=[k, n]."""
+        """Rows whose rank must stay full along a run, of the forms or of the frame, shape=[k, n]."""
         if self.distribution is None or self.holonomic is not None:
             return self.annihilator(x)
         return self.distribution.degeneracy_rows(x, self.parameters)
@@ -355,7 +353,7 @@ class LagrangianSystem(Precise):
         return self.distribution.residual(xi, x, self.parameters)
 
     def normal_momentum(self, x: Any, p: Array) -> Array:
-        """Q*(p − Π), shape=[n]: what a momentum Mξ, shape=[n], has across the constraints."""
+        """Q*(p − Π), shape=[n]: the component of a momentum Mξ, shape=[n], normal to the constraints."""
         if self.holonomic is not None:
             mu = self.annihilator(x)
             return -mu.T @ saddle(self.mass_matrix(x), mu, p, self.right_hand_side(x))[1]
@@ -364,35 +362,35 @@ class LagrangianSystem(Precise):
         return self.distribution.normal_momentum(self.mass_matrix(x), p, x, self.parameters)
 
     def split_forms(self, x: Any) -> tuple[OrthonormalForms, OrthonormalForms]:
-        """``orthonormal_forms`` in two: those of φ, shape=[k, n], and across them the nonholonomic ones, shape=[m − k,
-        n].
+        """``orthonormal_forms`` in two parts: those of φ, shape=[k, n], and the nonholonomic ones orthogonal to them,
+        shape=[m − k, n].
         """
         forms, k = self.orthonormal_forms(x), len(self.holonomic_residual(x))
         return OrthonormalForms(*(part[:k] for part in forms)), OrthonormalForms(*(part[k:] for part in forms))
 
     @traced_once
     def orthonormal_forms(self, x: Any) -> OrthonormalForms:
-        """The constraint as Nξ = c, forms orthonormal for M⁻¹: N and NM⁻¹ of shape=[m, n], and c, shape=[m]."""
+        """Orthonormal form Nξ = c of the constraint, for M⁻¹: N and NM⁻¹ of shape=[m, n], and c, shape=[m]."""
         return orthonormal_forms(self.mass_matrix(x), self.annihilator(x), self.right_hand_side(x))
 
     def nonholonomic_part(self, x: Any, reaction: Array) -> Array:
-        """Of a reaction μᵀλ, shape=[n], the part across the rows of φ in M⁻¹."""
+        """Part of a reaction μᵀλ, shape=[n], that is orthogonal to the rows of φ in M⁻¹."""
         if self.holonomic is None:
             return reaction
         N, lifts, _ = self.split_forms(x)[1]
         return N.T @ (lifts @ reaction)
 
     def projected_velocity(self, x: Any, xi: Array) -> Array:
-        """Pξ + QY, shape=[n]: the velocity nearest to ``xi``, shape=[n], in the kinetic metric, that fits the
+        """Pξ + QY, shape=[n]: the velocity nearest to ``xi``, shape=[n], in the kinetic metric, that satisfies the
         constraints.
         """
         M = self.mass_matrix(x)
         return xi - solve_spd(M, self.normal_momentum(x, M @ xi))
 
-    # --- starts --------------------------------------------------------------------------------------------
+    # --- initial conditions --------------------------------------------------------------------------------
     @in_float64
     def project(self, g0: Any, xi0: Any, t0: Any = None) -> Any:
-        """The velocity nearest to ``xi0`` (in the kinetic metric) that satisfies the constraints at ``g0``.
+        """Projection of ``xi0`` (in the kinetic metric) onto the velocities that satisfy the constraints at ``g0``.
 
         Parameters
         ----------
@@ -406,13 +404,13 @@ class LagrangianSystem(Precise):
         Returns
         -------
         xi : array, shape=[n]
-            P ξ0 + QY. Of a system with holonomic constraints the pair (g, xi): ``project_position(g0)``, and the
-            velocity there.
+            P ξ0 + QY. With holonomic constraints the pair (g, xi): ``project_position(g0)``, and the velocity
+            there.
 
         Raises
         ------
         ValueError
-            If there is none: dependent constraints, a metric that is not positive definite there, or no place near
+            If it does not exist: dependent constraints, a metric that is not positive definite there, or no point near
             ``g0`` that satisfies the holonomic constraints.
         """
         xi = as_float64(xi0, "xi0", (self.group.dim,))
@@ -431,12 +429,12 @@ class LagrangianSystem(Precise):
     def project_position(self, g0: Any, t0: Any = None) -> Point:
         """A point near ``g0`` that satisfies the holonomic constraints φ = 0: ``g0`` itself if there are none.
 
-        Newton's steps g ← g exp(M⁻¹Gᵀν), each the shortest in the kinetic metric, are taken until φ = 0 to rounding.
+        Newton steps g ← g exp(M⁻¹Gᵀν), of minimum norm in the kinetic metric, are taken until φ = 0 to rounding.
 
         Parameters
         ----------
         g0 : point of the group, or None for the identity
-            Where to begin.
+            Initial guess.
         t0 : float, optional
             Time in seconds, for a system that depends on it; 0 when left out.
 
@@ -447,7 +445,7 @@ class LagrangianSystem(Precise):
         Raises
         ------
         ValueError
-            If ``g0`` is no point of the group, or no such point is found.
+            If ``g0`` is not a point of the group, or the iteration does not converge.
         """
         g = self.point(g0)
         if self.holonomic is None:
@@ -455,16 +453,16 @@ class LagrangianSystem(Precise):
         return from_afar(self, g, as_float64(0.0 if t0 is None else t0, "t0", ()))
 
     def point(self, g: Any, *, on_group: bool = True, name: str = "g0") -> Point:
-        """A group element from what a user writes.
+        """Convert a user's input to a group element.
 
         Parameters
         ----------
         g : point of the group, nested lists, or None for the identity
-            What to read.
+            Input.
         on_group : bool
-            Whether it must lie on the group to rounding.
+            True to require that it lies on the group to rounding.
         name : str
-            What an error calls it.
+            Name of the argument in error messages.
 
         Returns
         -------
@@ -476,8 +474,8 @@ class LagrangianSystem(Precise):
         TypeError
             If it is not made of numbers.
         ValueError
-            If it has not the structure and shapes of a point of the group, or (unless ``on_group`` is false) does not
-            lie on it.
+            If it does not have the structure and shapes of a point of the group, or (unless ``on_group`` is false) does
+            not lie on it.
         """
         identity = self.group.identity()
         if g is None:
@@ -514,7 +512,7 @@ def _projection(system: LagrangianSystem, node: tuple) -> tuple[Array, Array, Ar
 
 
 def _entry(value: Any, name: str, shape: tuple[int, ...], group: Any) -> Array:
-    """An array of a point of a group; in errors with what turns other things into it."""
+    """Array of a point of a group; error messages suggest the conversion that applies."""
     try:
         return as_float64(value, name, shape)
     except ValueError as error:
@@ -530,7 +528,7 @@ def _entry(value: Any, name: str, shape: tuple[int, ...], group: Any) -> Array:
 
 
 def _is_last(function: Callable, before: tuple, after: tuple) -> bool:
-    """Whether a function returns the argument between others as it is."""
+    """True if a function returns the argument between the others unchanged."""
     marker = object()
     with contextlib.suppress(Exception):
         return function(*before, marker, *after) is marker
@@ -538,7 +536,7 @@ def _is_last(function: Callable, before: tuple, after: tuple) -> bool:
 
 
 def _driven(u: Any) -> str:
-    """What to say of controls where forces fail: their shape may be the cause."""
+    """Hint on controls for an error of the forces: their shape may be the cause."""
     if u is None:
         return ""
     shape = list(jnp.shape(u))

@@ -1,8 +1,8 @@
 r"""Momentum maps and symmetries, continuous and discrete.
 
-The symmetries of a system on G are, to begin with, left translations g ↦ exp(tη)g: their infinitesimal
+The default symmetries of a system on G are left translations g ↦ exp(tη)g: their infinitesimal
 generator has the body components Ad_{g⁻¹}η, and their momentum map is the spatial momentum Ad*_{g⁻¹}p. An
-action that is no left translation (a turning table turns R² and the ball together) is given by its
+action that is not a left translation (a turning table turns R² and the ball together) is given by its
 ``generators``, a function g ↦ X(g) of shape=[k, n] whose rows are the body components of the generators of k
 elements of its algebra; the default is X(g) = Ad_{g⁻¹}ᵀ, one row Ad_{g⁻¹}e_a for each basis element of g. An
 element of the algebra is then a vector η of shape=[k], its generator X(g)ᵀη, and a section of the bundle g^D
@@ -64,7 +64,7 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     Raises
     ------
     TypeError
-        If ``group`` is no LieGroup, or the others are not made of numbers.
+        If ``group`` is not a LieGroup, or the others are not made of numbers.
     ValueError
         If ``g`` or ``p`` have other shapes than the group's, or entries that are not finite.
     """
@@ -93,7 +93,7 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     Raises
     ------
     TypeError, ValueError
-        As of ``spatial_momentum``.
+        As for ``spatial_momentum``.
     """
     return outside.evaluated(_generated, (group, as_points(group, g, "g"), as_vectors(group, eta, "eta")), {})
 
@@ -115,7 +115,7 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     eta : array_like, shape=[k]
         Element of the algebra of the symmetry group (k = n for left translations).
     generators : callable, optional
-        g ↦ X(g), shape=[k, n], in ``jax.numpy``, of an action that is no left translation.
+        g ↦ X(g), shape=[k, n], in ``jax.numpy``, of an action that is not a left translation.
 
     Returns
     -------
@@ -127,8 +127,8 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     TypeError
         If an argument is of another type.
     ValueError
-        If ``g`` or ``p`` have other shapes than the system's, ``generators`` do not give [k, n], or ``eta`` has not
-        one component for each of them.
+        If ``g`` or ``p`` have other shapes than the system's, ``generators`` do not return [k, n], or ``eta`` does not
+        have one component for each of them.
     """
     constant = jax.tree_util.Partial(_constant, as_float64(eta, "eta"))
     return _along(system, constant, generators, g, p, "eta")
@@ -139,7 +139,7 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
 def nonholonomic_momentum(
     system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
 ) -> Array:
-    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is read from p = p⁺.
+    """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is that of p = p⁺.
 
     Source: Ferraro, Iglesias & Martín de Diego, Nonlinearity 21 (2008), section 4.5.
 
@@ -152,7 +152,7 @@ def nonholonomic_momentum(
     p : array_like, shape=[..., n]
         Momenta.
     section : callable
-        g ↦ η(g), shape=[k], written in jax.numpy, of single group elements; ``horizontality`` tells whether
+        g ↦ η(g), shape=[k], written in jax.numpy, of single group elements; ``horizontality`` tests that
         it lies in g^D.
     generators : callable, optional
         As in ``momentum_map``.
@@ -165,7 +165,7 @@ def nonholonomic_momentum(
     Raises
     ------
     TypeError, ValueError
-        As of ``momentum_map``, of ``section`` as of ``eta``.
+        As for ``momentum_map``, of ``section`` as of ``eta``.
     """
     return _along(system, section, generators, g, p)
 
@@ -194,7 +194,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     Raises
     ------
     TypeError, ValueError
-        As of ``nonholonomic_momentum``.
+        As for ``nonholonomic_momentum``.
     """
     return untraced(_off, (system, section, generators), as_points(system.group, g, "g"))
 
@@ -206,7 +206,7 @@ def moving_energy(
 ) -> Array:
     """Moving energy H(x, p) − ⟨p, X(g)ᵀη(g)⟩ of a system with affine constraints.
 
-    It is kept by the continuous motion if the vector field X(g)ᵀη(g) is a section of the affine distribution
+    It is conserved by the continuous motion if the vector field X(g)ᵀη(g) is a section of the affine distribution
     up to D, and a symmetry of ℓ; for a ball on a table that turns at the rate Ω it is the rotation of table
     and ball together.
 
@@ -231,7 +231,7 @@ def moving_energy(
     Raises
     ------
     TypeError, ValueError
-        As of ``nonholonomic_momentum``.
+        As for ``nonholonomic_momentum``.
     """
     g, p = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")
     return untraced(_moving, (system, section, generators), g, p)
@@ -253,16 +253,16 @@ def symmetries(
     Parameters
     ----------
     system : System
-        The system. External forces are not looked at.
+        The system. External forces are ignored.
     generators : callable, optional
-        g ↦ X(g), shape=[k, n], of an action among whose elements to search; left translations when left out.
+        g ↦ X(g), shape=[k, n], of an action whose elements are searched; left translations when left out.
     samples : int
         Number of random group elements and velocities at which invariance is tested; of bounded coordinates,
-        so that it is invariance near the identity that is tested.
+        so that invariance is tested near the identity.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
     tol : float
-        Changes below ``tol``, relative to the sizes of ℓ and of the distribution, count as none.
+        Changes below ``tol``, relative to the sizes of ℓ and of the distribution, count as zero.
 
     Returns
     -------
@@ -274,7 +274,7 @@ def symmetries(
     TypeError
         If an argument is of another type.
     ValueError
-        If ``samples`` is not positive, ``generators`` do not give [k, n], or the system is not finite at a random
+        If ``samples`` is not positive, ``generators`` do not return [k, n], or the system is not finite at a random
         point.
     """
 
@@ -297,7 +297,7 @@ def horizontal_symmetries(
 ) -> Array:
     """Horizontal symmetries: the η that leave ℓ invariant and whose generators lie in D everywhere.
 
-    GNI keeps ⟨p^±, X(g)ᵀη⟩ of these to rounding. The constraints themselves need not be invariant.
+    GNI conserves ⟨p^±, X(g)ᵀη⟩ of these to rounding. The constraints themselves need not be invariant.
 
     Source: Ferraro, Iglesias & Martín de Diego, Nonlinearity 21 (2008), section 4.5, Corollary 4.
 
@@ -320,7 +320,7 @@ def horizontal_symmetries(
     Raises
     ------
     TypeError, ValueError
-        As of ``symmetries``.
+        As for ``symmetries``.
     """
 
     def change(g: Point, xi: Array, scale: Array) -> Array:
@@ -370,7 +370,7 @@ def _change_of_constraints(system: System, X: Generators, g: Point) -> Array:
 
 
 def across(system: System, M: Array, x: Any) -> Array:
-    """The projector onto D^⊥ in a metric M, with the rows of φ among those of D, shape=[n, n]."""
+    """Projector onto D^⊥ in a metric M, with the rows of φ among those of D, shape=[n, n]."""
     if system.holonomic is None:
         assert system.distribution is not None
         return system.distribution.Q(M, x, system.parameters)
@@ -404,7 +404,7 @@ def generators_or_default(system: System, generators: Generators | None) -> Gene
 
 
 def element_of(X: Array, section: Section, g: Point, name: str) -> Array:
-    """η(g), of as many components as there are generators."""
+    """Value η(g), with as many components as there are generators."""
     eta = evaluated(name, section, g)
     if eta.shape != X.shape[:1]:
         raise ValueError(f"{name} must be of shape [{len(X)}], one component for each generator, got {list(eta.shape)}")
@@ -419,9 +419,9 @@ def _along(
     return untraced(_paired, (system, section, generators, name), *at)
 
 
-# --- of (what a user gave, arrays) -------------------------------------------------------------------------
+# --- evaluation of user functions ----------------------------------------------------------------------
 def untraced(function: Callable, what: tuple, *at: Any) -> Array:
-    """Computed without compiling; functions of this call alone are traced in each, as they may read what changes."""
+    """Evaluate without compiling; functions local to this call are traced in each, as they may read mutable state."""
     own = any(isinstance(x, FunctionType) for x in what)
     return outside.evaluated(function, (what, *at), {}, kept=not own)
 
@@ -479,7 +479,7 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
 
 
 def _echelon(rows: np.ndarray) -> np.ndarray:
-    """Reduced row echelon form of independent rows: the basis that reads best."""
+    """Reduced row echelon form of independent rows, a canonical basis."""
     rows, done = rows.copy(), 0
     for column in range(rows.shape[1]):
         if done == len(rows):

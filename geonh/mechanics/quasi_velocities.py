@@ -1,14 +1,14 @@
 r"""Quasi-velocities: the constrained system as an ordinary differential equation without constraints (Hamel).
 
-The forms μ(x) are those of ``constraint_apart``: so nearly parallel ones cost no more digits than they must. Near a
+The forms μ(x) are those of ``constraint_apart``: so nearly parallel ones lose no more digits than necessary. Near a
 point c the (affine) distribution is parametrised by D(c): with N = (μμᵀ)⁻¹μ at c, shape=[m, n], which span the normals
 of D(c) in the chosen basis of g,
 
     ξ = w + Nᵀκ,   μ(x)ξ = b(x),
 
-so that y = Rw, with R any basis of D(c), are coordinates of ξ, and the constraint holds by construction whatever is
-done to y. With ξ̇ of the constrained equations (mathematics.md §2) the dynamics is ġ = gξ, ẏ = Rξ̇: an ODE on G × Rʳ.
-A Runge–Kutta method does not see which basis R is; so everything here is written without one, with w, which counts
+so that y = Rw, with R any basis of D(c), are coordinates of ξ, and the constraint holds by construction for any
+y. With ξ̇ of the constrained equations (mathematics.md §2) the dynamics is ġ = gξ, ẏ = Rξ̇: an ODE on G × Rʳ.
+A Runge–Kutta method does not depend on the basis R; so everything here is written without one, with w, defined
 modulo the normals.
 
 The dual coordinates are the momenta π = p − μ(x)ᵀκ in D(c), Nπ = 0: the class of p modulo the constraint forces. In
@@ -38,39 +38,39 @@ from geonh.mechanics.system import System
 
 
 class Normals(NamedTuple):
-    """Of D at a point: μ there and N = (μμᵀ)⁻¹μ, each of shape=[m, n]."""
+    """Normals of D at a point: μ there and N = (μμᵀ)⁻¹μ, each of shape=[m, n]."""
 
     forms: Array
     lifts: Array
 
 
 def normals(system: System, x: Any) -> Normals:
-    """The normals of D at x."""
+    """Normals of D at x."""
     return normals_of(system.constraint_apart(x)[0])
 
 
 def normals_of(mu: Array) -> Normals:
-    """The normals of rows μ, shape=[m, n]."""
+    """Normals of rows μ, shape=[m, n]."""
     return Normals(mu, solve_spd(mu @ mu.T, mu))
 
 
 def parted(N: Normals, v: Array) -> tuple[Array, Array]:
-    """Pv and κ, shapes [n] and [m], with v = Pv + μᵀκ at c: parts of a velocity or momentum along D and the normals."""
+    """Split v = Pv + μᵀκ at c: Pv along D and κ along the normals, shapes [n] and [m], of a velocity or momentum."""
     kappa = N.lifts @ v
     return v - N.forms.T @ kappa, kappa
 
 
 def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
-    """ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
+    """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
     mu, right = system.constraint_apart(x)
     across = mu @ N.lifts.T  # near 1, or a permutation where an annihilator changes the order of its rows
     return w + N.lifts.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
 
 
 def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array]:
-    """μ̂ = (μNᵀ)⁻¹μ and b̂ = (μNᵀ)⁻¹b at x, shapes [m, n] and [m]: the constraint in the basis of the normals at c.
+    """Constraint in the basis of the normals at c: μ̂ = (μNᵀ)⁻¹μ and b̂ = (μNᵀ)⁻¹b at x, shapes [m, n] and [m].
 
-    So it does not depend on how the forms are written at x, and varies smoothly though they jump.
+    So it does not depend on the representation of the forms at x, and is smooth even where they jump.
     """
     mu, b = system.constraint_apart(x)
     across = mu @ N.lifts.T
@@ -80,7 +80,7 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
 
 
 def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Array, Array]:
-    """π and κ, shapes [n] and [m], with p = π + μ(x)ᵀκ and Nπ = 0."""
+    """Reduced momentum π and κ, shapes [n] and [m], with p = π + μ(x)ᵀκ and Nπ = 0."""
     mu, _ = system.constraint_apart(x)
     across = mu @ N.lifts.T
     kappa = solve_spd(across @ across.T, across @ (N.lifts @ p))
@@ -88,7 +88,7 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Arra
 
 
 def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None = None) -> Array:
-    """ξ, shape=[n], of a linear system, with momentum π modulo the constraint forces, in D(x) or with μξ = right."""
+    """Velocity ξ, shape=[n], of a linear system, momentum π modulo constraint forces, in D(x) or with μξ = right."""
     mu = system.annihilator(x)
     kinetic = pi - system.momentum_at_rest(x)
     right = jnp.zeros(len(mu)) if right is None else right
@@ -96,23 +96,23 @@ def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None 
 
 
 def reduced_energy(system: System, x: Any, pi: Array) -> Array:
-    """H(x, π), scalar, of a linear system."""
+    """Reduced energy H(x, π), scalar, of a linear system."""
     xi = velocity_of_momentum(system, x, pi)
     return (pi - system.momentum_at_rest(x)) @ xi / 2 + system.potential_energy(x)
 
 
 def energy_slope(system: System, x: Any, xi: Array, kappa: Array) -> Array:
-    """ρ*∂_xH at fixed π, shape=[n], where the velocity is ξ and p = π + μᵀκ.
+    """Derivative ρ*∂_xH at fixed π, shape=[n], where the velocity is ξ and p = π + μᵀκ.
 
-    π fixed, p moves with the forms, ∂_x p = κᵀ∂_xμ: with ξ and κ held constant it is the slope of κᵀμξ − ℓ(x, ξ).
+    At fixed π, p varies with the forms, ∂_x p = κᵀ∂_xμ: at constant ξ and κ it is the derivative of κᵀμξ − ℓ(x, ξ).
     """
     return system.coanchor(lambda x: kappa @ (system.constraint_apart(x)[0] @ xi) - system.lagrangian(x, xi), x)
 
 
 def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) -> Array:
-    """The force that does no work on ξ in D(x), for a momentum p = π + μᵀκ with π in D(x): shape=[n], linear in ξ.
+    """Gyroscopic force, which does no work on ξ in D(x), for p = π + μᵀκ with π in D(x): shape=[n], linear in ξ.
 
-    Tangential part: that of ⟨p, [[ξ, E_a]]⟩, with the frame E_a of D as in the head of this module.
+    Tangential part: that of ⟨p, [[ξ, E_a]]⟩, with the frame E_a of D as in the module docstring.
     """
     along = jax.jvp(lambda x: kappa @ system.constraint_apart(x)[0], (x,), (system.anchor(x, xi),))[1]
     across = system.coanchor(lambda x: kappa @ (system.constraint_apart(x)[0] @ xi), x)
@@ -120,6 +120,6 @@ def gyroscopic_force(system: System, x: Any, p: Array, xi: Array, kappa: Array) 
 
 
 def rates(system: System, t: Array, x: Any, w: Array, N: Normals, u: Any = None) -> tuple[Array, Array]:
-    """(ξ, ξ̇), each of shape=[n], at time t: the whole vector field, ẇ = ξ̇ modulo the normals."""
+    """Vector field (ξ, ξ̇), each of shape=[n], at time t; ẇ = ξ̇ modulo the normals."""
     xi = restored(system, x, w, N)
     return xi, accelerations_at(system, t, x, xi, u)[0]

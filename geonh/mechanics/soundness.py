@@ -1,6 +1,6 @@
-"""What is wrong with a metric, with constraints, with a start at a point, in words; "" if nothing is.
+"""Validity checks of a metric, of constraints, of initial conditions; each returns a description, "" if valid.
 
-One place says it: ``solve`` and ``integrate`` of a start, ``project`` of a point, ``check`` of many.
+Shared by ``solve`` and ``integrate`` for a start, ``project`` for a point, ``check`` for many.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from geonh.engine.tracing import traced_once
 from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
 
 OFF_GROUP = 1e-9
-"""A point further off its group than this is refused."""
+"""Largest distance of an admissible point from its group."""
 OFF_CONSTRAINT = 1e-9
-"""A residual above this, relative to 1 + |ξ|, is refused."""
+"""Largest admissible residual of the constraints, relative to 1 + |ξ|."""
 OTHER_VELOCITY = 1e-5
-"""And so is a velocity further than this, relative to |ξ|, from the one that its momentum has."""
+"""Largest admissible defect, relative to |ξ|, of the inverse Legendre transform of the momentum of a velocity."""
 SINGLE = 1e-5
-"""A gap below this may be the rounding of float32."""
+"""Defect below which float32 rounding is the probable cause."""
 
 
 class Facts(NamedTuple):
-    """What a start is judged by: distance off the group, ℓ, mass matrix, forms, rows that must be independent (the
-    forms, or a frame), φ, the residual of the forms made unit vectors, the velocity of the momentum, turn in a step."""
+    """Quantities that decide whether a start is valid: distance off the group, ℓ, mass matrix, forms, rows that must be
+    independent (forms or frame), φ, residual of the normalised forms, velocity of the momentum, turn in a step."""
 
     gap: Array
     level: Array
@@ -43,7 +43,7 @@ class Facts(NamedTuple):
 
 @traced_once
 def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
-    """The facts of a start."""
+    """Evaluate the facts of a start."""
     x = system.at(g, t)
     forms = system.annihilator(x)
     sizes = jnp.sqrt(jnp.sum(forms**2, axis=1))
@@ -61,11 +61,11 @@ def facts(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Facts:
 
 
 NEARLY_PARALLEL = 1e-5
-"""Unit rows whose least singular value is below this lose five digits of sixteen, which is said."""
+"""Least singular value of unit rows below which five digits of sixteen are lost, which is reported."""
 
 
 def digits_lost(system: Any, rows: np.ndarray) -> str:
-    """What constraint rows at a start, shape=[m, n], that are nearly parallel cost, in words; "" if nothing much."""
+    """Description of the digits lost by nearly parallel constraint rows at a start, shape=[m, n]; "" if few."""
     if len(rows) < 2:
         return ""
     least = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True), compute_uv=False)[-1]
@@ -78,8 +78,8 @@ def digits_lost(system: Any, rows: np.ndarray) -> str:
 
 
 def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
-    """Whether a start in a trace, with a velocity of shape=[n], is on the constraints and known by its momentum, as far
-    as differences or single precision let it; a bool, shape=[]."""
+    """True if a traced start, with a velocity of shape=[n], is on the constraints and recovered from its momentum, to
+    the accuracy of differences or single precision; a bool, shape=[]."""
     found, size = facts(system, t, g, xi, dt), jnp.max(jnp.abs(xi))
     on = jnp.all(jnp.abs(found.residual) <= SINGLE * (1.0 + size))
     if system.holonomic is not None:
@@ -89,12 +89,12 @@ def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
 
 
 def gap_of(group: Any, point: Any) -> Array:
-    """How far a point is off its group, as ``computed`` and ``mapped`` take it."""
+    """Distance of a point off its group, in the signature of ``computed`` and ``mapped``."""
     return group.gap(point)
 
 
 def place_fault(system: Any, t: float, g: Any, where: str) -> str:
-    """What is wrong with the metric or the constraints at a place."""
+    """Description of a fault of the metric or the constraints at a point."""
     M, rows = computed(_place, system, (np.float64(t), g))
     return metric_fault(system, M, where) or rows_fault(system, g, t, rows, where)
 
@@ -105,7 +105,7 @@ def _place(system: Any, node: tuple) -> tuple[Array, Array]:
 
 
 def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found: Facts) -> str:
-    """What is wrong with a start."""
+    """Description of a fault of a start."""
     if not found.gap <= OFF_GROUP:
         return group_fault(system, g, float(found.gap))
     fault = metric_fault(system, found.M, "at g0") or rows_fault(system, g, t, found.rows, "at g0")
@@ -139,11 +139,11 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, found:
 
 
 GROWN = 1e50
-"""Velocities of more than this are on the way to where numbers end."""
+"""Velocity above which overflow is the probable fault."""
 
 
 def no_numbers(system: Any, clock: Any, node: Any) -> list[str]:
-    """Which functions of a system give no number at a node, and whether it moves too fast for numbers, in words."""
+    """Descriptions of the functions of a system that are not finite at a node, and of velocities close to overflow."""
     *values, size = computed(_values, (system, clock), (node.k, node.g, node.p_minus))
     what = "potential" if system.metric is not None else "Lagrangian"
     names = ("the metric", "the forms", f"the {what}", "the forces", "the metric", f"the {what}")
@@ -161,7 +161,7 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
     x = system.at(g, t)
     xi = jnp.nan_to_num(system.velocity(x, p))
     size = jnp.max(jnp.abs(xi))
-    slow = xi / (1.0 + size)  # so that a kinetic energy beyond numbers is not taken for a fault of functions
+    slow = xi / (1.0 + size)  # so that an overflow of the kinetic energy is not taken for a fault of functions
 
     def level(x: Any) -> Array:
         return system.potential_energy(x) if system.metric is not None else system.lagrangian(x, slow)
@@ -175,7 +175,7 @@ def _values(tree: tuple, node: tuple) -> tuple[Array, ...]:
 
 
 def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
-    """Which of many starts ``start_fault`` need not look at, shape=[N]; velocities and facts have a first axis of N."""
+    """Mask of starts that need no check by ``start_fault``, shape=[N]; velocities and facts have a first axis of N."""
     rows, scale = found.rows, 1.0 + np.abs(xi).max(axis=1)
 
     def largest(values: Any) -> np.ndarray:
@@ -198,7 +198,7 @@ def clearly_sound(xi: np.ndarray, found: Facts) -> np.ndarray:
 
 
 def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
-    """What is said of a point that far off the group."""
+    """Error message for a point at that distance off the group."""
     if not np.isfinite(gap):
         return f"{name} does not lie on {system.group}, and is near no point of it"
     told = single_precision_note(g) if gap < SINGLE else ""
@@ -209,7 +209,7 @@ def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
 
 
 def metric_fault(system: Any, M: Any, where: str) -> str:
-    """Whether a mass matrix, shape=[n, n], is none."""
+    """Description of a fault of a mass matrix, shape=[n, n]."""
     kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
     named = f"the {kind} of {system.name} {where}"
     if not np.all(np.isfinite(M)):

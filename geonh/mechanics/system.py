@@ -1,4 +1,4 @@
-"""``System``: a mechanical system as a user writes it, its ingredients tested as far as their shapes go."""
+"""``System``: a mechanical system as specified by the user, with the shapes of its ingredients checked."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from geonh.mechanics.lagrangian import FirstIntegral, LagrangianSystem
 from geonh.units import declared_units
 
 LONGEST = 80
-"""Bytes of the name of a first integral."""
+"""Maximum number of bytes of the name of a first integral."""
 RESERVED = ("time", "energy", "energy_minus", "kinetic", "alternating", "alternation", "step")
-"""Columns of every table."""
+"""Reserved names: columns of every table."""
 
 
 @argument_type
@@ -44,51 +44,51 @@ class System(LagrangianSystem):
     metric : array_like, callable or BundleMetric, optional
         Kinetic energy matrix M in the algebra basis, shape=[n, n] (or its diagonal), constant or function of the base.
     lagrangian : callable, optional
-        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. Where it is quadratic in
-        ξ (seen in its trace: the Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
+        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. If it is quadratic in
+        ξ (its traced Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
     distribution : Distribution or AffineDistribution, optional
-        The constraints on velocities; none when left out.
+        Velocity constraints; none when left out.
     holonomic : callable, optional
-        The constraints on positions: φ(x) or φ(x, parameters) → shape=[k], zero where the system can be. The rows of
+        Position constraints φ(x) or φ(x, parameters) → shape=[k], with φ = 0 on the admissible set. The rows of
         their derivatives join those of the distribution, which must be given by ``forms`` then.
     potential : callable, optional
         V(x) or V(x, parameters), joules.
     forces : callable, optional
         f(t, x, ξ, u) or f(t, x, ξ, u, parameters) → covector in g*, shape=[n]; u is the value of the controls.
     parameters : mapping, optional
-        Numbers that the functions share; leaves of a pytree, so a sweep over them needs no recompilation.
+        Parameters shared by the functions; leaves of a pytree, so a sweep over them needs no recompilation.
     base : str, sequence of str or Action
-        What the functions depend on: "group" (the default, always right): x is the group element; "point": nothing,
+        Dependence of the functions: "group" (the default, always valid): x is the group element; "point": constant,
         x = (); "shape" or names of coordinates: these coordinates, x of shape=[k]; or an Action.
     first_integrals : mapping of str to FirstIntegral, optional
-        Quantities that the motion keeps besides the energy.
+        Conserved quantities besides the energy.
     draw : callable, optional
-        draw(t, g, parameters) → list of ``geonh.drawing.Body``: what it looks like in figures, animations and the
-        viewer. Where it is left out, a space of planar or spatial poses, attitudes or points implies one.
+        draw(t, g, parameters) → list of ``geonh.drawing.Body``, for figures, animations and the viewer. When left
+        out, a space of planar or spatial poses, attitudes or points implies one.
     name : str
-        What tables and files call it.
+        Name of the system in tables and files.
     units : mapping of str to str, optional
         Units for labelled outputs, such as {"x": "m"}: of coordinates, velocities, first integrals, "time" and
-        "energy". When left out, time is in s, energy in J, angles in rad, and what has no unit by these has none.
+        "energy". By default time is in s, energy in J, angles in rad, and quantities without a unit by these have none.
 
     Attributes
     ----------
     group : LieGroup
-        The group of the configuration space, of dimension n; ``LieGroup`` says how its points look.
+        Configuration group, of dimension n; see ``LieGroup`` for the format of its points.
     action : Action
-        What a base point is, as ``base`` says.
+        Action that defines the base point, according to ``base``.
     parameters : dict
         As given, numbers as float64 arrays; leaves of a pytree.
 
     Raises
     ------
     TypeError, ValueError
-        For input that does not fit, naming the argument, its shape and the shape expected.
+        For invalid input, naming the argument, its shape and the shape expected.
 
     Notes
     -----
-    Functions get base points and return values in ``jax.numpy``; all derivatives are taken automatically. Functions of
-    the time as well, f(t, x), are marked: ``time_dependent(f)``.
+    Functions take base points and return values in ``jax.numpy``; all derivatives are automatic. Functions that also
+    depend on the time, f(t, x), are marked: ``time_dependent(f)``.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class System(LagrangianSystem):
                 raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {mapping!r}")
         if not isinstance(name, str):
             raise TypeError(f"name must be text, got {shortly(name)}")
-        if not name.isprintable():  # half of a surrogate pair, which no file can hold, is not
+        if not name.isprintable():  # half of a surrogate pair is not, and cannot be stored in a file
             raise ValueError(f"name must be text that can be printed, got {shortly(name)}")
         if distribution is not None and not isinstance(distribution, Distribution):
             raise TypeError(
@@ -171,9 +171,9 @@ class System(LagrangianSystem):
 
     @property
     def space(self) -> Any:
-        """The configuration space as a geomstats manifold, with the kinetic energy as its metric when there is one.
+        """Configuration space as a geomstats manifold, with the kinetic energy as its metric if there is one.
 
-        Raises NotImplementedError for a group that geomstats has no manifold for.
+        Raises NotImplementedError for a group without a geomstats manifold.
         """
         space = self.group.space()
         if self.metric is not None:
@@ -193,12 +193,12 @@ class System(LagrangianSystem):
         Returns
         -------
         Report
-            ``report.ok``, ``report.problems``; printing it says everything.
+            ``report.ok``, ``report.problems``; print it for details.
         """
         return check_system(self, **options)
 
     def _names(self) -> list[str]:
-        """Names that may have a unit; ValueError for a coordinate that is called as another, or as another column."""
+        """Names that may have a unit; ValueError for a coordinate whose name clashes with another or with a column."""
         own = [*self.group.point_names, *self.group.velocity_names]
         for name in own:
             if own.count(name) > 1 or name in RESERVED:
@@ -209,21 +209,21 @@ class System(LagrangianSystem):
         return [*own, *self.first_integrals, "time", "energy"]
 
     def _is_quadratic(self) -> bool:
-        """Whether ∂ℓ/∂ξ is seen to be affine in ξ, in its trace at a point of shapes alone."""
+        """True if ∂ℓ/∂ξ is affine in ξ, according to its trace at an abstract point."""
         with float64():
             x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
             v = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
             return is_affine(lambda v, x: jax.grad(lambda v: self.lagrangian(x, v))(v), v, x)
 
     def _check_shapes(self) -> None:
-        """Evaluate every ingredient once at the identity, without computing, and say what does not fit."""
+        """Evaluate every ingredient once at the identity, abstractly, and raise an error for a wrong shape."""
         n = self.group.dim
         x = jax.eval_shape(lambda: self.at(self.group.identity(), 0.0))
         vector = jax.ShapeDtypeStruct((n,), np.float64)
         by_data = []
 
         def expect(name: str, function: Callable, args: tuple, *shapes: tuple[int | None, ...]) -> Any:
-            with float64(), forward_only():  # the traces of users' functions serve the programs too
+            with float64(), forward_only():  # the traces of users' functions are reused by compiled programs
                 try:
                     closed = jax.make_jaxpr(function)(*args)
                 except (TypeError, ValueError) as error:
@@ -260,12 +260,12 @@ class System(LagrangianSystem):
         self._make_careful(by_data)
 
     def _make_careful(self, names: list[str]) -> None:
-        """Make functions nan where an index that depends on data is out of range: those named, and the forces."""
+        """Make the named functions, and the forces, return nan where a data-dependent index is out of range."""
 
         def made(owner: Any, where: Callable) -> Any:
             return eqx.tree_at(where, owner, careful(where(owner)))
 
-        if self.forces is not None:  # of which too little is known here
+        if self.forces is not None:  # too little is known of them here
             self.forces = careful(self.forces)
         for name in names:
             if name == "lagrangian":
@@ -278,13 +278,13 @@ class System(LagrangianSystem):
                 self.distribution = made(self.distribution, lambda D, name=name: getattr(D, name).function)
 
     def _check_integrals(self) -> None:
-        """Say which first integral is none, or cannot be evaluated at the identity."""
+        """Raise for a first integral that is invalid, or cannot be evaluated at the identity."""
         vector = jax.ShapeDtypeStruct((self.group.dim,), np.float64)
         for key, integral in self.first_integrals.items():
             name = f"first integral {key!r}"
             if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
                 raise TypeError(f"first_integrals must map names to FirstIntegral(function), got {key!r}: {integral!r}")
-            if len(key.encode(errors="replace")) > LONGEST:  # it names a variable of a file
+            if len(key.encode(errors="replace")) > LONGEST:  # it becomes the name of a variable in a file
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))
             check_arguments(integral.function, "g, xi, p, parameters", f"the function of {name}")
@@ -311,7 +311,7 @@ class System(LagrangianSystem):
 
 
 def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters, or an error that says what JAX cannot put in order."""
+    """Return the parameters, or raise an error for keys that JAX cannot sort."""
     try:
         jax.tree.leaves(parameters)
     except ValueError as error:
@@ -320,7 +320,7 @@ def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _float64_leaves(parameters: Any) -> Any:
-    """Numbers of a pytree as float64 arrays, the rest as it is."""
+    """Convert the numbers of a pytree to float64 arrays, and leave the rest unchanged."""
 
     def convert(leaf: Any) -> Any:
         return leaf if callable(leaf) else as_float64(leaf, "parameters")

@@ -1,6 +1,6 @@
-"""Bodies that roll: one support function gives contact point, height and forms.
+"""Rolling bodies: contact point, height and forms from one support function.
 
-``geonh.rolling(support, inertia, mass, on=...)`` makes the system; supports, surfaces, wheels and joints are beside it.
+``geonh.rolling(support, inertia, mass, on=...)`` returns the system; supports, surfaces, wheels and joints are here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class _Room(ModuleType):
-    """The room is called by the name of what it makes: ``geonh.rolling(...)`` is ``geonh.rolling.rolling(...)``."""
+    """Callable module: ``geonh.rolling(...)`` is ``geonh.rolling.rolling(...)``."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return rolling(*args, **options)

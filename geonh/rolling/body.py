@@ -43,15 +43,15 @@ from geonh.rolling.supports import Support, _positive
 from geonh.rolling.surfaces import Surface, plane, surface
 
 DEEP = 1e-9
-"""Of the size of a body: further through its surface it is refused."""
+"""Largest accepted penetration of a body into its surface, relative to its size."""
 _TURN, _UP = np.pi * (1 + 5**0.5) * np.arange(1000), 1 - (2 * np.arange(1000) + 1) / 1000
 DIRECTIONS = np.stack([np.sqrt(1 - _UP**2) * np.cos(_TURN), np.sqrt(1 - _UP**2) * np.sin(_TURN), _UP], axis=1)
-"""Of unit length, spread evenly, on a spiral of Fibonacci's."""
+"""Unit vectors, evenly distributed on a Fibonacci spiral."""
 TAKEN = ("support", "on", "surface velocity", "J", "m", "g", "spin")
 
 
 class Contact(NamedTuple):
-    """Where a body touches.
+    """Contact of a body with its surface.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def rolling(
     draw: Callable | None = None,
     name: str = "rolling body",
 ) -> System:
-    """A body that rolls on a surface without sliding.
+    """System of a body that rolls on a surface without sliding.
 
     Parameters
     ----------
@@ -99,23 +99,23 @@ def rolling(
         ``plane``, ``cylinder``, ``sphere``, or ψ(X), zero on the surface and positive on the free side; z = 0 when left
         out.
     surface_velocity : callable, optional
-        u(X) → shape=[3], the velocity in m/s of the surface's material at the place X, or u(X, parameters); of (t, X)
-        with ``geonh.time_dependent``. At rest when left out. Only its part along the surface counts: how fast the
-        surface moves across itself, ψ(t, X) says.
+        u(X) → shape=[3], the velocity in m/s of the surface's material at the point X, or u(X, parameters); of (t, X)
+        with ``geonh.time_dependent``. At rest when left out. Only its tangential part is used: the normal velocity of
+        the surface is that of ψ(t, X).
     spin : bool
-        Whether it may spin about the surface's normal; False for rubber.
+        True if it may spin about the surface's normal; False for rubber rolling.
     gravity : float
         m/s², downwards along z.
     forces : callable, optional
         f(t, x, ξ, u) as of ``System``: rolling friction, drag, motors; ``contact`` helps.
     parameters : mapping, optional
-        More numbers, for the functions given here. Those of the body are there as "m", "J" and "g".
+        Further numbers, for the functions given here. Those of the body are included as "m", "J" and "g".
     first_integrals : mapping of str to FirstIntegral, optional
-        As of ``System``.
+        As for ``System``.
     draw : callable, optional
-        As of ``System``; the body and the path of its contact when left out.
+        As for ``System``; the body and the path of its contact when left out.
     name : str
-        What tables and files call it.
+        Name in tables and files.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def rolling(
     Raises
     ------
     TypeError, ValueError
-        For what does not fit, naming the argument.
+        For an invalid argument, naming it.
 
     Examples
     --------
@@ -180,14 +180,14 @@ def rolling(
 @judged
 @in_float64
 def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
-    """Where a body made by ``rolling`` touches, or would touch, its surface; traceable, for forces and pictures.
+    """Contact point of a body of ``rolling``, actual or prospective; traceable, for forces and drawings.
 
     Parameters
     ----------
     system : System or mapping
-        Made by ``rolling``; or its parameters, which is what ``forces`` have.
+        System of ``rolling``; or its parameters, as passed to ``forces``.
     g : array_like, shape=[4, 4]
-        The body's place.
+        Configuration of the body.
     t : float
         Time, s.
 
@@ -199,7 +199,7 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
     Raises
     ------
     TypeError, ValueError
-        If the system was not made by ``rolling``, or ``g`` or ``t`` are no numbers of that shape.
+        If the system is not one of ``rolling``, or ``g`` or ``t`` are not numbers of that shape.
     """
     parameters, node = _placed(system, g, t)
     return _touch(*node, parameters) if is_traced((parameters, node)) else computed(_touched, parameters, node)
@@ -209,25 +209,25 @@ def contact(system: System | Mapping, g: Any, t: float = 0.0) -> Contact:
 def start(
     system: System, rotation: Any = None, omega: Any = (0.0, 0.0, 0.0), *, place: Any = (0.0, 0.0, 0.0), t0: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A start that rolls: the body with a given attitude and angular velocity, touching the surface at a given place.
+    """Consistent initial conditions of a body with given attitude and angular velocity, in contact at a given point.
 
     Parameters
     ----------
     system : System
-        Made by ``rolling``.
+        System of ``rolling``.
     rotation : array_like, shape=[3, 3], optional
         R, from body to space; the identity when left out.
     omega : array_like, shape=[3]
         Angular velocity in body axes, rad/s.
     place : array_like, shape=[3]
-        The contact, a place of the surface, metres.
+        Contact point, on the surface, metres.
     t0 : float
         Time, s.
 
     Returns
     -------
     g0 : ndarray, shape=[4, 4]
-        The body's place.
+        Configuration of the body.
     xi0 : ndarray, shape=[6]
         Its velocity (ω, v) in body axes.
 
@@ -236,8 +236,8 @@ def start(
     TypeError
         If an argument is of another type.
     ValueError
-        If the place is not on the surface, the body would spin where it must not, or it would not fit: it is no more
-        curved than the surface there, or reaches through it elsewhere, as ``overlap`` tells.
+        If the place is not on the surface, the body would spin though ``spin`` is False, or it would not fit: it is not
+        more curved than the surface there, or penetrates it elsewhere, as ``overlap`` measures.
     """
     _refuse_another(system.parameters, system)
     R = np.eye(3) if rotation is None else as_float64(rotation, "rotation", (3, 3))
@@ -267,29 +267,29 @@ def start(
 @judged
 @in_float64
 def overlap(system: System | Mapping, g: Any, t: float = 0.0) -> Array:
-    """How far a body reaches through its surface, m, below 0 where it does not; traceable, for events.
+    """Penetration depth of a body into its surface, m, negative if there is none; traceable, for events.
 
-    The body is looked at where its normals are those of 1000 directions: what reaches through between them, by about
-    a thousandth of its size, is not seen, nor is a bump under a flat side.
+    It is sampled at the points with normals in 1000 directions: penetration between them, up to about a thousandth of
+    the size of the body, is not detected, nor is a bump under a flat side.
 
     Parameters
     ----------
     system : System or mapping
-        Made by ``rolling``; or its parameters.
+        System of ``rolling``; or its parameters.
     g : array_like, shape=[4, 4]
-        The body's place.
+        Configuration of the body.
     t : float
         Time, s.
 
     Returns
     -------
     array, shape=[]
-        The greatest −ψ/|∇ψ|.
+        Maximum of −ψ/|∇ψ|.
 
     Raises
     ------
     TypeError, ValueError
-        If the system was not made by ``rolling``, or ``g`` or ``t`` are no numbers of that shape.
+        If the system is not one of ``rolling``, or ``g`` or ``t`` are not numbers of that shape.
     """
     parameters, node = _placed(system, g, t)
     if is_traced(*node, parameters):
@@ -327,8 +327,8 @@ def _refuse_another(parameters: Any, system: Any) -> None:
 
 
 def _started(system: System, node: tuple) -> tuple[Array, ...]:
-    """ψ at the place, the arm of the contact, the start, how far it is off the constraints, whether the body is more
-    curved than its surface, and how far it reaches through it.
+    """ψ at the contact point, the arm, the initial state, its constraint residual, True if the body is more
+    curved than its surface, and the penetration depth.
     """
     (t, X, R, turning), p = node, system.parameters
     here = Moment(t, X)
@@ -343,18 +343,18 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
 # --- the functions of the system -----------------------------------------------------------------------------
 @in_float64
 def drawing(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body by its support function, the path of its contact, and the surface on which it rolls.
+    """Draw the body by its support function, the path of its contact, and the surface on which it rolls.
 
-    Of a surface that moves with the time, its tangent plane at the contact.
+    For a surface that moves with the time, its tangent plane at the contact.
 
-    It is the ``draw=`` of ``rolling``.
+    Default ``draw=`` of ``rolling``.
 
     Parameters
     ----------
     t : float
         Time, s.
     g : array_like, shape=[4, 4]
-        The body's place.
+        Configuration of the body.
     p : mapping
         The system's parameters.
 
@@ -374,11 +374,11 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     g = as_float64(g, "g", (4, 4))
 
     def point(n: Array) -> Array:
-        """The point with an outer normal; of a flat side, which has a single normal, the middle of two of its rim."""
+        """Boundary point with an outer normal; on a flat side, with a single normal, the midpoint of two rim points."""
         aside, at = jnp.array([3e-7, 5e-7, 7e-7]), p["support"].point
         return jnp.where(jnp.isfinite(at(n)), at(n), (at(n + aside) + at(n - aside)) / 2)
 
-    with float64():  # the poles of the mesh where it is flat, as a disc is
+    with float64():  # the poles of the mesh where it is flat, as on a disc
         ends = ~np.isfinite(in_numpy(jax.vmap(p["support"].point), np.eye(3))(np.eye(3))).all(axis=1)
     axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
     body, touching = boundary(point, axis=axis), _touch(as_float64(t, "t", ()), jnp.asarray(g), p)
@@ -447,7 +447,7 @@ def _rubber_rhs_in_time(t: Any, x: Any, p: Any) -> Array:
 
 
 def _material(X: Moment, p: Any) -> Array:
-    """u(t, X), zero where the surface is at rest."""
+    """Velocity u(t, X), zero where the surface is at rest."""
     velocity = p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
     if velocity.shape != (3,):
         raise ValueError(f"surface_velocity must give shape [3], got {list(velocity.shape)}")
@@ -455,7 +455,7 @@ def _material(X: Moment, p: Any) -> Array:
 
 
 def _carried(X: Moment, p: Any) -> Array:
-    """The velocity, shape=[3], of what touches at X without sliding: u along the surface, across it −∂_tψ/|∇ψ|."""
+    """Velocity, shape=[3], of a point in rolling contact at X: u along the surface, −∂_tψ/|∇ψ| across it."""
     nu, u = p["on"].normal(X, p), _material(X, p)
     rising = jax.grad(lambda t: p["on"].value(Moment(t, X.x), p))(X.t)
     slope = jax.grad(lambda y: p["on"].value(Moment(X.t, y), p))(X.x)
@@ -463,7 +463,7 @@ def _carried(X: Moment, p: Any) -> Array:
 
 
 def _tangents(nu: Array) -> Array:
-    """Two tangents of length one, rows; they jump where ν₃ changes sign, which no method sees."""
+    """Two orthonormal tangents, as rows; they jump where ν₃ changes sign, which does not affect any method."""
     s = jnp.where(nu[2] < 0, -1.0, 1.0)
     a = -1 / (s + nu[2])
     x, y = nu[0], nu[1]

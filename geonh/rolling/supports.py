@@ -4,7 +4,7 @@ H is extended from unit vectors by homogeneity, H(sn) = sH(n). The point of the 
 
     ρ = ∇H(n),
 
-and nothing else is needed of a shape. Minkowski sums of bodies are sums of support functions; a body whose figure has
+which determines the shape. Minkowski sums of bodies are sums of support functions; a body whose figure has
 its centre at o from the centre of mass has H(n) + o·n.
 
 Source: Schneider, *Convex Bodies: The Brunn–Minkowski Theory* (2014), §1.7.
@@ -28,23 +28,23 @@ from geonh.engine.precise import Precise
 from geonh.geometry.field import evaluated
 
 ITERATIONS = 20
-"""Newton's steps to the point of an implicit surface, without derivatives;"""
+"""Number of Newton steps to the point of an implicit surface, without derivatives;"""
 DIFFERENTIABLE = 3
 """and with: q of them make derivatives exact to order 2^q − 1."""
 
 
 @argument_type
 class Support(Precise):
-    """A convex body by its support function H: ``support(n)`` is H(n) in metres, n of shape=[3]; ``a + b`` the
+    """Convex body by its support function H: ``support(n)`` is H(n) in metres, n of shape=[3]; ``a + b`` is the
     Minkowski sum.
     """
 
     @abstractmethod
     def __call__(self, n: Array) -> Array:
-        """H(n), metres; n of shape=[3], of any length."""
+        """Value H(n), metres; n of shape=[3], of any length."""
 
     def point(self, n: Array) -> Array:
-        """ρ = ∇H(n), shape=[3], m: the point of the boundary with outward normal n, shape=[3]."""
+        """Boundary point ρ = ∇H(n), shape=[3], m, with outward normal n, shape=[3]."""
         return jax.grad(self.__call__)(n)
 
     def __add__(self, other: Support) -> Support:
@@ -53,14 +53,14 @@ class Support(Precise):
         return _Sum(self, other)
 
     def rounded(self, radius: float) -> Support:
-        """The body and all that is nearer to it than ``radius`` metres.
+        """Parallel body: all points within ``radius`` metres of the body.
 
-        Raises ValueError if that is not positive.
+        Raises ValueError if ``radius`` is not positive.
         """
         return self + ball(radius)
 
     def moved(self, offset: Any) -> Support:
-        """The same figure with its centre at ``offset``, shape=[3], from the centre of mass, metres.
+        """Translated body with its centre at ``offset``, shape=[3], from the centre of mass, metres.
 
         Raises ValueError if ``offset`` has another shape.
         """
@@ -120,7 +120,7 @@ class _Implicit(Support):
 
     def __call__(self, n: Array) -> Array:
         def newton(state: Array, unit: Array) -> Array:
-            """One step for ∇F(ρ) = ςn, F(ρ) = 0."""
+            """One Newton step for ∇F(ρ) = ςn, F(ρ) = 0."""
             rho, scale = state[:3], state[3]
             value, slope = jax.value_and_grad(self._value)(rho)
             matrix = jnp.block([[jax.hessian(self._value)(rho), -unit[:, None]], [slope[None], jnp.zeros((1, 1))]])
@@ -146,7 +146,7 @@ def ball(radius: float) -> Support:
     Parameters
     ----------
     radius : float
-        m.
+        Radius, m.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def ball(radius: float) -> Support:
     Raises
     ------
     TypeError
-        If ``radius`` is no number.
+        If ``radius`` is not a number.
     ValueError
         If it is not positive.
     """
@@ -178,7 +178,7 @@ def ellipsoid(a: float, b: float, c: float) -> Support:
     Raises
     ------
     TypeError
-        If they are no numbers.
+        If they are not numbers.
     ValueError
         If one is not positive.
     """
@@ -187,16 +187,16 @@ def ellipsoid(a: float, b: float, c: float) -> Support:
 
 @judged
 def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> Support:
-    """A disc, flat or with its rim rounded to a thickness; it may not lie flat: its contact is no point then.
+    """A disc, flat or with its rim rounded to a thickness; it may not lie flat, where its contact is not a point.
 
     Parameters
     ----------
     radius : float
-        Of the circle, metres; with a thickness, to the outermost points.
+        Radius of the circle, metres; with a thickness, to the outermost points.
     axis : array_like, shape=[3]
-        Of the disc, in body axes.
+        Axis of the disc, in body axes.
     thickness : float
-        Of the plate, metres, below twice the radius.
+        Thickness of the plate, metres, below twice the radius.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
     Raises
     ------
     TypeError
-        If an argument is no number.
+        If an argument is not a number.
     ValueError
         If ``radius`` is not positive, ``thickness`` not in [0, 2·radius), or ``axis`` zero or of another shape.
     """
@@ -218,16 +218,16 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
 
 @judged
 def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
-    """A torus, of which the convex hull rolls: a circle about the centre of mass, with a tube about it.
+    """The convex hull of a torus: a circle about the centre of mass, with a tube about it.
 
     Parameters
     ----------
     radius : float
-        Of the circle, m.
+        Radius of the circle, m.
     tube : float
         Radius of the tube, m.
     axis : array_like, shape=[3]
-        Of the circle, in body axes, of any length.
+        Axis of the circle, in body axes, of any length.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
     Raises
     ------
     TypeError
-        If an argument is no number.
+        If an argument is not a number.
     ValueError
         If ``radius`` or ``tube`` is not positive, or ``axis`` zero or of another shape.
     """
@@ -245,7 +245,7 @@ def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
 
 @judged
 def support(function: Callable) -> Support:
-    """A convex body of one's own, by its support function.
+    """User-defined convex body, by its support function.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def support(function: Callable) -> Support:
     Raises
     ------
     TypeError
-        If ``function`` is no function, or gives no number.
+        If ``function`` is not callable, or does not return a number.
     ValueError
         If H is not homogeneous of degree one, or not convex.
     """
@@ -282,14 +282,14 @@ def support(function: Callable) -> Support:
 
 @judged
 def implicit(function: Callable, size: float) -> Support:
-    """The body F(ρ) < 0 of a convex F, written in ``jax.numpy``.
+    """Convex body F(ρ) < 0 of a convex F, written in ``jax.numpy``.
 
     Parameters
     ----------
     function : callable
         F(ρ), scalar, ρ of shape=[3] in metres from the centre of mass.
     size : float
-        A radius of about the size of the body, metres, from which Newton's method begins.
+        Approximate radius of the body, metres, the initial guess of Newton's method.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def implicit(function: Callable, size: float) -> Support:
     Raises
     ------
     TypeError
-        If ``function`` is no function, or ``size`` no number.
+        If ``function`` is not callable, or ``size`` not a number.
     ValueError
         If ``size`` is not positive.
     """
@@ -317,5 +317,5 @@ def _unit(axis: Any, name: str = "axis") -> Any:
     largest = np.abs(vector).max()
     if not largest > 0:
         raise ValueError(f"{name} must not be zero, got {axis}")
-    vector = vector / largest  # whose square is a number
+    vector = vector / largest  # so that its square does not overflow
     return vector / np.linalg.norm(vector)

@@ -1,17 +1,17 @@
-r"""Surfaces to roll on, ψ(X) = 0 with the free side ψ > 0, and where a convex body touches them.
+r"""Surfaces to roll on, ψ(X) = 0 with the free side ψ > 0, and their contact with a convex body.
 
 The contact's outward normal n on the body, in body axes, satisfies
 
     n + Rᵀν(x + R∇H(n)) = 0,   ν = ∇ψ/|∇ψ|.
 
-On a plane it is −Rᵀe at once. Elsewhere it is found by Newton's method, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
-derivatives. Then come q more steps with them, J held: each makes derivatives exact to one order more. Accelerations ask
-for one order of n, their linear equations for two, and what is differentiated again for three. The height
+On a plane it is −Rᵀe in closed form. Elsewhere Newton's method is used, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
+derivatives. Then come q more steps with them, J held: each makes derivatives exact to one order more. Accelerations
+need one order of n, their linear equations two, and their derivatives three. The height
 ψ(x + R∇H(n)) is stationary at n, so there one step makes derivatives exact to order 3.
 
-Inside a hollow the body must be more curved than the surface, else it would have to sink in about the contact: on
+Inside a hollow the body must be more curved than the surface, else it would penetrate it about the contact: on
 tangents the eigenvalues of J, those of 1 − (curvature of the surface)·(radius of the body), must be positive. Where
-they are not there is no contact, and n is not a number.
+they are not there is no contact, and n is nan.
 """
 
 from __future__ import annotations
@@ -35,43 +35,43 @@ from geonh.geometry.field import Field, Moment, TimeDependent
 from geonh.rolling.supports import Support, _positive, _unit
 
 ITERATIONS = 12
-"""Newton's steps to the contact, without derivatives, at most;"""
+"""Maximum number of Newton steps to the contact, without derivatives;"""
 TOUCHING = 1e-13
-"""of a length that counts as none."""
+"""step length below which it has converged."""
 
 
 class Surface(Precise):
-    """A surface ψ = 0 to roll on, ψ > 0 on the free side; made by ``plane``, ``cylinder``, ``sphere`` and ``surface``.
+    """Surface ψ = 0, ψ > 0 on the free side; returned by ``plane``, ``cylinder``, ``sphere`` and ``surface``.
 
-    Below, X and x are places of shape=[3], metres, or a ``Moment`` (t, X) where ψ depends on the time.
+    Below, X and x are points of shape=[3], metres, or a ``Moment`` (t, X) where ψ depends on the time.
     """
 
     @property
     def as_plane(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Unit normal, shape=[3], and level of a plane; None of another surface."""
+        """Unit normal, shape=[3], and level of a plane; None for another surface."""
         return None
 
     @property
     def timed(self) -> bool:
-        """Whether ψ depends on the time."""
+        """True if ψ depends on the time."""
         return False
 
     @abstractmethod
     def value(self, X: Any, parameters: Any) -> Array:
-        """ψ(X), a scalar, of a place of shape=[3]."""
+        """Value ψ(X), a scalar, at a point of shape=[3]."""
 
     def normal(self, X: Any, parameters: Any) -> Array:
-        """ν = ∇ψ/|∇ψ|, shape=[3], towards the free side."""
+        """Unit normal ν = ∇ψ/|∇ψ|, shape=[3], towards the free side."""
         slope = jax.grad(lambda arm: self.value(_shifted(X, arm), parameters))(jnp.zeros(3))
         return slope / jnp.sqrt(slope @ slope)
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
-        """φ, a scalar: ψ at the contact of a body with attitude R, shape=[3, 3], and centre of mass x."""
+        """Constraint φ, a scalar: ψ at the contact of a body with attitude R, shape=[3, 3], and centre of mass x."""
         arm = R @ support.point(self.outward(support, R, x, parameters, 1))
         return self.value(_shifted(x, arm), parameters)
 
     def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:
-        """The body's outward normal n at the contact, in body axes, shape=[3], with derivatives up to ``order``; R of
+        """Outward normal n of the body at the contact, in body axes, shape=[3], with derivatives up to ``order``; R of
         shape=[3, 3], centre of mass x."""
         given = (self, support, R, x, parameters)
         still, *held = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, given)
@@ -81,7 +81,7 @@ class Surface(Precise):
         return n
 
     def clears(self, support: Support, n: Array, R: Array, x: Any, parameters: Any) -> Array:
-        """Whether a body is more curved than the surface that it touches with its outward normal n, shape=[3]."""
+        """True if a body is more curved than the surface at its contact with outward normal n, shape=[3]."""
         return _is_more_curved(jax.jacfwd(lambda n: self._missing(n, support, R, x, parameters))(n))
 
     def _missing(self, n: Array, support: Support, R: Array, x: Any, parameters: Any) -> Array:
@@ -90,7 +90,7 @@ class Surface(Precise):
 
     @traced_once
     def _found(self, support: Support, R: Array, x: Any, parameters: Any) -> tuple[Array, Array]:
-        """n by Newton's method, and the inverse J⁻¹ there."""
+        """Normal n by Newton's method, and the inverse J⁻¹ there."""
 
         def missing(n: Array) -> Array:
             return self._missing(n, support, R, x, parameters)
@@ -113,12 +113,12 @@ class Surface(Precise):
 
 
 def _is_more_curved(J: Array) -> Array:
-    """Whether the two eigenvalues of J on tangents, which are real, are positive; Jn = n is the third."""
+    """True if the two eigenvalues of J on tangents, which are real, are positive; Jn = n is the third."""
     return (det(J) > 0) & (jnp.trace(J) > 1)
 
 
 def _place(X: Any) -> Array:
-    """X without its time."""
+    """X without the time."""
     return X.x if isinstance(X, Moment) else X
 
 
@@ -142,7 +142,7 @@ class _Plane(Surface):
         return np.asarray(self.up), np.asarray(self.level)
 
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
-        return self.value(x, parameters) - support(-(self.up @ R))  # so its derivative needs ∇H only
+        return self.value(x, parameters) - support(-(self.up @ R))  # so that its derivative needs ∇H only
 
     def outward(self, support: Support, R: Array, x: Any, parameters: Any, order: int = 3) -> Array:
         return -(self.up @ R)
@@ -176,14 +176,14 @@ class _Round(Surface):
 
 @judged
 def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
-    """The plane e·X = level with the unit normal e; the body is where e points to.
+    """Plane e·X = level with the unit normal e; the body is on the side of e.
 
     The default is z = 0; an incline of angle α along x is ``plane((sin α, 0, cos α))``.
 
     Parameters
     ----------
     normal : array_like, shape=[3]
-        Along e, of any length.
+        Direction of e, of any length.
     level : float
         Distance from the origin along e, m.
 
@@ -194,7 +194,7 @@ def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
     Raises
     ------
     TypeError
-        If they are no numbers.
+        If they are not numbers.
     ValueError
         If ``normal`` is zero or of another shape.
     """
@@ -203,16 +203,16 @@ def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
 
 @judged
 def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
-    """A cylinder about an axis of space through the origin.
+    """Cylinder about an axis of space through the origin.
 
     Parameters
     ----------
     radius : float
-        m.
+        Radius, m.
     axis : {"z", "x", "y"}
-        Of space.
+        Axis of the cylinder in space.
     side : {"inside", "outside"}
-        Where the body is.
+        Side of the surface on which the body is.
 
     Returns
     -------
@@ -223,7 +223,7 @@ def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
     TypeError
         If an argument is of another type.
     ValueError
-        If ``radius`` is not positive, or a word is another one.
+        If ``radius`` is not positive, or a word is unknown.
     """
     one_of(axis, "axis", ("x", "y", "z"))
     return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
@@ -231,14 +231,14 @@ def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
 
 @judged
 def sphere(radius: float, side: str = "inside") -> Surface:
-    """A sphere about the origin.
+    """Sphere about the origin.
 
     Parameters
     ----------
     radius : float
-        m.
+        Radius, m.
     side : {"inside", "outside"}
-        Where the body is.
+        Side of the surface on which the body is.
 
     Returns
     -------
@@ -249,13 +249,13 @@ def sphere(radius: float, side: str = "inside") -> Surface:
     TypeError
         If an argument is of another type.
     ValueError
-        If ``radius`` is not positive, or ``side`` another word.
+        If ``radius`` is not positive, or ``side`` is an unknown word.
     """
     return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
 
 
 def surface(psi: Callable | TimeDependent) -> Surface:
-    """The surface ψ(X) = 0 of a function of one's own, ψ > 0 on the free side, |∇ψ| not near 0.
+    """User-defined surface ψ(X) = 0, ψ > 0 on the free side, |∇ψ| not near 0.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def surface(psi: Callable | TimeDependent) -> Surface:
     Raises
     ------
     TypeError
-        If ``psi`` is no function of X.
+        If ``psi`` is not a function of X.
     """
     if not (callable(psi) or isinstance(psi, TimeDependent)):
         raise TypeError(f"psi must be a function ψ(X), zero on the surface, got {shortly(psi)}")

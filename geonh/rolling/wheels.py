@@ -1,16 +1,16 @@
 r"""Planar bodies on knife edges and wheels, with steering, rolling angles and trailers, on SE(2) × Tᵏ.
 
-Each body of the chain has a frame in which its velocity is (ω, u, v), linear in ξ. At a place (x, y) of it
+Each body of the chain has a frame in which its velocity is (ω, u, v), linear in ξ. At a point (x, y) of it
 
     along = cos α (u − ωy) + sin α (v + ωx),      across = −sin α (u − ωy) + cos α (v + ωx)
 
-in the direction α of an edge or wheel, to which a steering angle adds. A knife edge says across = 0, a wheel of radius
-r with the rolling angle χ also along = rχ̇. A trailer hangs by a hinge at a place of the body ahead, turned by the angle
+in the direction α of an edge or wheel, to which a steering angle adds. A knife edge imposes across = 0, a wheel of
+radius r with the rolling angle χ also along = rχ̇. A trailer is attached by a hinge to the body ahead, at the angle
 θ, with its own frame a length L behind the hinge:
 
     ω' = ω + θ̇,   u' = along(θ),   v' = across(θ) − Lω'.
 
-The energy is that of the bodies, ½Iχ̇² of wheels and ½I(ω + δ̇)² of what is steered.
+The energy is that of the bodies, ½Iχ̇² of wheels and ½I(ω + δ̇)² of steered parts.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from geonh.rolling.supports import _positive
 
 @argument_type
 class Wheel(Precise):
-    """A knife edge or wheel of a planar body; made by ``knife_edge`` and ``wheel``.
+    """Knife edge or wheel of a planar body; returned by ``knife_edge`` and ``wheel``.
 
     Attributes
     ----------
     at : ndarray, shape=[2]
-        Where, in the body's frame, m.
+        Position in the body's frame, m.
     angle : float
-        Its direction there, rad.
+        Direction there, rad.
     radius : float or None
-        m; None of a knife edge.
+        Radius, m; None for a knife edge.
     inertia : float
-        Moment about its axle, kg m²; 0 of a knife edge.
+        Moment of inertia about its axle, kg m²; 0 for a knife edge.
     steering : float
-        Moment about the vertical of what is steered, kg m²; 0 where nothing is.
+        Moment of inertia of the steered part about the vertical, kg m²; 0 if it is fixed.
     grips : bool
-        Whether it holds sideways.
+        True if it does not slide sideways.
     names : tuple of str
-        Of its coordinates: the steering angle, then the rolling angle, as far as it has them.
+        Names of its coordinates: the steering angle, then the rolling angle, as far as it has them.
     """
 
     at: Any
@@ -65,29 +65,29 @@ class Wheel(Precise):
     steering: Any
     grips: bool = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
-    """Of its coordinates: the steering angle, then the rolling angle, as far as it has them."""
+    """Names of its coordinates: the steering angle, then the rolling angle, as far as it has them."""
 
 
 @argument_type
 class PlanarBody(Precise):
-    """A body in the plane with what it stands on and what it draws; made by ``planar_body`` and ``trailer``.
+    """Planar body with its wheels and trailers; returned by ``planar_body`` and ``trailer``.
 
     Attributes
     ----------
     mass, inertia : float
-        kg, and kg m² about the vertical through the centre of mass.
+        Mass, kg, and moment of inertia, kg m², about the vertical through the centre of mass.
     centre : ndarray, shape=[2]
-        Its centre of mass in its frame, m.
+        Centre of mass in its frame, m.
     wheels : tuple of Wheel
-        What it stands on.
+        Its wheels.
     trailers : tuple of PlanarBody
-        What it draws.
+        Its trailers.
     hitch : ndarray, shape=[2]
-        Of a trailer, its hinge in the frame of the body ahead, m.
+        For a trailer, its hinge in the frame of the body ahead, m.
     length : float
-        Of a trailer, from the hinge back to the origin of its frame, m.
+        For a trailer, from the hinge back to the origin of its frame, m.
     name : str
-        Of a trailer, the angle at its hinge.
+        For a trailer, name of the angle at its hinge.
     """
 
     mass: Any
@@ -102,18 +102,18 @@ class PlanarBody(Precise):
 
 @judged
 def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: str = "", inertia: float = 0.0) -> Wheel:
-    """An edge that does not slide across itself; a wheel whose rolling nobody asks for.
+    """Knife edge that does not slide sideways; or a wheel without a rolling angle.
 
     Parameters
     ----------
     x, y : float
-        Where, in the body's frame, m.
+        Position in the body's frame, m.
     angle : float
-        Its direction there, rad.
+        Direction there, rad.
     steered : str
         Name of its steering angle, which adds to ``angle``; fixed when left out.
     inertia : float
-        Moment about the vertical of what is steered, kg m²; it must be positive then.
+        Moment of inertia of the steered part about the vertical, kg m²; positive if ``steered``.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: s
     TypeError
         If an argument is of another type.
     ValueError
-        If what is steered has no positive ``inertia``, or what is not has one.
+        If a steered edge has no positive ``inertia``, or a fixed one has any.
     """
     names = (steered,) if steered else ()
     at = as_float64([x, y], "place", (2,))
@@ -147,26 +147,26 @@ def wheel(
     steering_inertia: float = 0.0,
     grips: bool = True,
 ) -> Wheel:
-    """A wheel that rolls by an angle of its own.
+    """Wheel with a rolling angle.
 
     Parameters
     ----------
     radius : float
-        m.
+        Radius, m.
     inertia : float
-        Moment about its axle, kg m².
+        Moment of inertia about its axle, kg m².
     x, y : float
-        Where, in the body's frame, m.
+        Position in the body's frame, m.
     angle : float
-        Its direction there, rad.
+        Direction there, rad.
     name : str
-        Of the rolling angle.
+        Name of the rolling angle.
     steered : str
         Name of its steering angle, which adds to ``angle``; fixed when left out.
     steering_inertia : float
-        Moment about the vertical of what is steered, kg m²; it must be positive then.
+        Moment of inertia of the steered part about the vertical, kg m²; positive if ``steered``.
     grips : bool
-        Whether it holds sideways; of several wheels on one axle only one may, else the constraints are dependent.
+        True if it does not slide sideways; only for one of the wheels on an axle, else the constraints are dependent.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def wheel(
     TypeError
         If an argument is of another type.
     ValueError
-        If ``radius`` or ``inertia`` is not positive, or ``steering_inertia`` of what is steered.
+        If ``radius`` or ``inertia`` is not positive, or ``steering_inertia`` of a steered wheel.
     """
     held = knife_edge(x, y, angle, steered=steered, inertia=steering_inertia)
     r, moment = _positive(radius, "radius", ()), _positive(inertia, "inertia", ())
@@ -192,30 +192,30 @@ def planar_body(
     trailers: Sequence[PlanarBody] = (),
     centre: Any = (0.0, 0.0),
 ) -> PlanarBody:
-    """A body in the plane.
+    """Planar body.
 
     Parameters
     ----------
     mass, inertia : float
-        kg, and kg m² about the vertical through the centre of mass.
+        Mass, kg, and moment of inertia, kg m², about the vertical through the centre of mass.
     wheels : sequence of Wheel
-        What it stands on.
+        Its wheels.
     trailers : sequence of PlanarBody
-        What it draws, made by ``trailer``.
+        Its trailers, from ``trailer``.
     centre : array_like, shape=[2]
-        Its centre of mass in its frame, m.
+        Centre of mass in its frame, m.
 
     Returns
     -------
     PlanarBody
-        ``planar`` makes a system of it.
+        To be passed to ``planar``.
 
     Raises
     ------
     TypeError
         If an argument is of another type.
     ValueError
-        If ``mass`` or ``inertia`` is not positive, ``centre`` has another shape, or a trailer was not made by
+        If ``mass`` or ``inertia`` is not positive, ``centre`` has another shape, or a trailer is not from
         ``trailer``.
     """
     if any(not drawn.name for drawn in trailers):
@@ -234,23 +234,23 @@ def planar_body(
 
 @judged
 def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str = "theta") -> PlanarBody:
-    """A body on a hinge behind another one.
+    """Trailer: a body on a hinge behind another one.
 
     Parameters
     ----------
     body : PlanarBody
-        What is drawn.
+        Body that is towed.
     length : float
         From the hinge back to the origin of its frame, m.
     hitch : array_like, shape=[2]
         The hinge in the frame of the body ahead, m.
     name : str
-        Of the angle between them.
+        Name of the angle between them.
 
     Returns
     -------
     PlanarBody
-        To be given among ``trailers`` of the body ahead.
+        To be passed in ``trailers`` of the body ahead.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def planar(
     draw: Callable | None = None,
     name: str = "planar body",
 ) -> System:
-    """The system of a planar body with all that it stands on and draws.
+    """System of a planar body with its wheels and trailers.
 
     Parameters
     ----------
@@ -288,14 +288,14 @@ def planar(
     forces : callable, optional
         f(t, x, ξ, u) as of ``System``.
     parameters : mapping, optional
-        More numbers; "body" is taken.
+        Further numbers; "body" is reserved.
     first_integrals : mapping of str to FirstIntegral, optional
-        As of ``System``.
+        As for ``System``.
     draw : callable, optional
-        As of ``System``; when left out, each body with its wheels, edges and centre of mass, seen best from above:
-        steering turns them, rolling does not show.
+        As for ``System``; when left out, each body with its wheels, edges and centre of mass, best seen from above:
+        steering turns them, rolling is not shown.
     name : str
-        What tables and files call it.
+        Name in tables and files.
 
     Returns
     -------
@@ -355,7 +355,7 @@ def _forms(x: Any, p: Any) -> Array:
 
 
 def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
-    """M and the forms; x is the vector of the angles, or () without any."""
+    """Metric M and forms; x is the vector of the angles, or () without any."""
     n = 3 + len(x)
     rates, free = iter(jnp.eye(n)[3:]), iter(x)
     M, rows = jnp.zeros((n, n)), []
@@ -366,7 +366,7 @@ def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
             M = M + weight * jnp.outer(row, row)
 
     def directed(omega: Array, u: Array, v: Array, at: Any, angle: Any) -> tuple[Array, Array]:
-        """The velocity of a place, along and across a direction."""
+        """Velocity of a point, along and across a direction."""
         u, v = u - at[1] * omega, v + at[0] * omega
         c, s = jnp.cos(angle), jnp.sin(angle)
         return c * u + s * v, c * v - s * u
@@ -397,9 +397,9 @@ def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
 
 
 def _drawing(t: Any, g: Any, p: Any) -> list[Body]:
-    """Each body as a deck with a nose, its centre of mass, and the bar to its hinge; wheels and edges stand through it.
+    """Draw each body as a deck with a nose, its centre of mass, and the bar to its hinge, with wheels and edges.
 
-    What has no size in the system has one of the chain's: a part of its greatest length.
+    Lengths not defined by the system are a fraction of the chain's greatest length.
     """
     first = p["body"]
     place, angles = g if tuple(_names(first)) else (g, ())
@@ -427,12 +427,12 @@ def _drawing(t: Any, g: Any, p: Any) -> list[Body]:
 
 
 def _points(body: PlanarBody) -> np.ndarray:
-    """What a deck reaches to, in the body's frame: its origin, centre, wheels and hinges; shape=[k, 2]."""
+    """Extreme points of a deck in the body's frame: its origin, centre, wheels and hinges; shape=[k, 2]."""
     return np.array([(0.0, 0.0), body.centre, *(w.at for w in body.wheels), *(b.hitch for b in body.trailers)])
 
 
 def _reach(body: PlanarBody) -> float:
-    """The greatest length in a chain, 1 m if there is none."""
+    """Greatest length in a chain, 1 m if there is none."""
     sizes = [0.0]
     for part in _chain(body):
         sizes += [np.ptp(_points(part), axis=0).max(), part.length]
@@ -441,7 +441,7 @@ def _reach(body: PlanarBody) -> float:
 
 
 def _deck(body: PlanarBody, size: float) -> list[Part]:
-    """The body itself, at the height of its axles."""
+    """Draw the body itself, at the height of its axles."""
     points, wide = _points(body), 0.12 * size
     (back, right), (front, left) = points.min(axis=0) - wide, points.max(axis=0) + wide
     nose = [front + wide, (left + right) / 2]
@@ -455,7 +455,7 @@ def _deck(body: PlanarBody, size: float) -> list[Part]:
 
 
 def _foot(wheel: Wheel, size: float) -> Part:
-    """A wheel, or a blade, with its place and direction left out."""
+    """Shape of a wheel or blade, without its position and direction."""
     if wheel.radius is None:
         return box(0.3 * size, 0.03 * size, 0.2 * size).moved(z=0.1 * size).painted("#444444")
     r = float(wheel.radius)
@@ -463,7 +463,7 @@ def _foot(wheel: Wheel, size: float) -> Part:
 
 
 def _fixed(foot: Part, wheel: Wheel) -> Part:
-    """A wheel, or a blade, in its place and direction in the body's frame."""
+    """Wheel or blade at its position and direction in the body's frame."""
     c, s = np.cos(wheel.angle), np.sin(wheel.angle)
     turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
     made = replace(foot, vertices=foot.vertices @ turn, lines=tuple(corners @ turn for corners in foot.lines))

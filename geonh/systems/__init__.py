@@ -1,4 +1,4 @@
-"""The catalogue of classical systems: one file each, one function each, and an ``Entry`` with what is known of it."""
+"""Catalogue of classical systems: one module and function each, with an ``Entry`` of metadata."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ catalogue = Catalogue(
         )
     }
 )
-"""Entries by name."""
+"""Catalogue entries by name."""
 recognisers.append(catalogue.name_of)
 
 __all__ = [

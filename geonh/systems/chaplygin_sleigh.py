@@ -33,7 +33,7 @@ def _metric(x: Any, p: Any) -> list:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body on its two feet, the knife edge below it, the mass ahead of the edge."""
+    """Draw the body on its two feet, the knife edge below it, the mass ahead of the edge."""
     theta, x, y = g
     a, here = float(p["a"]), planar(theta, x, y)
     feet = [cylinder(0.12 * a, 0.4 * a).moved(1.8 * a, side * a, 0.2 * a) for side in (1, -1)]
@@ -68,7 +68,7 @@ def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System: 
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """

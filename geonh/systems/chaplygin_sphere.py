@@ -10,7 +10,7 @@ so with γ = Rᵀe₃, X = Rᵀx, V = Rᵀv and M = JW + mr² γ×(W×γ) the bo
     Ṁ = M×W + mrΩV,   γ̇ = γ×W,   Ẋ = X×W + V.
 
 Figure: the contact forces pass through the contact point, so the angular momentum about it, K = RJW + m r e₃×v, stays
-what it is in space, three numbers; on a table at rest K = RM, and with the energy and |γ| = 1 the motion is integrable
+is constant in space, three numbers; on a table at rest K = RM, and with the energy and |γ| = 1 the motion is integrable
 (Chaplygin 1903). On a turning table the moving energy E − Ω[m(xẏ − yẋ) + e₃·RJW] takes the place of the energy. A
 homogeneous ball (J a multiple of 1) is the system ``rolling_ball``, unreduced.
 
@@ -61,7 +61,7 @@ def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The ball on the table, and the path of its contact."""
+    """Draw the ball on the table, and the path of its contact."""
     return ball_on_table(t, *g, p)
 
 
@@ -88,7 +88,7 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one except ``table_rate`` is not positive, or ``J`` is not symmetric or of another shape.
     """
@@ -115,7 +115,7 @@ def chaplygin_sphere(m: float = 1.0, r: float = 1.0, J: Any = (0.5, 0.6, 0.8), t
 
 
 def rolling_start(system: System, x0: Any, R0: Any, W0: Any) -> Start:
-    """Start with the velocity that rolling at contact point x0, attitude R0, body angular velocity W0 implies."""
+    """Initial conditions of rolling at contact point x0, attitude R0, body angular velocity W0."""
     r, rate = float(system.parameters["r"]), float(system.parameters["table_rate"])
     w, x = np.asarray(R0) @ W0, np.asarray(x0, dtype=np.float64)
     v = np.array([r * w[1] - rate * x[1], -r * w[0] + rate * x[0]])

@@ -1,7 +1,7 @@
 r"""The contact oscillator: springs in space, coupled, with the constraint ẋ + yż = 0; reversible and not.
 
-L = ½|q̇|² − V(q) on R³, V = ½(|q|² + ε x²z²). Figure: that of ``nonholonomic_oscillator``. y is still a harmonic
-oscillator of its own, ÿ = −y, since the constraint force (λ, 0, λy) and the coupling leave it alone; at ε ≠ 0 the
+L = ½|q̇|² − V(q) on R³, V = ½(|q|² + ε x²z²). Figure: that of ``nonholonomic_oscillator``. y is still a decoupled
+harmonic oscillator, ÿ = −y, since the constraint force (λ, 0, λy) and the coupling do not act on it; at ε ≠ 0 the
 motion in (x, z) that it drives is no longer linear. Kept are the energy and H_y = ½(ẏ² + y²).
 
 **Reversal.** A linear ρ maps the distribution to itself if and only if ρ = diag(α, α/γ, γ), and keeps |q̇|² only for
@@ -66,7 +66,7 @@ def contact_oscillator(eps: float = 1.0) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not finite, or is below 0.
     """
@@ -101,7 +101,7 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not finite, or ``eps`` is below 0.
     """
@@ -118,7 +118,7 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
 
 
 def _finite(name: str, value: Any, least: float = -np.inf) -> np.ndarray:
-    """A number as a float64 array, or ValueError."""
+    """Convert a number to a float64 array, or raise ValueError."""
     number = as_float64(value, name)
     if not (np.all(np.isfinite(number)) and np.all(number >= least)):
         wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
@@ -127,7 +127,7 @@ def _finite(name: str, value: Any, least: float = -np.inf) -> np.ndarray:
 
 
 def start_on_level(eps: float, z0: float = 0.5, energy: float = 1.5, energy_y: float = 0.5) -> Start:
-    """At rest at (x₀, y₀, z₀) with the given H and H_y, x₀ and y₀ positive.
+    """Initial conditions at rest at (x₀, y₀, z₀) with the given H and H_y, x₀ and y₀ positive.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""The double pendulum in Cartesian coordinates: two points of the plane on two rods, nothing eliminated.
+r"""The double pendulum in Cartesian coordinates: two points of the plane on two rods, without elimination.
 
     ℓ = ½m₁|a|̇² + ½m₂|b|̇² − g(m₁a₂ + m₂b₂),   φ = ½(|a|² − l₁², |b − a|² − l₂²) = 0
 
@@ -36,7 +36,7 @@ def _rods(x: Any, p: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The points, upright in the plane of x and z, and their rods."""
+    """Draw the points, upright in the plane of x and z, and their rods."""
     size = 0.08 * float(p["l1"])
     places = [jnp.stack([g[0], 0.0 * g[0], g[1]]), jnp.stack([g[2], 0.0 * g[2], g[3]])]
     bodies = [
@@ -73,7 +73,7 @@ def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """

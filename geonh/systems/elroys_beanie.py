@@ -40,7 +40,7 @@ def _spatial_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The two bodies as bars on one pin."""
+    """Draw the two bodies as bars on one pin."""
     (theta, x, y), (psi,) = g
     return [
         Body("first body", box(1.0, 0.2, 0.06), at=planar(theta, x, y, 0.05), trace=[0, 0, 0]),
@@ -70,7 +70,7 @@ def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """

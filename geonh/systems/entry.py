@@ -1,4 +1,4 @@
-"""What the catalogue knows of a system besides its equations."""
+"""Catalogue entries: metadata of a system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from geonh.mechanics.system import System
 
 
 class Start(NamedTuple):
-    """A consistent start.
+    """Consistent initial conditions.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Entry:
-    """A system of the catalogue.
+    """Catalogue entry of a system.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class Entry:
     build : callable
         ``build(**parameters)`` → System; its keyword defaults are those of the source.
     title : str
-        One line.
+        One-line description.
     parameters : mapping of str to str
         Unit and meaning of each keyword of ``build``.
     constraints : str
         The constraints, as an equation; "none" if there are none.
     conserved : mapping of str to str
-        What the motion keeps, as clauses: what it is, then "GNI: …" or "GNI and Variational: …" with what these methods
-        keep of it.
+        Conserved quantities, as clauses: the quantity, then "GNI: …" or "GNI and Variational: …" with its conservation
+        by these methods.
     source : str
         Paper, with section or equation numbers.
     start : callable
@@ -57,14 +57,14 @@ class Entry:
     dt, n_steps : float, int
         A run worth looking at.
     method : str, optional
-        The method of the source, where the run stays sound by it; when left out, the default of ``solve``.
+        Method of the source, if its run stays reliable; when left out, the default of ``solve``.
     controls : callable, optional
-        u(t), where the system is driven.
+        u(t), if the system is driven.
     exact : callable, optional
-        ``exact(system, start, t)`` → (g, xi) with leading time axis: the solution, where it is known in closed form;
-        g is None where only the velocities are.
+        ``exact(system, start, t)`` → (g, xi) with leading time axis: exact solution, if known in closed form;
+        g is None if only the velocities are.
     notes : str
-        What else is worth knowing of it; none when empty.
+        Further remarks; none when empty.
     known_as : str
         Name in the literature; the title when empty.
     """
@@ -87,7 +87,7 @@ class Entry:
 
     @property
     def heading(self) -> str:
-        """The name by which the literature knows it, or the title, to stand alone."""
+        """Name of the system in the literature, or the title, as a heading."""
         return self.known_as or self.title[:1].upper() + self.title[1:]
 
     @property
@@ -96,14 +96,14 @@ class Entry:
         return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
 
     def describes(self, system: System) -> bool:
-        """Whether a system was built by this entry: of its name, and with functions of its file."""
+        """True if a system was built by this entry: it has its name, and functions of its file."""
         if system.name != self.name:
             return False
         functions = (leaf for leaf in (*jax.tree.leaves(system), system.draw) if callable(leaf))
         return any(f.__module__ == self.build.__module__ for f in functions)
 
     def system(self, **parameters: Any) -> System:
-        """Build the system with some of the parameters that ``build`` takes; the others have their defaults.
+        """Build the system with the given parameters of ``build``; the others have their defaults.
 
         Parameters
         ----------
@@ -117,9 +117,9 @@ class Entry:
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
-            If there is no such parameter, naming those there are; or what ``build`` refuses.
+            If there is no such parameter, with those there are; or if ``build`` raises it.
         """
         unknown = [name for name in parameters if name not in self.parameters]
         if unknown:
@@ -131,7 +131,7 @@ class Entry:
 
 
 class Catalogue(dict[str, Entry]):
-    """Entries by name, shown with their titles."""
+    """Entries by name, displayed with their titles."""
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:34}{entry.title}" for name, entry in self.items())
@@ -147,9 +147,9 @@ class Catalogue(dict[str, Entry]):
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:
-    """Parameters as float64 arrays; TypeError or ValueError naming the one that is no number, or not positive.
+    """Parameters as float64 arrays; TypeError or ValueError naming the one that is not a number, or not positive.
 
-    Of one that is traced nothing more is known.
+    A traced one is not checked further.
     """
     arrays = {name: as_float64(value, name) for name, value in values.items()}
     for name, array in arrays.items():

@@ -5,9 +5,9 @@ the action groupoid S² ⋊ SO(3),
 
     Ṗ = P×Ω + m g l γ×χ,   γ̇ = γ×Ω,   P = JΩ.
 
-Figure: gravity pulls along the vertical and so has no moment about it: L_z = γ·P is kept, with the energy. For
+Figure: gravity acts along the vertical and so has no moment about it: L_z = γ·P is kept, with the energy. For
 Lagrange's top, J = (A, A, C) with χ along the third axis, it has none about that axis either: L₃ = P·χ is kept too.
-Then the tip's height u = γ·χ nods between two of the roots u₁ ≤ u₂ ≤ 1 ≤ u₃ of a cubic,
+Then the tip's height u = γ·χ nutates between two of the roots u₁ ≤ u₂ ≤ 1 ≤ u₃ of a cubic,
 
     u̇² = (2(E − L₃²/2C − m g l u)(1 − u²) − (L_z − L₃u)²/A)/A,
     u = u₁ + (u₂ − u₁) sn²(κ(t − t₀) | k²),   κ² = m g l (u₃ − u₁)/(2A),   k² = (u₂ − u₁)/(u₃ − u₁),
@@ -52,7 +52,7 @@ def _axial(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """A stem of one metre from the fixed point along χ, a disc about its end, whose middle leaves a trace."""
+    """Draw a stem of one metre from the fixed point along χ, and a disc about its end, whose centre leaves a trace."""
     stem = along(p["chi"], np.zeros(3), axis="z")
     disc = cylinder(0.5, 0.1).moved(z=1.0)
     top = Body("top", [cylinder(0.04, 1.0).moved(z=0.5), disc], at=Pose(g @ stem.R, jnp.zeros(3)), trace=[0, 0, 1])
@@ -80,7 +80,7 @@ def heavy_top(J: Any = (1.0, 1.0, 0.5), mgl: float = 1.0, chi: Any = (0.0, 0.0, 
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one of ``J`` and ``mgl`` is not positive, ``chi`` is zero, or a shape does not fit.
     """
@@ -116,7 +116,7 @@ def symmetry_axes(J: np.ndarray, chi: np.ndarray) -> np.ndarray | None:
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lagrange's top: the nutation in closed form, precession and spin by quadrature; t of shape=[N].
+    """Exact solution of Lagrange's top: nutation in closed form, precession and spin by quadrature; t of shape=[N].
 
     Raises
     ------

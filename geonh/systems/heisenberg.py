@@ -7,7 +7,7 @@ J₂ = xp_y − yp_x, and J₁ = e·p = 0.
 **On the Heisenberg group** (``heisenberg_group``), (x, y, z)(x', y', z') = (x + x', y + y', z + z' + ½(xy' − yx')), the
 distribution becomes left-invariant, w = ż − ½(xẏ − yẋ) = 0 (the R³ coordinate is −2z): z is the area that the path in
 the plane sweeps. With the left-invariant ℓ = ½m(u² + v²) + ½I w² + (a u + b v) w, where (u, v) = (ẋ, ẏ), it is the
-problem of Suslov on this group. The speed s stays what it is and the heading turns at a rate that is linear in the
+problem of Suslov on this group. The speed s is constant and the heading turns at a rate that is linear in the
 velocity: with (u, v) = s(cos ϑ, sin ϑ), c = √(a² + b²), ϑ_c = atan2(b, a),
 
     mϑ̇ = (a u + b v) = c s cos(ϑ − ϑ_c),   sin(ϑ − ϑ_c) = tanh A(t − t₀),   A = cs/m.
@@ -16,9 +16,9 @@ In the frame of ϑ_c the path in the plane is the catenary of equal strength, x'
 y' = (s/A) ln(cosh τ/cosh τ₀), τ = A(t − t₀): every motion turns from one direction to the opposite one. With a = b = 0
 it is straight and uniform.
 
-On the group GNI keeps the energy at p⁻ to rounding, but the final heading does not hold it for ever: while the heading
+On the group GNI keeps the energy at p⁻ to rounding, but the final heading is unstable under it: while the heading
 settles, the part of p⁻ along w, which alternates in sign from node to node, grows like e^{At}, from O(h²)
-(``start="average"``) or O(h⁴) (``start="multiplier"``), and at last turns the heading round.
+(``start="average"``) or O(h⁴) (``start="multiplier"``), and finally reverses the heading.
 
 Source: Chang, Perlmutter, Feedback integrators for nonholonomic mechanical systems (2018), §3.6, e = (−y, x, 1); Bloch
 (2003), §1.8. Left-invariant systems on groups: Fedorov, Zenkov (2005).
@@ -59,7 +59,7 @@ def _momentum_z(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The particle, and a piece of the plane in which it may move."""
+    """Draw the particle, and a piece of the plane of admissible velocities."""
     return _particle(g, jnp.stack([-g[1], g[0], 1.0]))
 
 
@@ -89,7 +89,7 @@ def heisenberg(m: float = 1.0) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -109,7 +109,7 @@ def heisenberg(m: float = 1.0) -> System:
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform motion."""
+    """Exact solution: uniform motion."""
     q0 = np.zeros(3) if start.g0 is None else np.asarray(start.g0)
     return q0 + np.asarray(t)[:, None] * start.xi0, np.tile(start.xi0, (len(t), 1))
 
@@ -121,7 +121,7 @@ def _group_metric(x: Any, p: Any) -> list:
 
 
 def draw_on_group(t: Any, g: Any, p: Any) -> list[Body]:
-    """The particle over the plane, the area as its height, and a piece of the plane in which it may move."""
+    """Draw the particle over the plane, the area as its height, and a piece of the plane of admissible velocities."""
     return _particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
 
 
@@ -146,7 +146,7 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one of ``m``, ``I`` and mI − a² − b² is not positive.
     """
@@ -165,7 +165,7 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
 
 
 def exact_on_group(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The plane in closed form, the area z by quadrature; t of shape=[N], increasing."""
+    """Exact solution: the plane in closed form, the area z by quadrature; t of shape=[N], increasing."""
     m, a, b = (float(system.parameters[name]) for name in ("m", "a", "b"))
     t = np.asarray(t, dtype=np.float64)
     g0 = np.zeros(3) if start.g0 is None else np.asarray(start.g0)

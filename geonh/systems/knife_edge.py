@@ -48,7 +48,7 @@ def _spin(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The edge, standing on the plane (x points downhill)."""
+    """Draw the edge, standing on the plane (x points downhill)."""
     (x, y), (phi,) = g
     blade = [box(0.2, 0.02, 0.1).moved(z=0.05), cylinder(0.03, 0.12).moved(z=0.12)]
     return [Body("edge", blade, at=planar(phi, x, y), trace=[0, 0, 0]), Body("ground", ground())]
@@ -77,7 +77,7 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -95,7 +95,7 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The solution; needs φ̇ ≠ 0."""
+    """Exact solution; needs φ̇ ≠ 0."""
     (x0, y0), (phi0,) = (np.zeros(2), np.zeros(1)) if start.g0 is None else start.g0
     vx, vy, w = start.xi0
     c = float(system.parameters["gravity"]) * np.sin(float(system.parameters["slope"])) / w

@@ -2,9 +2,9 @@ r"""The nonholonomic oscillator: springs in space with the contact constraint �
 
 L = ½(m₁ẋ² + m₂ẏ² + m₃ż²) − ½|q|² on R³, springs of 1 N/m.
 
-Figure: a gearbox without steps. x and z are the displacements of two sprung wheels, y that of the gear that couples
-them in the ratio −y, itself on a spring; ratio and sign change as y swings. The constraint force (λ, 0, λy) leaves y
-alone:
+Figure: a continuously variable gearbox. x and z are the displacements of two sprung wheels, y that of the gear that
+couples them in the ratio −y, itself on a spring; ratio and sign change as y oscillates. The constraint force
+(λ, 0, λy) does not act on y:
 
     y = y₀ cos ωt + (ẏ₀/ω) sin ωt,  ω = 1/√m₂,   (m₃ + m₁y²) z̈ + m₁yẏ ż + z − xy = 0,   ẋ = −yż,
 
@@ -54,7 +54,7 @@ def energy_y(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The particle, the spring from the origin, and a piece of the plane in which it may move."""
+    """Draw the particle, the spring from the origin, and a piece of the plane of admissible velocities."""
     return [
         Body("particle", ball(0.06, 12), at=shifted(*g), trace=[0, 0, 0]),
         Body("spring", line([[0, 0, 0], [1, 0, 0]]), at=link(jnp.zeros(3), g)),
@@ -80,7 +80,7 @@ def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive, or there are not three.
     """

@@ -41,7 +41,7 @@ def _speed(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The particle, and a piece of the plane in which it may move."""
+    """Draw the particle, and a piece of the plane of admissible velocities."""
     return [
         Body("particle", ball(0.06, 12), at=shifted(*g), trace=[0, 0, 0]),
         Body("admissible plane", PATCH, at=along(jnp.stack([-g[1], 0.0, 1.0]), g, axis="z")),
@@ -66,7 +66,7 @@ def nonholonomic_particle(m: float = 1.0) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -86,7 +86,7 @@ def nonholonomic_particle(m: float = 1.0) -> System:
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The solution; needs ẏ ≠ 0."""
+    """Exact solution; needs ẏ ≠ 0."""
     x0, y0, z0 = (0.0, 0.0, 0.0) if start.g0 is None else start.g0
     vx0, b, _ = start.xi0
     c = vx0 * np.sqrt(1 + y0**2)

@@ -36,7 +36,7 @@ def _forms(x: Any, p: Any) -> list:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The seat and the steered body, each on its pair of wheels, joined by tongue and arm."""
+    """Draw the seat and the steered body, each on its pair of wheels, joined by tongue and arm."""
     (theta, x, y), (phi,) = g
     d1, d2 = float(p["d1"]), float(p["d2"])
     wheels = [cylinder(0.1, 0.04, "y").moved(0, side * 0.3, 0.1) for side in (1, -1)]
@@ -73,7 +73,7 @@ def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """

@@ -53,12 +53,12 @@ def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The ball on the table, and the path of its contact."""
+    """Draw the ball on the table, and the path of its contact."""
     return ball_on_table(t, *g, p)
 
 
 def ball_on_table(t: Any, x: Any, R: Any, p: Any) -> list[Body]:
-    """A ball of radius r at attitude R over the contact point x, on a table that turns at the rate Ω."""
+    """Draw a ball of radius r at attitude R over the contact point x, on a table that turns at the rate Ω."""
     r, turns = float(p["r"]), float(p["table_rate"]) != 0.0
     return [
         Body("ball", ball(r), at=Pose(R, jnp.stack([x[0], x[1], r]))),
@@ -95,7 +95,7 @@ def rolling_ball(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one except ``table_rate`` is not positive.
     """

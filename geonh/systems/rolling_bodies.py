@@ -5,9 +5,9 @@ along the surface, ξ = (ω, v) in body axes. Kept besides the energy:
 
 - Routh's sphere, a ball whose centre of mass lies on an axis of symmetry: Jellett's integral Jω·ρ, since the force of
   the contact has no moment about ρ, and Jω·(ω×e₃) = 0; and Routh's, ω₃²(I₁I₃ + mρ·Jρ);
-- the ball in an upright cylinder: the spin about the vertical e₃·w, w = Rω, and so the rate at which it goes round; and
-  w·x, since the spin about the normal, of which the contact force has no moment, changes by that rate times ż/r. So it
-  goes up and down as −(5g/7ν²)(1 − cos νt), with ν = √(2/7) times the rate at which it goes round, and does not fall.
+- the ball in an upright cylinder: the spin about the vertical e₃·w, w = Rω, and so the rate of revolution about the
+  axis; and w·x, since the spin about the normal, of which the contact force has no moment, changes by that rate times
+  ż/r. So its height oscillates as −(5g/7ν²)(1 − cos νt), with ν = √(2/7) times the rate of revolution, without falling.
 
 Sources: Le Saux, Leine, Glocker, J. Nonlinear Sci. 15 (2005) (disc); Moffatt, Nature 404 (2000) (Euler's disc); Kane,
 Levinson, Int. J. Non-Linear Mech. 17 (1982) (rattleback and its parameters); Routh, *Advanced rigid dynamics* (1905),
@@ -35,7 +35,7 @@ def _less(low: Any, high: Any, words: str) -> None:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body and the path of its contact."""
+    """Draw the body and the path of its contact."""
     return drawing(t, g, p)
 
 
@@ -73,7 +73,7 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -99,7 +99,7 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -143,7 +143,7 @@ def rattleback(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one of ``axes``, ``m`` and ``g`` is not positive, the inertia is not positive definite, or a shape does not
         fit.
@@ -180,7 +180,7 @@ def routh_sphere(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one except ``a`` is not positive, ``a`` is not within the ball, or the inertia is of no body.
     """
@@ -218,7 +218,7 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive, or the ball does not fit into the cylinder.
     """
@@ -250,14 +250,14 @@ def _disc_start(system: System) -> Start:
 
 
 def _euler_start(system: System) -> Start:
-    """Nearly flat, its contact going round as Moffatt has it: Ω² sin α = 4g/r."""
+    """Initial conditions nearly flat, with Moffatt's rate of the contact point: Ω² sin α = 4g/r."""
     alpha = 0.3
     rate = np.sqrt(4 * 9.81 / 0.0375 / np.sin(alpha)) * np.sin(alpha)
     return Start(*start(system, _leaning(alpha), [0.0, rate, 0.0]))
 
 
 def _rattleback_start(system: System) -> Start:
-    """That of Kane and Levinson's figures: half a degree about either axis, 5 rad/s against the preferred direction."""
+    """Start of Kane and Levinson's figures: half a degree about either axis, 5 rad/s against the preferred sense."""
     tilt = np.deg2rad(0.5)
     c, s = np.cos(tilt), np.sin(tilt)
     pitched = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])

@@ -79,7 +79,7 @@ _CYCLIC = {
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """Board, two steered axles with their wheels, and the rider as a rotor on top."""
+    """Draw board, two steered axles with their wheels, and the rider as a rotor on top."""
     (theta, x, y), (psi, phi) = g
     return _board(planar(theta, x, y), psi, phi, p)
 
@@ -138,9 +138,9 @@ def snakeboard(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
-        If one is not positive, or ``structure`` is another word.
+        If one is not positive, or ``structure`` is an unknown word.
     """
     parameters = positive(m=m, J=J, J0=J0, J1=J1, r=r)
     base: tuple[str, ...]
@@ -186,7 +186,7 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -223,7 +223,7 @@ def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: f
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """

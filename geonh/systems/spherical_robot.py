@@ -54,7 +54,7 @@ def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The ball on the ground, the path of its contact, and its rotors, shown above their places on the ball's axes."""
+    """Draw the ball on the ground, the path of its contact, and its rotors, above their places on the ball's axes."""
     x, R, chi = g
     r = float(p["r"])
     centre, bodies = jnp.stack([x[0], x[1], r]), ball_on_table(t, x, R, {"r": r, "table_rate": 0.0})

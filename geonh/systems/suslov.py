@@ -12,10 +12,10 @@ axis, the motion runs from one steady rotation to the opposite one. In body axes
 
 where cos(ϑ − ϑ_c) = ±sech A(t − t₀) keeps its sign. Any J and a come to this by a rotation of the body axes.
 
-GNI keeps the energy at p⁻ to O(h²), without drift, but the steady rotation does not hold it for ever: near it the part
-of p⁻ along a, which alternates in sign from node to node, grows like e^{At}, as fast as the rest settles. When it has
-come to the size of p (after some 37/A if it starts from rounding) the body turns round again. Gauss collocation, the
-default of ``solve``, and the symmetric projection have no such part and stay.
+GNI keeps the energy at p⁻ to O(h²), without drift, but the steady rotation is unstable under it: near it the part
+of p⁻ along a, which alternates in sign from node to node, grows like e^{At}, as fast as the rest decays. When it has
+reached the size of p (after some 37/A if it starts from rounding) the rotation reverses again. Gauss collocation, the
+default of ``solve``, and the symmetric projection have no such part and stay steady.
 
 Default: J = [[1,0,0],[0,1,1],[0,1,2]], a = e₃, Π(0) = (0,1,1), where Π₁ = −tanh t, Π₂ = Π₃ = sech t.
 
@@ -50,7 +50,7 @@ def _forms(x: Any, p: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The body's ellipsoid of inertia and axes, and the axis a about which it cannot turn, which leaves a trace."""
+    """Draw the body's ellipsoid of inertia and axes, and the constrained axis a, which leaves a trace."""
     moments, principal = np.linalg.eigh(np.asarray(p["J"]))
     semi = 0.6 * np.sqrt(moments[0] / moments)
     a = along(p["a"], np.zeros(3), axis="z")
@@ -82,7 +82,7 @@ def suslov(J: Any = _J, a: Any = (0.0, 0.0, 1.0)) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one moment of ``J`` is not positive, ``J`` is not symmetric, ``a`` is zero, or a shape does not fit.
     """
@@ -131,7 +131,7 @@ def angular_velocity(system: System, start: Start, t: Any) -> np.ndarray:
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Angular velocity in closed form, the attitude from Ṙ = RΩ̂(t) with the known Ω; t of shape=[N]."""
+    """Exact solution: angular velocity in closed form, attitude from Ṙ = RΩ̂(t) with the known Ω; t of shape=[N]."""
     t = np.asarray(t, dtype=np.float64)
     R0 = np.eye(3) if start.g0 is None else np.asarray(start.g0)
     inverse = attitude(lambda s: -angular_velocity(system, start, np.atleast_1d(s))[0], t)

@@ -36,7 +36,7 @@ def _rates(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The disk upright, turned by its rolling angle; the path of its contact."""
+    """Draw the disk upright, turned by its rolling angle; and the path of its contact."""
     (theta, x, y), (psi,) = g
     R, here = float(p["R"]), planar(theta, x, y)
     disk = cylinder(R, 0.08 * R, "y")
@@ -68,7 +68,7 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive.
     """
@@ -85,7 +85,7 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The solution; needs ω ≠ 0."""
+    """Exact solution; needs ω ≠ 0."""
     (theta0, x0, y0), (psi0,) = (np.zeros(3), np.zeros(1)) if start.g0 is None else start.g0
     omega, u, _, psi_dot = start.xi0
     theta = theta0 + omega * np.asarray(t)

@@ -43,7 +43,7 @@ def _horizontal(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """The ellipsoid of inertia of the body with its axes, of which the third leaves a trace, and the vertical."""
+    """Draw the ellipsoid of inertia of the body with its axes, of which the third leaves a trace, and the vertical."""
     J = np.asarray(p["J"])
     return [
         Body("body", [ball(0.6 * np.sqrt(J.min() / J)), *axes(0.9)], at=Pose(g, jnp.zeros(3)), trace=[0, 0, 0.9]),
@@ -68,7 +68,7 @@ def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one is not positive, or there are not three.
     """

@@ -1,8 +1,8 @@
-r"""Robots on wheels: with two driven wheels, and with trailers; both made by ``geonh.rolling.planar``.
+r"""Wheeled robots: with two driven wheels, and with trailers; both built by ``geonh.rolling.planar``.
 
-The two-wheeled robot stands on one axle, of which the wheels roll by angles of their own, rχ̇ = u ∓ ½wω, and do not
-slide sideways, v = 0; motors turn them, and push back on nothing else. The wheels tell the heading, driven or not:
-wθ − r(χ_right − χ_left) stays. The robot with trailers draws bodies on hinges, none of whose axles slides sideways.
+The two-wheeled robot has one axle, whose wheels roll by independent angles, rχ̇ = u ∓ ½wω, and do not
+slide sideways, v = 0; the motors act on these angles alone. The wheel angles determine the heading, driven or
+not: wθ − r(χ_right − χ_left) is constant. The robot with trailers tows bodies on hinges; no axle slides sideways.
 
 Sources: Bloch, *Nonholonomic Mechanics and Control* (2003), §1.9; Laumond, *Robot Motion Planning and Control* (1998),
 ch. 1.
@@ -38,7 +38,7 @@ def _heading(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 
 def draw_robot(t: Any, g: Any, p: Any) -> list[Body]:
-    """The robot with its wheels."""
+    """Draw the robot with its wheels."""
     body = p["body"]
     here = planar(*g[0])
     left, right = body.wheels[1:]
@@ -56,7 +56,7 @@ def draw_robot(t: Any, g: Any, p: Any) -> list[Body]:
 
 
 def draw_train(t: Any, g: Any, p: Any) -> list[Body]:
-    """The bodies of the train, each on its axle."""
+    """Draw the bodies of the train, each on its axle."""
     here, body, bodies = planar(*g[0]), p["body"], []
     for i, angle in enumerate([None, *g[1]]):
         if angle is not None:
@@ -103,7 +103,7 @@ def two_wheeled_robot(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
     """
@@ -144,7 +144,7 @@ def robot_with_trailers(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If one of ``lengths``, ``m`` and ``I`` is not positive.
     """

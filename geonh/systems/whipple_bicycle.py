@@ -3,7 +3,7 @@ r"""The Whipple bicycle: four rigid bodies on SE(3)×T³, and two wheels that ro
 The rear frame B with its rider carries the rear wheel R; the front frame H turns in it by the steer angle δ and carries
 the front wheel F. A point is (g, (δ, θ_R, θ_F)), with the rear frame's rotation R and the rear wheel's centre X in g;
 axes are the benchmark's, x forward, y to the right, z down, and ξ = (ω, v, δ̇, θ̇_R, θ̇_F) with ω and v in the frame's
-own. Places r in the frame count from X. The steer axis, tilted by λ, meets the ground in a when the bicycle is upright:
+own. Points r in the frame are relative to X. The steer axis, tilted by λ, meets the ground in a when it is upright:
 
     s = (sin λ, 0, cos λ),   a = (w + c, 0, r_R),   r ↦ a + S(δ)(r − a),  S(δ) = exp(δŝ)
 
@@ -112,7 +112,7 @@ def _forms(x: Any, p: Any) -> Any:
 
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
-    """Wheels, frame and rider, fork and handlebar; the benchmark's z is down, so the picture is turned."""
+    """Draw wheels, frame and rider, fork and handlebar; the benchmark's z is down, so the picture is turned."""
     place, (delta, rear, front) = g
     over = Pose(jnp.diag(jnp.array([1.0, -1.0, -1.0])), jnp.zeros(3))
     frame = over @ Pose(place[:3, :3], place[:3, 3])
@@ -191,7 +191,7 @@ def whipple_bicycle(
     Raises
     ------
     TypeError
-        If a parameter is no number.
+        If a parameter is not a number.
     ValueError
         If a shape does not fit, or one of ``w``, the radii, the masses and the wheels' moments is not positive.
     """
@@ -210,7 +210,7 @@ def whipple_bicycle(
 
 
 def upright(system: System, lean: float = 0.0, steer: float = 0.0) -> tuple:
-    """The rear wheel on the ground above the origin, the frame leaning to the right; to first order the front too."""
+    """Rear wheel on the ground above the origin, the frame leaning to the right; to first order the front too."""
     c, s = np.cos(lean), np.sin(lean)
     g = np.eye(4)
     g[:3, :3] = [[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]]
@@ -219,7 +219,7 @@ def upright(system: System, lean: float = 0.0, steer: float = 0.0) -> tuple:
 
 
 def velocity(system: System, g0: tuple, speed: float, lean_rate: float = 0.0, steer_rate: float = 0.0) -> np.ndarray:
-    """The ξ that rolls, with ω₁ = ``lean_rate``, δ̇ = ``steer_rate`` and θ̇_R = −speed/r_R."""
+    """Rolling velocity ξ with ω₁ = ``lean_rate``, δ̇ = ``steer_rate`` and θ̇_R = −speed/r_R."""
     with float64():
         forms = np.asarray(system.annihilator(system.point(g0)))
     known = np.zeros(9)
@@ -230,7 +230,7 @@ def velocity(system: System, g0: tuple, speed: float, lean_rate: float = 0.0, st
 
 
 def start(system: System, speed: float = 4.6, lean_rate: float = 0.1) -> tuple:
-    """g₀ and ξ₀: upright and straight at ``speed`` in m/s, leaning over at ``lean_rate`` in rad/s."""
+    """Initial g₀ and ξ₀: upright and straight at ``speed`` in m/s, leaning over at ``lean_rate`` in rad/s."""
     g0 = upright(system)
     return g0, velocity(system, g0, speed, lean_rate)
 
