@@ -119,13 +119,13 @@ class RootLocus:
         vary like a square root.
         """
 
-        def still(roots: np.ndarray) -> int:
-            return int(np.sum(np.abs(roots.real) <= self._axis))
+        def moving(roots: np.ndarray) -> int:  # where a pair meets at zero it may be taken out, as a family of motions
+            return int(np.sum(np.abs(roots.real) > self._axis))
 
-        count, beyond = still(self._at(on)), self._at(off)
+        count, beyond = moving(self._at(on)), self._at(off)
         while abs(off - on) > XTOL + RTOL * abs(on):
             here = self._at(middle := (on + off) / 2)
-            if still(here) == count:
+            if moving(here) == count:
                 on = middle
             else:
                 off, beyond = middle, here

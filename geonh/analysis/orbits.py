@@ -37,6 +37,9 @@ VANISHED = 1e-3
 ROUNDING = 1e-13
 """Rounding error of positions and velocities of size one, times the derivatives of the motion."""
 
+RESOLVED = 1e-6
+"""Residual, relative to the motion, below which an orbit is told from an equilibrium, which every period fits."""
+
 
 @argument_type
 @dataclass(frozen=True)
@@ -281,7 +284,7 @@ def _stands(shooting: Shooting, guess: tuple, place: tuple, z: np.ndarray, made:
     span, left = float(z[2 * n]), float(np.abs(made.residual).max(initial=0.0))
     size = 1.0 + max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(place))
     moved, least = extent(made, span), ROUNDING * size * (1.0 + float(np.linalg.norm(made.slope)))
-    if moved > max(least, left / VANISHED):
+    if moved > max(least, left / RESOLVED):
         return False
     if moved > max(least, VANISHED * extent(shot(shooting, *guess, float(z[-1])), guess[2])):
         return False

@@ -96,7 +96,8 @@ class Translations(_Additive):
     """
 
     def __init__(self, dim: int, names: tuple[str, ...] | None = None):
-        if names is None and as_count(dim, "dim") <= 3:
+        dim = as_count(dim, "dim")
+        if names is None and dim <= 3:
             names = ("x", "y", "z")[:dim]
         self.dim = dim
         self.point_names = _names(names, dim, "x")
@@ -143,7 +144,7 @@ class Torus(_Additive):
     """
 
     def __init__(self, dim: int = 1, names: tuple[str, ...] | None = None):
-        self.dim = dim
+        self.dim = dim = as_count(dim, "dim")
         self.point_names = _names(names, dim, "phi")
         self.velocity_names = tuple(f"{name}_dot" for name in self.point_names)
         self.point_shapes = ((dim,),)

@@ -59,8 +59,8 @@ class RungeKutta(Integrator):
     holds_constants = True
 
     def __init__(self, scheme: str = "rk4", project: str = "none", baumgarte: float = 0.0):
-        one_of(scheme, "scheme", SCHEMES)
-        one_of(project, "project", PROJECTIONS)
+        scheme = one_of(scheme, "scheme", SCHEMES)
+        project = one_of(project, "project", PROJECTIONS)
         if not 0 <= as_float64(baumgarte, "baumgarte", ()) < float("inf"):
             raise ValueError(f"baumgarte must be a rate ≥ 0 in 1/s, got {baumgarte}")
         self.scheme, self.project, self.baumgarte = scheme, project, float(baumgarte)

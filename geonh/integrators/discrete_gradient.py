@@ -137,7 +137,7 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     def __init__(
         self, gradient: str = "gonzalez", retraction: str | Retraction = "auto", *, newton: Newton | None = None
     ):
-        one_of(gradient, "gradient", GRADIENTS)
+        gradient = one_of(gradient, "gradient", GRADIENTS)
         self.gradient, self.retraction, self.newton = gradient, make_retraction(retraction), make_newton(newton)
 
     @property

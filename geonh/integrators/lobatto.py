@@ -130,7 +130,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     newton: Newton
 
     def __init__(self, stages: int = 3, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
-        one_of(stages, "stages", IIIA)
+        stages = one_of(stages, "stages", IIIA)
         self.stages, self.retraction, self.newton = stages, make_retraction(retraction), make_newton(newton)
 
     @property

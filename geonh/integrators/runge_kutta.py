@@ -88,7 +88,7 @@ class RKMK(RetractingIntegrator):
     retraction: Retraction | None
 
     def __init__(self, order: int = 4, retraction: str | Retraction = "auto"):
-        one_of(order, "order", TABLEAUX)
+        order = one_of(order, "order", TABLEAUX)
         self.stages_order, self.retraction = order, make_retraction(retraction)
 
     @property
@@ -169,7 +169,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     newton: Newton
 
     def __init__(self, stages: int = 2, retraction: str | Retraction = "auto", *, newton: Newton | None = None):
-        one_of(stages, "stages", GAUSS)
+        stages = one_of(stages, "stages", GAUSS)
         self.stages, self.retraction, self.newton = stages, make_retraction(retraction), make_newton(newton)
 
     @property

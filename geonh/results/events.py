@@ -265,7 +265,10 @@ def root(
         s = jnp.where(j == 0.0, stop, inwards)
         value, more = function(s)
         value = sign * value
-        past, kept = value >= 0, ~jnp.isfinite(value) | ((value < 0) & (at_b == 0))  # the first zero, where it stays one
+        past, kept = (
+            value >= 0,
+            ~jnp.isfinite(value) | ((value < 0) & (at_b == 0)),
+        )  # the first zero, where it stays one
         known = jax.tree.map(lambda new, old: jnp.where(kept, old, new), more, known)
         left = (jnp.where(past, a, s), jnp.where(value < 0, value, at_a))
         right = (jnp.where(past, s, b), jnp.where(past, value, at_b))

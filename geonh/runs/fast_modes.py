@@ -47,6 +47,13 @@ def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[C
     step_by : callable
         Step of the run with another clock, by the compiled program of the run.
     """
+    try:
+        return _fast_mode(problem, start, facts, step_by)
+    except np.linalg.LinAlgError:  # forms that are nearly parallel
+        return ""
+
+
+def _fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
     system, frame, dt = problem.system, _frame(facts), float(start.clock.dt)
     d = frame.shape[1]
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
@@ -54,10 +61,8 @@ def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[C
     def slopes(h: float, directions: np.ndarray) -> np.ndarray:
         """Zᵀ∂ṗ by η and by ξ along directions in the frame, shape=[N, d], as shape=[2, N, d]; by steps of length h."""
         clock = start.clock._replace(dt=np.float64(h))
-        step, start_at = (
-            step_by(clock),
-            prepared(node_and_facts, Problem(system, problem.method, clock), (start.g, start.xi)),
-        )
+        step = step_by(clock)
+        start_at = prepared(node_and_facts, Problem(system, problem.method, clock), (start.g, start.xi))
         moved, still = APART * directions @ frame.T, np.zeros_like(directions @ frame.T)
         etas, deltas = np.concatenate([still[:1], moved, still]), np.concatenate([still[:1], still, moved])
         here = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], len(etas), axis=0), start.g)
