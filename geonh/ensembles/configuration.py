@@ -27,6 +27,7 @@ class Configuration:
     statistics: tuple[Statistic, ...]
     events: tuple[Event, ...]
     most_events: int
+    method_reason: str = ""
 
     @property
     def shared(self) -> Shared:

@@ -23,7 +23,7 @@ from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.results.observables import Observed
 from geonh.results.tables import LONG_NAMES, units_of_axes
-from geonh.results.trajectory import Trajectory, describe
+from geonh.results.trajectory import Trajectory, describe, with_reason
 from geonh.runs.continuation import extended, new_trajectory, on_grid
 from geonh.units import is_energy, known_units
 from geonh.version import __version__
@@ -125,6 +125,8 @@ class Ensemble(Observed):
         Reasons why members did not start.
     engine : str
         Engine that computed the members.
+    method_reason : str
+        Reason for the method if none was named, as in ``default_method``; else "".
     """
 
     system: System
@@ -140,6 +142,7 @@ class Ensemble(Observed):
     n_steps: np.ndarray
     faults: dict[int, str]
     engine: str
+    method_reason: str = ""
 
     @classmethod
     def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
@@ -158,6 +161,7 @@ class Ensemble(Observed):
             found.n_steps,
             found.faults,
             found.engine,
+            sweep.method_reason,
         )
 
     def __len__(self) -> int:
@@ -256,7 +260,7 @@ class Ensemble(Observed):
     def begun(self, member: int) -> tuple[Trajectory, State]:
         """First node of a member, as a ``Trajectory`` of its system, and its state, for ``ensemble[member]``."""
         one = jax.tree.map(lambda a: a[member], self.batch.members)
-        return begun(self.system, self.method, self.controls, one, int(self.k[1]))
+        return begun(Shared(self.system, self.method, self.controls), one, int(self.k[1]), self.method_reason)
 
     @property
     def _k_column(self) -> np.ndarray:
@@ -267,7 +271,8 @@ class Ensemble(Observed):
         ended = "all reached the end" if not failed else f"{failed} did not reach the end"
         varied = ", ".join(self.batch.varied)
         return (
-            f"Ensemble of {len(self)} runs of {self.system.name} by {describe(self.method)}: {len(self.k)} nodes each; "
+            f"Ensemble of {len(self)} runs of {self.system.name} by "
+            f"{with_reason(describe(self.method), self.method_reason)}: {len(self.k)} nodes each; "
             f"differing in {varied}; {ended}"
         )
 
@@ -343,19 +348,19 @@ class Ensemble(Observed):
         return {
             "system": self.system.name,
             "method": describe(self.method),
+            "method_reason": self.method_reason,
             "group": str(self.system.group),
             "engine": self.engine,
         }
 
 
-def begun(system: System, method: Integrator, controls: Any, member: Member, save_every: int) -> tuple:
+def begun(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
     """First node of a member, as a ``Trajectory`` of its system, and its state."""
-    shared = Shared(system, method, controls)
     state, _ = computed(first_node, shared, member)
-    system, _, clock, _ = shared.problem(member)
+    system, method, clock, _ = shared.problem(member)
     clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
     with float64():
-        return new_trajectory(system, method, clock, state, save_every), state
+        return new_trajectory(system, method, clock, state, save_every, reason), state
 
 
 def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:

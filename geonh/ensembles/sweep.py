@@ -26,11 +26,11 @@ from geonh.ensembles.solving import solved
 from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import default_method, made_method
 from geonh.mechanics.system import System
 from geonh.results.events import Event
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
-from geonh.results.trajectory import describe
+from geonh.results.trajectory import describe, with_reason
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.solve import events_of
 from geonh.runs.start import made_start
@@ -59,6 +59,8 @@ class Sweep(Configuration):
         Events located between nodes.
     most_events : int
         Maximum number of occurrences kept per event and member.
+    method_reason : str
+        Reason for the method if none was named, as in ``default_method``; else "".
     """
 
     @classmethod
@@ -86,6 +88,7 @@ class Sweep(Configuration):
         most_events: int = 1,
     ) -> Sweep:
         """Create from user input; arguments, defaults and errors are those of ``solve_ensemble``."""
+        reason = "" if method is not None else default_method(controls).reason
         method = made_method(method, controls)
         refuse(method, system)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
@@ -129,14 +132,15 @@ class Sweep(Configuration):
             kept,
             tuple(gathered),
             events_of(events, system, clock),
-            most_events=as_count(most_events, "most_events"),
+            as_count(most_events, "most_events"),
+            reason,
         )
 
     def __repr__(self) -> str:
-        varied = ", ".join(self.members.varied)
+        varied, method = ", ".join(self.members.varied), with_reason(describe(self.method), self.method_reason)
         return (
-            f"Sweep of {self.members.size} runs of {self.system.name} by {describe(self.method)}: {self.n_steps} steps "
-            f"each, every {self.save_every} kept; differing in {varied}"
+            f"Sweep of {self.members.size} runs of {self.system.name} by {method}: {self.n_steps} steps each, every "
+            f"{self.save_every} kept; differing in {varied}"
         )
 
     @interrupted_at_once

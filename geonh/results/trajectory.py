@@ -140,11 +140,11 @@ class Trajectory(Record):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
-        reason = f" ({a['method_reason']})" if a["method_reason"] else ""
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
-            f"Trajectory of {a['system']} on {a['group']} by {a['method']}{reason}: {len(self)} nodes, "
-            f"t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, {self.status.name.lower()}{spoiled}"
+            f"Trajectory of {a['system']} on {a['group']} by {with_reason(a['method'], a['method_reason'])}: "
+            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, "
+            f"{self.status.name.lower()}{spoiled}"
         )
 
     def _repr_html_(self) -> str:
@@ -296,6 +296,11 @@ class Trajectory(Record):
         from geonh.viewer import view
 
         return view(self, *others, **options)
+
+
+def with_reason(method: str, reason: str) -> str:
+    """Description of a method, with the reason for it in parentheses if there is one."""
+    return f"{method} ({reason})" if reason else method
 
 
 def describe(method: Integrator) -> str:

@@ -2,8 +2,8 @@ r"""The double pendulum in Cartesian coordinates: two points of the plane on two
 
     ℓ = ½m₁|a|̇² + ½m₂|b|̇² − g(m₁a₂ + m₂b₂),   φ = ½(|a|² − l₁², |b − a|² − l₂²) = 0
 
-on R⁴, (a, b) the places of the points. Without nonholonomic constraints the default method is RATTLE: symplectic, so
-that the energy error does not drift.
+on R⁴, (a, b) the places of the points. Without nonholonomic constraints ``SymmetricProjection`` is RATTLE: symplectic,
+so that the energy error does not drift.
 
 Source: Hairer, Lubich, Wanner, *Geometric Numerical Integration* (2006), §VII.1.
 """

@@ -250,3 +250,14 @@ def test_slopes_of_a_motion_are_those_of_the_equations_not_of_their_iterations(m
     found, h = shot(shooting, g, xi, span, np.nan).slope[:, :7], 1e-5
     differences = np.stack([(residual(h * e) - residual(-h * e)) / (2 * h) for e in np.eye(7)], axis=1)
     np.testing.assert_allclose(found, differences, rtol=0, atol=1e-8 * np.abs(differences).max())
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-6, 1e-8])
+def test_an_orbit_too_small_to_be_told_from_an_equilibrium_is_none(size):
+    system = gn.System(
+        gn.groups.Translations(1), metric=[1.0], potential=lambda x: 0.5 * x[0] ** 2 + x[0] ** 4, name="quartic"
+    )
+    with pytest.raises(RuntimeError, match="is an equilibrium of quartic"):
+        periodic_orbit(system, [size], [0.0], 6.28)
+    orbit = periodic_orbit(system, [0.3], [0.0], 5.0)
+    assert abs(orbit.g[0]) > 0.1

@@ -51,3 +51,16 @@ def test_bad_input_is_named(changes, error, words):
     given = {"first": [1.0], "second": [0.2], "motion": straight, "parameters": (None, "a")} | changes
     with pytest.raises(error, match=words):
         stability_map(SLEIGH, **given)
+
+
+@pytest.mark.parametrize("n", [20, 21, 50])
+def test_a_pair_that_meets_at_zero_is_a_crossing_between_any_values(n):
+    system = gn.System(
+        gn.groups.Translations(1),
+        metric=[1.0],
+        potential=lambda x, p: 0.5 * (1 - p["c"]) * x[0] ** 2,
+        parameters={"c": 0.1},
+    )
+    (crossing,) = gn.analysis.root_locus(system, np.linspace(-2, 2, n), ([0.0], [0.0]), parameter="c").crossings()
+    assert crossing.kind == "collision"
+    assert crossing.value == pytest.approx(1.0, abs=2e-8)

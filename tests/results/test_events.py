@@ -516,3 +516,11 @@ def test_a_function_that_is_noise_takes_a_bounded_time():
     row, *_ = brackets(sample, np.array([[1.0, -1.0]]))
     assert len(row) % 2 == 1
     assert sum(calls) < 10 * MOST
+
+
+@pytest.mark.parametrize("dt", [0.1, 0.07, 0.01])
+def test_an_event_that_reaches_zero_and_stays_is_where_it_reaches_it(dt):
+    free = gn.System(gn.groups.Translations(1), metric=[[1.0]])
+    event = gn.Event(lambda t, x, xi, lam: jnp.maximum(1.0371 - x[0], 0.0), stop=True)
+    run = gn.solve(free, xi0=[1.0], dt=dt, n_steps=int(2 / dt), events=event)
+    np.testing.assert_allclose(run.events["event"].t, [1.0371], rtol=0, atol=1e-12)

@@ -81,6 +81,19 @@ def test_frames_are_taken_for_what_they_span(frame, drift):
     assert told(np.array([1.0] * (n - 1) + [1e4])) == []
 
 
+def test_nearly_parallel_forms_are_no_reason_to_stop():
+    def rows(x):
+        return jnp.array([[1.0, 0.0, 0.0], [1.0, 0.0, 1e-8]]) + x[1] * jnp.array([[0.0, 1.0, 0.0]])
+
+    system = gn.System(
+        Translations(3),
+        metric=[1.0, 2, 3],
+        potential=lambda x: 0.5 * x @ x,
+        distribution=gn.Distribution(rows),
+    )
+    assert said(system, [-0.2, 0.4, 0.0], 0.02, g0=[0.1, 0.5, -0.2]) == []
+
+
 def test_springs_across_the_constraint_do_not_count():
     system = gn.System(
         Translations(2),
