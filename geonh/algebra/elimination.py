@@ -11,9 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import ShapedArray
-from jax.interpreters import ad, batching
 
+from geonh.engine.internals import ShapedArray, ad, batching
 from geonh.engine.named import Named
 
 UNROLLED = 10

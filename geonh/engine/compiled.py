@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +24,7 @@ from jax import Array, lax
 from geonh.arguments.precision import float64
 from geonh.engine import native
 from geonh.engine.captured import around
+from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.interrupts import interruptible
 from geonh.engine.native.drivers import Pace
 
@@ -73,14 +73,14 @@ def computed(function: Callable, tree: Any, node: Any) -> Any:
 
 def prepared(function: Callable, tree: Any, node: Any) -> Callable[[Any], Any]:
     """Compiled ``mapped`` as a function of the nodes, for repeated calls: like ``node``, with a leading axis."""
-    arrays, static = eqxi.hashable_partition(tree, is_array)
+    arrays, static = hashable_partition(tree, is_array)
     made = map_of(Bound.to(function, static), types(arrays), types(node))
     return lambda nodes: made.run(arrays, nodes)
 
 
 def stepping(step: Callable, row: Callable, tree: Any, state: Any) -> Stepping:
     """Stepping loop of ``step(tree, state)`` → (state, status); the vectors ``row(tree, state)`` are saved."""
-    arrays, static = eqxi.hashable_partition(tree, is_array)
+    arrays, static = hashable_partition(tree, is_array)
     return Stepping(arrays, loop_of(Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)))
 
 
@@ -122,7 +122,7 @@ def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Cro
     state : pytree of arrays
         State of one member.
     """
-    (arrays, static), (everything, _) = (eqxi.hashable_partition(tree, is_array) for tree in (one, many))
+    (arrays, static), (everything, _) = (hashable_partition(tree, is_array) for tree in (one, many))
     pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
     varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
     program = Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)
@@ -203,7 +203,7 @@ class Bound:
         return cls(function, static, around(static))
 
     def __call__(self, arrays: Any, node: Any) -> Any:
-        return self.function(eqxi.hashable_combine(arrays, self.static), node)
+        return self.function(hashable_combine(arrays, self.static), node)
 
 
 @functools.lru_cache(maxsize=PROGRAMS)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.interpreters.partial_eval import dce_jaxpr
+
+from geonh.engine.internals import dce_jaxpr
 
 ABSENT, AFFINE, OTHERWISE = 0, 1, 2
 """Degree of the dependence on the variable: none, affine, or other."""

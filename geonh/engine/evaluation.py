@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from jax import Array
 from geonh.engine import native
 from geonh.engine.captured import around
 from geonh.engine.compiled import is_array, map_of, types
+from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.operations import Operation, Part, members
 
 
@@ -69,11 +69,11 @@ class Parts:
     @classmethod
     def of(cls, tree: Any) -> tuple[list[Any], Parts]:
         """Partition a pytree into its arrays and the static part."""
-        arrays, static = eqxi.hashable_partition(tree, is_array)
+        arrays, static = hashable_partition(tree, is_array)
         return jax.tree.leaves(arrays), cls(static, types(arrays), around(static))
 
     def tree(self, arrays: list[Any]) -> Any:
-        return eqxi.hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)
+        return hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from typing import Any
 
 import jax
 from jax import Array
-from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, jaxpr_as_fun
-from jax.interpreters import ad, batching, mlir
 
+from geonh.engine.internals import ShapedArray, ad, batching, mlir
 from geonh.engine.named import functions
 from geonh.engine.tracing import is_forward_only
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import jax
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+
+from geonh.engine.internals import ad, batching, mlir
 
 functions: dict[Any, Callable] = {}
 """Implementations in ``jax.numpy`` of the library's primitives."""

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+
+from geonh.engine.internals import ShapedArray, ad, batching, mlir
 
 VALUE, TANGENT, COTANGENT = "value", "tangent", "cotangent"
 

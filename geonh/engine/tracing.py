@@ -9,12 +9,12 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
-import equinox.internal as eqxi
 import jax
 import numpy as np
 
 from geonh.arguments.purity import refuse_changing
 from geonh.engine.captured import around, looked_at_once
+from geonh.engine.internals import hashable_combine, hashable_partition
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -48,7 +48,7 @@ def traced_once(method: Function) -> Function:
     def wrapper(*args: Any) -> Any:
         if not is_forward_only():
             return method(*args)
-        arrays, static = eqxi.hashable_partition(args, eqx.is_array)
+        arrays, static = hashable_partition(args, eqx.is_array)
         return _method(method, static, around(static))(arrays)
 
     return cast(Function, wrapper)
@@ -60,7 +60,7 @@ KEPT = 96
 
 @functools.lru_cache(maxsize=KEPT)
 def _method(method: Callable, static: Any, _: tuple) -> Callable:
-    return jax.jit(lambda arrays: method(*eqxi.hashable_combine(arrays, static)))
+    return jax.jit(lambda arrays: method(*hashable_combine(arrays, static)))
 
 
 def called(function: Callable, *args: Any) -> Any:

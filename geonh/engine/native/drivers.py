@@ -13,9 +13,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.interpreters.partial_eval import dce_jaxpr
 
 from geonh.arguments.precision import float64
+from geonh.engine.internals import dce_jaxpr
 from geonh.engine.interrupts import interruptible, stack_of_a_thread
 from geonh.engine.native import machine
 from geonh.engine.native.emitter import Emitter
