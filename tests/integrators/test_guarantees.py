@@ -81,8 +81,9 @@ def discrete_residual(system, dla, trajectory):
 @pytest.mark.parametrize("name", but_slow(set(NAMES) - set(QUICK)))
 def test_symmetry(name):
     """A symmetric method retraces its steps with the velocity reversed; one that is not misses its start."""
-    system = system_for(name)
-    defect = float(reversibility_defect(system, method(name), dt=DT, n_steps=20, **start(system)))
+    system, promised = system_for(name), method(name).guarantees
+    dt = DT if promised.symmetric or promised.order < 6 else 2 * DT  # so that its tiny error is seen
+    defect = float(reversibility_defect(system, method(name), dt=dt, n_steps=20, **start(system)))
     assert np.isfinite(defect)
     if method(name).guarantees.symmetric and method(name).guarantees.node == "velocity":  # the way back begins anew
         there = gn.solve(system, method(name), dt=DT, n_steps=20, **start(system))
@@ -91,7 +92,7 @@ def test_symmetry(name):
     if method(name).guarantees.symmetric:
         assert defect < 2e-12
     else:
-        assert defect > 1e-11 or method(name).order >= 6  # of order 6, the way back misses by its tiny error
+        assert defect > 1e-11
 
 
 @pytest.mark.parametrize("name", but_slow(set(NAMES) - set(QUICK)))
