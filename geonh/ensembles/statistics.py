@@ -151,7 +151,8 @@ class Mean(Statistic):
 
     def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         n = np.where(known["n"] > 0, known["n"], 1)
-        spread = np.maximum(known["q"] - known["s"] ** 2 / n, 0.0) / n
+        with np.errstate(over="ignore", invalid="ignore"):  # of members that blow up the spread is no number
+            spread = np.maximum(known["q"] - known["s"] ** 2 / n, 0.0) / n
         empty = known["n"] <= 0
         return {
             "mean": np.where(empty, np.nan, known["c"] + known["s"] / n),

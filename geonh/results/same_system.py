@@ -135,7 +135,8 @@ def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
             exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
             made.update(str(exponent).encode())
             unit = np.ldexp(SAME, exponent)
-            array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # normalise -0.0
+            with np.errstate(over="ignore"):  # of the largest numbers there are
+                array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # normalise -0.0
         made.update(array.tobytes())
     return made.hexdigest()[:16]
 
