@@ -467,7 +467,10 @@ PLACES = {
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place",
+    [p if p in ("both closed", "full", "no reader") else pytest.param(p, marks=pytest.mark.slow) for p in PLACES],
+)
 def test_a_run_is_saved_wherever_its_words_go(tmp_path, place):
     before, after, code, told = PLACES[place]
     command = f"{before}{sys.executable} -m geonh_command {RUN}{after}"

@@ -11,6 +11,8 @@ import geonh as gn
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 from geonh.systems import catalogue
 
+QUICK = ("suslov", "rolling-ball", "heavy-top", "rattleback", "controlled-snakeboard")
+
 
 def spring(k=1.0, c=0.0, mass=2.0, form=(0.0, -1.0, 1.0)):
     """Springs k and a damper c along two axes of R³, with a knife edge's constraint that turns with the place."""
@@ -151,7 +153,7 @@ def test_random_systems_by_their_linear_equations(seed):
     assert float(re.search(r"by ([\d.e+]+) rad a step", text)[1]) == pytest.approx(5.0, rel=1e-2)
 
 
-@pytest.mark.parametrize("name", list(catalogue))
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in catalogue])
 def test_the_catalogue_is_silent(name):
     entry = catalogue[name]
     system = entry.system()

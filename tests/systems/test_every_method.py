@@ -36,6 +36,8 @@ def test_it_refuses_what_it_is_not_for(system_name):
     system, span = entry.system(), min(SPAN, 40 * entry.dt)
     begin = entry.start(system)
     for name in gn.methods:
+        if name == "feedback":  # which computes a Hessian first
+            continue
         method = gn.methods[name].make()
 
         def start(method=method):
