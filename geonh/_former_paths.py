@@ -12,23 +12,11 @@ from typing import Any
 
 _ALGEBRA = ("corrections", "elimination", "linear", "newton")
 _ENGINE = (
-    *(
-        "attempt",
-        "compiled",
-        "dependence",
-        "evaluation",
-        "interpreted",
-        "jacobian",
-        "named",
-        "native",
-        "operations",
-        "outside",
-    ),
-    *("runs", "steps", "tracing"),
+    "attempt compiled dependence evaluation interpreted jacobian named native operations outside runs steps tracing"
 )
 _PATHS: dict[str, tuple[str, ...]] = {
     "numerics": (),
-    **{f"numerics.{name}": (f"engine.{name}",) for name in _ENGINE},
+    **{f"numerics.{name}": (f"engine.{name}",) for name in _ENGINE.split()},
     **{f"numerics.{name}": (f"algebra.{name}",) for name in _ALGEBRA},
     "numerics.inspection": ("arguments.inspection",),
     "numerics.judging": ("arguments.signatures",),

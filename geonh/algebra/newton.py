@@ -355,9 +355,8 @@ class Newton(eqx.Module):
             progress = Progress(at.restarted | lost, last.error, last.allowed, last.iterations)
             return last.z, last.correction, progress
 
-        infinite, zero = (jnp.asarray(x, start.dtype) for x in (jnp.inf, 0.0))
-        nothing = Progress(jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
-        z, delta, at = lax.while_loop(lambda carry: self._goes_on(carry[2]), attempt, (start, start, nothing))
+        first = start, start, _not_begun(start, near)
+        z, delta, at = lax.while_loop(lambda carry: self._goes_on(carry[2]), attempt, first)
         return z - delta, _is_root(at.error, at.allowed), kept
 
     def _near(self, function: Callable[[Array], Array], guess: Array, left: Array, start: Array) -> Array:
@@ -456,8 +455,7 @@ class Newton(eqx.Module):
             return Kept(start, z, better, last.inverse, jnp.asarray(True), progress)
 
         unknown = jnp.max(jnp.abs(kept[0])) == 0.0
-        nothing = Progress(jnp.asarray(near is None), infinite, zero, jnp.asarray(0))
-        first = Kept(start, start, jnp.asarray(False), kept, unknown, nothing)
+        first = Kept(start, start, jnp.asarray(False), kept, unknown, _not_begun(start, near))
         at = lax.while_loop(lambda at: self._goes_on(at.progress), attempt, first)
         return at.z, _is_root(at.progress.error, at.progress.allowed), at.inverse
 
@@ -496,6 +494,13 @@ def implicit(iterate: Callable[..., tuple[Array, Any]]) -> Callable[..., tuple[A
 def make_newton(newton: Newton | None) -> Newton:
     """Return the user's solver, or the default for None; anything else is refused where a method is constructed."""
     return Newton() if newton is None else newton
+
+
+def _not_begun(start: Array, near: Array | None) -> Progress:
+    """Progress before the first correction; it cannot be restarted without another start."""
+    return Progress(
+        jnp.asarray(near is None), jnp.asarray(jnp.inf, start.dtype), jnp.zeros((), start.dtype), jnp.asarray(0)
+    )
 
 
 def _is_root(error: Array, allowed: Array) -> Array:

@@ -185,19 +185,17 @@ class _Run:
             return [*others, rows[:, :2] if self._ahead(rows) else rows[:2]]
         return [*others, _numbers(2, *rows.shape[1:])]
 
-    def _begin(self, n: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cold-start warm-start vectors and step numbers that accompany the nodes before a step."""
-        return np.zeros((n, self.of.quick)), np.full(n, number)
+    def _begin(self, n: int, number: int, quick: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Warm-start vectors, zero for a cold start, and step numbers that accompany the nodes before a step."""
+        return np.zeros((n, self.of.quick)) if quick is None else quick, np.full(n, number)
 
     def _nodes(
         self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int, quick: np.ndarray | None = None
     ) -> np.ndarray:
         """Nodes, shape=[members, n_nodes + 1, size], from x, shape=[members, size], the node before step ``number``;
         with a warm start from ``quick``, or a cold start."""
-        begin = self._begin(len(x), number)
-        rows, reached = self.steps.run(
-            (arrays, []), (x[:, :-1], begin[0] if quick is None else quick, begin[1]), n_nodes, stride
-        )
+        begin = x[:, :-1], *self._begin(len(x), number, quick)
+        rows, reached = self.steps.run((arrays, []), begin, n_nodes, stride)
         nodes = np.concatenate([x[:, None], rows], axis=1)
         for i in np.flatnonzero(reached.status):
             nodes[i, 1 + reached.n_rows[i] :] = np.append(reached.state[0][i], reached.status[i])
@@ -209,11 +207,10 @@ class _Run:
         self, arrays: list, x: np.ndarray, number: int, n: int, stride: int, quick: np.ndarray | None = None
     ) -> np.ndarray:
         """Warm-start vectors of the run at x, and after every ``stride`` steps, shape=[members, n + 1, quick]."""
-        begin = self._begin(len(x), number)
-        quick = begin[0] if quick is None else quick
+        quick, numbers = self._begin(len(x), number, quick)
         if not n:
             return quick[:, None]
-        rows, _ = self.recall().run((arrays, []), (x[:, :-1], quick, begin[1]), n, stride)
+        rows, _ = self.recall().run((arrays, []), (x[:, :-1], quick, numbers), n, stride)
         return np.concatenate([quick[:, None], rows], axis=1)
 
     def _tangents(self, arrays: list, x: np.ndarray, y: np.ndarray, tangents: list, x_dot: np.ndarray) -> np.ndarray:

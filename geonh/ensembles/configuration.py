@@ -31,8 +31,8 @@ class Configuration:
 
     @property
     def shared(self) -> Shared:
-        """Data common to all members."""
-        return Shared(self.system, self.method, self.controls, self.events)
+        """Data common to all members, without events: only ``Passages`` looks for them."""
+        return Shared(self.system, self.method, self.controls)
 
     @property
     def reading(self) -> tuple[Wanted, ...]:

@@ -19,6 +19,7 @@ from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
+from geonh.results.events import Event
 from geonh.results.observables import observe
 from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
@@ -157,8 +158,8 @@ def _at(shared: Shared, member: Member, k: Any) -> tuple[Problem, Any]:
 
 
 def _everything(shared: Shared, node: tuple) -> dict[str, Any]:
-    problem, (k, g, p_plus, p_minus) = _placed(shared, node)
-    return observe(problem.system, problem.method, problem.clock, k, g, p_plus, p_minus)
+    problem, at = _placed(shared, node)
+    return observe(problem, *at)
 
 
 def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: tuple) -> dict[str, Any]:
@@ -189,12 +190,13 @@ class Passages:
     the method, as in a single run.
     """
 
-    def __init__(self, shared: Shared, members: Member, most: int) -> None:
-        self._shared, self._events, self._members, self._most = shared, shared.events, members, most
-        self._count = np.zeros((len(members.dt), len(shared.events)), np.int64)
+    def __init__(self, shared: Shared, events: tuple[Event, ...], members: Member, most: int) -> None:
+        self._shared, self._events = shared._replace(events=events), events
+        self._members, self._most = members, most
+        self._count = np.zeros((len(members.dt), len(events)), np.int64)
         self._before: np.ndarray | None = None
         self._found: dict[str, np.ndarray] = {}
-        self._directions = np.array([event.direction for event in shared.events])
+        self._directions = np.array([event.direction for event in events])
         self._unknown, self._jumped = set[int](), set[int]()
 
     def see(self, nodes: Nodes) -> np.ndarray:

@@ -89,7 +89,7 @@ def solved(
             found.engine = runner.engine
             _Work(sweep, runner, threads, keeping, found).all_members(report)
         elif sweep.events:
-            nothing = Passages(sweep.shared, batch.members, sweep.most_events)
+            nothing = Passages(sweep.shared, sweep.events, batch.members, sweep.most_events)
             keeping.events.append((np.arange(batch.size), nothing.told()))
     found.events = _joined(keeping.events, batch.size)
     return found
@@ -103,7 +103,7 @@ def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
     t0, dt = (getattr(members if name in varied else one, name) for name in ("t0", "dt"))
     many = members._replace(parameters=parameters, t0=t0, dt=dt)
 
-    of = sweep.shared._replace(events=()).problem
+    of = sweep.shared.problem
     return crowd(next_node, node_row, of(one), of(many), jax.tree.map(lambda a: np.asarray(a)[0], states))
 
 
@@ -138,7 +138,7 @@ class _Work:
         found.status[these[list(faults)]] = Result.START
         going = np.array([i not in faults for i in range(len(these))])
         status, counts = np.zeros(len(these), int), np.zeros(len(these), np.int64)
-        passages = Passages(sweep.shared, keeping.of(these), sweep.most_events) if sweep.events else None
+        passages = Passages(sweep.shared, sweep.events, keeping.of(these), sweep.most_events) if sweep.events else None
         leap = 1 if passages else sweep.save_every
         keeping.take(nodes, these, 0)
         done = saved = 0
@@ -218,7 +218,7 @@ class _Keeping:
         return jax.tree.map(lambda a: a[these], self._found.batch.members)
 
     def _read(self, nodes: Nodes, these: np.ndarray) -> dict[str, np.ndarray]:
-        return read(self._sweep.shared._replace(events=()), self.of(these), nodes, self._sweep.reading)
+        return read(self._sweep.shared, self.of(these), nodes, self._sweep.reading)
 
     def take(self, nodes: Nodes, these: np.ndarray, node: int) -> None:
         """Evaluate nodes, and store the results from saved node ``node`` on."""
@@ -251,7 +251,7 @@ def _begun(shared: Shared, members: Member) -> tuple[State, dict[int, str], Node
 
 def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and descriptions of invalid starts, by index."""
-    states, found = mapped(first_node, shared._replace(events=()), members)
+    states, found = mapped(first_node, shared, members)
     faults, sound = {}, clearly_sound(members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
         member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, Facts(*found)))

@@ -94,7 +94,7 @@ def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | N
 def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
     """First node of member 0, and its state."""
     member = jax.tree.map(lambda a: a[0], sweep.members.part(0, 1).members)
-    return begun(sweep.shared._replace(events=()), member, sweep.save_every, sweep.method_reason)
+    return begun(sweep.shared, member, sweep.save_every, sweep.method_reason)
 
 
 def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class _Stream:
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         nodes = Nodes.of_rows(rows[None], self.sweep.system.group.dim)
-        shared = self.sweep.shared._replace(events=())
+        shared = self.sweep.shared
         return {name: value[0] for name, value in read(shared, self.member, nodes, self.sweep.observables).items()}
 
     def shards(self) -> Any:

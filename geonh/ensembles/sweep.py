@@ -26,7 +26,7 @@ from geonh.ensembles.solving import solved
 from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import default_method, made_method
+from geonh.integrators.registry import chosen_method
 from geonh.mechanics.system import System
 from geonh.results.events import Event
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
@@ -88,8 +88,7 @@ class Sweep(Configuration):
         most_events: int = 1,
     ) -> Sweep:
         """Create from user input; arguments, defaults and errors are those of ``solve_ensemble``."""
-        reason = "" if method is not None else default_method(controls).reason
-        method = made_method(method, controls)
+        method, reason = chosen_method(method, controls)
         refuse(method, system)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
             raise TypeError(

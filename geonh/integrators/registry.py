@@ -122,11 +122,17 @@ def _default(between_nodes: bool) -> Default:
     return Default(SymmetricProjection(), "the default for controls at the nodes")
 
 
-def made_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
-    """Convert a user's input to a method: an instance, a name, or None for the default for these controls."""
+def chosen_method(method: Integrator | str | None, controls: Any = None) -> Default:
+    """Convert a user's input to a method: an instance, a name, or None for the default for these controls, with the
+    reason for that; "" for a method that is named."""
     if method is None:
-        return default_method(controls).method
-    return method_of(method) if isinstance(method, str) else method
+        return default_method(controls)
+    return Default(method_of(method) if isinstance(method, str) else method, "")
+
+
+def made_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
+    """Convert a user's input to a method, as ``chosen_method``, without the reason."""
+    return chosen_method(method, controls).method
 
 
 @judged

@@ -15,7 +15,7 @@ from jax import Array
 from geonh.algebra.linear import saddle, solve_spd
 from geonh.groups.base import Point
 from geonh.groups.coefficients import safe_sqrt
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
@@ -80,10 +80,8 @@ def alternation(alternating: Any, kinetic: Any) -> Any:
     return alternating / of.sqrt(of.where(largest > 0, 2 * largest, 1.0))
 
 
-def observe(
-    system: System, method: Integrator | None, clock: Clock, k: Array, g: Point, p_plus: Array, p_minus: Array
-) -> dict[str, Any]:
-    """Compute the observables at one node; ``method`` may be None if its nodes hold no impulse.
+def observe(problem: Problem, k: Array, g: Point, p_plus: Array, p_minus: Array) -> dict[str, Any]:
+    """Compute the observables at one node; the problem's method may be None if its nodes hold no impulse.
 
     Returns
     -------
@@ -95,6 +93,7 @@ def observe(
         ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternating``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
+    system, method, clock = problem.system, problem.method, problem.clock
     x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)

@@ -150,7 +150,7 @@ class Record(Observed):
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
         nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
         impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program for all
-        return mapped(_observe, Problem(self.bound_system, self.method if impulse else None, self.clock), nodes)
+        return mapped(_observe, self.problem._replace(method=self.method if impulse else None), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Stored observables of the first nodes, joined with those of the nodes after them."""
@@ -194,9 +194,8 @@ class Record(Observed):
 
     @property
     def problem(self) -> Problem:
-        """Problem that a continuation of the run integrates."""
-        assert self.clock is not None
-        return Problem(self.bound_system, self.method, self.clock, self.watched)
+        """Problem that a continuation of the run integrates, without events: reading nodes does not depend on them."""
+        return Problem(self.bound_system, self.method, self.clock)
 
     def __len__(self) -> int:
         return len(self.k)
@@ -212,4 +211,4 @@ def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Po
 
 def _observe(problem: Problem, node: tuple) -> dict[str, Any]:
     """Call ``observe`` at one node."""
-    return observe(problem.system, problem.method, problem.clock, *node)
+    return observe(problem, *node)

@@ -234,7 +234,7 @@ def _begun(problem: Problem, start: Any) -> State:
 
 
 def _observe(problem: Problem, state: State) -> dict[str, Any]:
-    return observe(problem.system, problem.method, problem.clock, state.k, state.g, state.p_plus, state.p_minus)
+    return observe(problem, state.k, state.g, state.p_plus, state.p_minus)
 
 
 def _observed(problem: Problem, kinds: Layout, nodes: Array, k: Array, controls: list[Array]) -> dict[str, Array]:

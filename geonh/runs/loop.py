@@ -74,7 +74,7 @@ def advance(
     """
     assert trajectory.state is not None
     try:
-        problem = trajectory.problem
+        problem = trajectory.problem._replace(events=trajectory.watched)
         loop = Watching(problem, trajectory.state, trajectory.trail, trajectory.crossings)
         if checkpoint is not None:
             first = trajectory.first(1)

@@ -17,7 +17,7 @@ from geonh.arguments.validators import as_count, as_flag
 from geonh.engine.interrupts import interrupted_at_once
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock
-from geonh.integrators.registry import default_method, made_method, method_of
+from geonh.integrators.registry import chosen_method, method_of
 from geonh.mechanics.system import System
 from geonh.results.events import Event, made_events
 from geonh.results.netcdf import check_destination
@@ -93,8 +93,7 @@ def solve(
     IntegrationError
         If a step fails: with step, time, cause, and the trajectory up to there in ``.trajectory``.
     """
-    reason = "" if method is not None else default_method(controls).reason
-    method = made_method(method, controls)
+    method, reason = chosen_method(method, controls)
     if is_traced(xi0, g0, dt, t0, controls, system):
         raise TypeError("solve returns NumPy arrays and cannot be traced; under jit, grad or vmap use geonh.integrate")
     save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
