@@ -10,13 +10,27 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.engine.internals import ShapedArray, ad, batching
 from geonh.engine.named import Named
 
 UNROLLED = 10
 """Largest dimension for which the elimination is unrolled when traced; above it LAPACK is called (not natively)."""
+BY_ROWS = 16
+"""Least dimension of matrices that the engine eliminates in memory, by rows; smaller ones entry by entry."""
+
+
+@Named
+def pivots_by_rows(A: Array) -> Array:
+    """Pivots of a symmetric matrix, shape=[n], in a loop."""
+
+    def eliminate(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, found = carry
+        row = left[k]
+        return left - jnp.outer(row / row[k], row), found.at[k].set(row[k])
+
+    return lax.fori_loop(0, len(A), eliminate, (1.0 * A, jnp.zeros_like(A[0])))[1]
 
 
 @Named

@@ -17,10 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from geonh.algebra.elimination import eliminated
-
-LARGEST = 24
-"""Largest dimension for which pivots are computed by unrolled elimination; above it in a loop."""
+from geonh.algebra.elimination import BY_ROWS, eliminated, pivots_by_rows
 
 
 def solve(A: Array, b: Array) -> Array:
@@ -55,8 +52,8 @@ def solve_spd(A: Array, b: Array) -> Array:
 def pivots(A: Array) -> Array:
     """Pivots of a symmetric matrix, shape=[n]: all are positive if and only if it is positive definite."""
     n = _dimension(A)
-    if n > LARGEST:
-        return _pivots_in_a_loop(A)
+    if n >= BY_ROWS:
+        return pivots_by_rows(A)
     rows = [[A[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]
     for k in range(n):
         inverse = 1 / rows[k][k]
@@ -65,17 +62,6 @@ def pivots(A: Array) -> Array:
             for j in range(i, n):
                 rows[i][j] = rows[i][j] - factor * rows[k][j]
     return jnp.stack([rows[k][k] for k in range(n)])
-
-
-def _pivots_in_a_loop(A: Array) -> Array:
-    A = 1.0 * A
-
-    def eliminate(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, found = carry
-        row = left[k]
-        return left - jnp.outer(row / row[k], row), found.at[k].set(row[k])
-
-    return lax.fori_loop(0, len(A), eliminate, (A, jnp.zeros_like(A[0])))[1]
 
 
 @jax.jit

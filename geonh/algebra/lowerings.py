@@ -6,23 +6,22 @@ entry by entry or in memory, where rows are vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from geonh.algebra import corrections
-from geonh.algebra.elimination import eliminated
+from geonh.algebra import corrections, in_memory
+from geonh.algebra.elimination import BY_ROWS, eliminated, pivots_by_rows
 from geonh.engine.lowering import register_lowering
-from geonh.engine.native.builder import Function
 from geonh.engine.native.derivatives import Push, Tangent, zero_tangent
 from geonh.engine.native.emitter import Emitter
-from geonh.engine.native.loops import in_memory
+from geonh.engine.native.loops import in_memory as carried_in_memory
 from geonh.engine.native.moves import combined
-from geonh.engine.native.values import Entry, Memory, NotLowered, Value, pack
+from geonh.engine.native.values import Entry, Memory, Value, pack
 
-LARGEST = 24
-"""Largest dimension of unrolled solves, twice that for symmetric systems (velocities and multipliers)."""
+SPARSE = 24
+"""Largest dimension of corrections that are solved block by block, by the known zeros."""
 WITHOUT_DIVISION = 3
 """Dimension up to which rows are multiplied by pivots, two for symmetric matrices: the entries grow to the power of
 2ⁿ⁻¹, and masses may be large. In larger systems only the last two rows are."""
@@ -30,13 +29,13 @@ WITHOUT_DIVISION = 3
 
 def _eliminated(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     out: list[Entry] = []
-    largest = LARGEST * (2 if eqn.params["symmetric"] else 1)
-    if xs[0].shape[-1] > largest:
-        raise NotLowered(f"solve with a matrix larger than {largest}")
+    symmetric, shape = eqn.params["symmetric"], eqn.outvars[0].aval.shape
+    if len(shape) == 2 and shape[0] >= BY_ROWS:
+        return [in_memory.solution(em, em.memory(xs[0], "d"), em.memory(xs[1], "d"), symmetric=symmetric)]
     As, Bs = (em.entries(x) for x in xs)
-    for at in np.ndindex(*As.shape[:-2]):
-        out += [x for row in _solved(em, As[at].tolist(), Bs[at].tolist(), eqn.params["symmetric"]) for x in row]
-    return [pack(out, eqn.outvars[0].aval.shape)]
+    for at in np.ndindex(*shape[:-2]):
+        out += [x for row in _solved(em, As[at].tolist(), Bs[at].tolist(), symmetric) for x in row]
+    return [pack(out, shape)]
 
 
 def _solved(em: Emitter, A: list[list[Entry]], B: list[list[Entry]], symmetric: bool) -> list[list[Entry]]:
@@ -83,10 +82,11 @@ def _solved_without_division(
 
 def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     """Solve strongly connected blocks of unknowns in order, by the known zeros; small blocks by cofactors."""
+    n = xs[1].shape[0]
+    if n > SPARSE:
+        matrix, vector = (em.memory(x, "d") for x in xs)
+        return [in_memory.solution(em, matrix, vector.reshape((n, 1)), symmetric=False).reshape((n,))]
     A, b = em.entries(xs[0]), em.entries(xs[1]).tolist()
-    n = len(b)
-    if n > LARGEST:
-        raise NotLowered(f"solve with a matrix larger than {LARGEST}")
     needs = np.array([[isinstance(x, str) or x != 0 for x in row] for row in A.tolist()])
     if not needs.diagonal().all():
         needs[:] = True
@@ -128,8 +128,8 @@ def _sum(em: Emitter, terms: list[Entry]) -> Entry:
 
 def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     n = xs[0].shape[0]
-    if in_memory(em, n * n):
-        return [_called(em, "inverse", n, [em.memory(xs[0], "d")], (n, n), _inverse_in_memory)]
+    if carried_in_memory(em, n * n):
+        return [in_memory.inverse(em, em.memory(xs[0], "d"))]
     A = em.entries(xs[0]).tolist()
     for k in range(n):
         pivot, column = em.div(1.0, A[k][k]), [row[k] for row in A]
@@ -153,7 +153,7 @@ def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     if not isinstance(inverse, Memory) or em.lanes > 1:
         out = [total(column) for column in em.entries(inverse).T.tolist()]
         return [pack(out, (n,))]
-    for at, width in _pieces(n):
+    for at, width in in_memory.pieces(n):
         with em.side_by_side(width):
             places = [em.address(inverse, i * n + at) for i in range(n)]
             sums = total([em.emit(f"load {em.type('d', width > 1)}, ptr {p}, align 8", width > 1) for p in places])
@@ -175,126 +175,6 @@ def _with_secant(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
             inverse.shape,
         )
     ]
-
-
-def _pieces(n: int) -> list[tuple[int, int]]:
-    """Split a row of n numbers into vectors: first index and length of each."""
-    found, at = [], 0
-    for width in (8, 4, 2, 1):
-        while n - at >= width:
-            found.append((at, width))
-            at += width
-    return found
-
-
-# in memory: one function for each dimension, emitted once
-
-
-def _called(em: Emitter, name: str, n: int, args: list[Memory], shape: tuple[int, ...], write: Callable) -> Memory:
-    full, out = f"@{name}.{n}.{em.lanes}", em.buffer(shape, "d")
-    wide = em.lanes > 1
-    if any(memory.wide != wide for memory in args):
-        for i, memory in enumerate(args):
-            if memory.wide != wide:
-                args[i] = em.buffer(memory.shape, "d")
-                em.copy(args[i], memory)
-    if full not in em.functions:
-        outer, em.function = em.function, Function()
-        write(_Rows(em, n))
-        em.line("ret void")
-        parameters = ", ".join(f"ptr noalias %a{i}" for i in range(len(args)))
-        em.functions[full] = (
-            f"define internal void {full}(ptr noalias %r, {parameters}) noinline #0 {{\n{em.function.body}\n}}"
-        )
-        em.function = outer
-    em.line(f"call void {full}(ptr {out.pointer}, {', '.join(f'ptr {memory.pointer}' for memory in args)})")
-    return out
-
-
-class _Rows:
-    """Rows of n numbers in memory, processed as vectors; with lanes each number is a vector already."""
-
-    def __init__(self, em: Emitter, n: int) -> None:
-        self.em, self.n = em, n
-        self.one = em.type("d", em.lanes > 1)
-        self.pieces = _pieces(n) if em.lanes == 1 else [(i, 1) for i in range(n)]
-
-    def new(self, text: str) -> str:
-        name = self.em.function.name()
-        self.em.line(f"{name} = {text}")
-        return name
-
-    def type(self, width: int) -> str:
-        return self.one if width == 1 else f"<{width} x double>"
-
-    def address(self, pointer: str, i: Entry, j: Entry = 0) -> str:
-        row = self.new(f"getelementptr [{self.n} x {self.one}], ptr {pointer}, i64 {i}")
-        return self.new(f"getelementptr {self.one}, ptr {row}, i64 {j}")
-
-    def load(self, place: str, width: int = 1) -> str:
-        return self.new(f"load {self.type(width)}, ptr {place}, align 8")
-
-    def store(self, x: str, place: str, width: int = 1) -> None:
-        self.em.line(f"store {self.type(width)} {x}, ptr {place}, align 8")
-
-    def apply(self, opcode: str, width: int, *args: str) -> str:
-        return self.new(f"{opcode} {self.type(width)} {', '.join(args)}")
-
-    def all(self, x: str, width: int) -> str:
-        """Broadcast one number to a vector."""
-        if width == 1:
-            return x
-        t = self.type(width)
-        first = self.new(f"insertelement {t} poison, double {x}, i64 0")
-        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
-
-    def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
-        """Fused x y + z."""
-        t = self.type(width)
-        if not self.em.fused:
-            return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
-        numbers = self.em.lanes if self.em.lanes > 1 else width
-        name = f"@llvm.fma.{f'v{numbers}' if numbers > 1 else ''}f64"
-        self.em.declare(f"declare {t} {name}({t}, {t}, {t})")
-        return self.new(f"call {t} {name}({t} {x}, {t} {y}, {t} {z})")
-
-
-def _inverse_in_memory(rows: _Rows) -> None:
-    """Gauss-Jordan elimination in place."""
-    em, n = rows.em, rows.n
-
-    def copied(i: str) -> None:
-        for at, width in rows.pieces:
-            rows.store(rows.load(rows.address("%a0", i, at), width), rows.address("%r", i, at), width)
-
-    def eliminated_by(k: str) -> None:
-        corner = rows.address("%r", k, k)
-        pivot = rows.apply("fdiv", 1, em.operand(1.0, "d", em.lanes > 1), rows.load(corner))
-        for at, width in rows.pieces:
-            place = rows.address("%r", k, at)
-            rows.store(rows.apply("fmul", width, rows.load(place, width), rows.all(pivot, width)), place, width)
-
-        def other(i: str) -> None:
-            here, following = em.function.label(), em.function.label()
-            em.branch(rows.new(f"icmp eq i64 {i}, {k}"), following, here)
-            em.begin(here)
-            foot = rows.address("%r", i, k)
-            factor = rows.apply("fneg", 1, rows.load(foot))
-            for at, width in rows.pieces:
-                place = rows.address("%r", i, at)
-                row = rows.load(rows.address("%r", k, at), width)
-                rows.store(
-                    rows.multiply_add(width, rows.all(factor, width), row, rows.load(place, width)), place, width
-                )
-            rows.store(rows.apply("fmul", 1, factor, pivot), foot)
-            em.jump(following)
-            em.begin(following)
-
-        em.for_each(n, other)
-        rows.store(pivot, corner)
-
-    em.for_each(n, copied)
-    em.for_each(n, eliminated_by)
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------
@@ -349,6 +229,7 @@ def _eliminated_by_rows(params: dict, A: np.ndarray, b: np.ndarray) -> np.ndarra
 register_lowering(
     eliminated.primitive, _eliminated, degree="solution", tangent=_of_solution, in_numpy=_eliminated_by_rows
 )
+register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
 register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_of_solution)
 register_lowering(corrections.inverted.primitive, _inverted)
 register_lowering(corrections.applied.primitive, _applied, degree="linear in each")

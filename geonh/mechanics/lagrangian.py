@@ -26,6 +26,7 @@ from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine.compiled import computed
+from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.engine.precise import Precise, in_float64
 from geonh.engine.tracing import traced_once
 from geonh.geometry.action import Action, GroupBase
@@ -36,6 +37,9 @@ from geonh.groups import SE2, SO3, LieGroup, Product
 from geonh.groups.base import Point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
+
+MANY = 16
+"""Least number of velocities for which the columns of the Hessian of a Lagrangian are computed in a loop."""
 
 
 class FirstIntegral(eqx.Module):
@@ -218,7 +222,9 @@ class LagrangianSystem(Precise):
         if self.metric is not None:
             return self.metric.matrix(x, self.parameters)
         at = jnp.zeros(self.group.dim) if xi is None else xi
-        return jax.hessian(lambda v: self.lagrangian(x, v))(at)
+        if len(at) < MANY:
+            return jax.hessian(lambda v: self.lagrangian(x, v))(at)
+        return jacobian(jax.grad(lambda v: self.lagrangian(x, v)), at, together=SIDE_BY_SIDE)
 
     @property
     def metric_varies(self) -> bool:

@@ -310,6 +310,8 @@ PARTIALS: dict[str, Callable[..., tuple]] = {
     "max": _extreme("gt"),
     "min": _extreme("lt"),
 }
+BY_ROWS = 16
+"""Least number of columns of a Jacobian in memory, where columns are computed together."""
 CONSTANT = frozenset(("floor", "ceil", "round", "sign", "stop_gradient"))
 """Primitives whose derivative is zero."""
 
@@ -325,8 +327,11 @@ def _jacobian(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         tangent = push([*[None] * (len(xs) - 1), pack(seed, (n,))])[0]
         return [0.0] * m if tangent is None else em.entries(tangent).tolist()
 
-    if eqn.params["together"]:
-        found = _together(em, columns, m, n, eqn.params["together"])
+    width = eqn.params["together"]
+    if width and n >= BY_ROWS:
+        return [_by_rows(em, columns, m, n, width)]
+    if width:
+        found = _together(em, columns, m, n, width)
     else:
         found = [columns([1.0 if i == j else 0.0 for i in range(n)]) for j in range(n)]
     return [pack([found[j][i] for i in range(m) for j in range(n)], shape)]
@@ -343,17 +348,34 @@ def _together(
     passes = -(-n // width)
     with em.side_by_side(em.lanes * width):
         kept = em.buffer((passes, m), "d")
-        lanes = em.from_lanes(range(width), "i64") if width > 1 else 0
 
         def write(k: str) -> None:
-            numbers = em.integer("add", "i64", em.integer("mul", "i64", k, width), lanes)
-            seed = [em.select(em.compare("eq", "i64", numbers, j), 1.0, 0.0, "d") for j in range(n)]
-            for i, x in enumerate(columns(seed)):
+            for i, x in enumerate(columns(_seeds(em, em.integer("mul", "i64", k, width), n, width))):
                 em.store(x, kept, em.integer("add", "i64", em.integer("mul", "i64", k, m), i))
 
         em.for_each(passes, write)
     entries = Memory(kept.pointer, (passes * m * width,), "d", em.lanes > 1)
     return [[em.load(entries, (j // width * m + i) * width + j % width) for i in range(m)] for j in range(n)]
+
+
+def _by_rows(em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int) -> Memory:
+    """As ``_together``, with the matrix in memory, row by row; the last columns may be computed twice."""
+    out, width = em.buffer((m, n), "d"), width if em.lanes == 1 else 1
+    with em.side_by_side(em.lanes * width):
+
+        def write(k: str) -> None:
+            start = em.minimum("i64", em.integer("mul", "i64", k, width), n - width)
+            for i, x in enumerate(columns(_seeds(em, start, n, width))):
+                em.store_row(x, out, em.integer("add", "i64", start, i * n))
+
+        em.for_each(-(-n // width), write)
+    return out
+
+
+def _seeds(em: Emitter, start: Entry, n: int, width: int) -> list[Entry]:
+    """Unit vectors of the columns from ``start`` on, one in each lane."""
+    numbers = em.integer("add", "i64", start, em.from_lanes(range(width), "i64") if width > 1 else 0)
+    return [em.select(em.compare("eq", "i64", numbers, j), 1.0, 0.0, "d") for j in range(n)]
 
 
 RULES.update({jacobian.primitive: _jacobian})

@@ -21,6 +21,8 @@ CARRIED = 50
 """Maximum size of an array carried in registers, twice that with lanes, whose entries are vectors anyway."""
 SIDE_BY_SIDE = 8
 """Maximum number of independent iterations that are computed in SIMD lanes, in a program of one member."""
+LARGE = 256
+"""Size of an array within a loop from which iterations are computed one after another, and arrays in vectors."""
 UNROLLED = 100
 """Maximum number of operations of an unrolled loop of known length."""
 
@@ -227,7 +229,7 @@ def passes(
     large = any(aval.size > STRAIGHT for aval in (*rows.avals, *results))
     if length <= 1 or (em.size(jaxpr) * length <= UNROLLED and not large):
         return _unrolled(em, eqn, body, first, rows, results)
-    if em.lanes == 1 and length <= SIDE_BY_SIDE and not (first or large):
+    if em.lanes == 1 and length <= SIDE_BY_SIDE and not (first or large or em.largest(jaxpr) >= LARGE):
         return [], _side_by_side(em, length, body, rows, results)
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     counters = _counters(jaxpr, n, first[:m])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from geonh.engine.native.emitter import RULES, Emitter
-from geonh.engine.native.values import STRAIGHT, Entry, Memory, NotLowered, Value, kind_of, known, pack
+from geonh.engine.native.values import STRAIGHT, WIDTH, Entry, Memory, NotLowered, Value, kind_of, known, pack
 
 IN_TURN = 8
 """Maximum number of entries that are reduced sequentially."""
@@ -32,6 +32,9 @@ def _moves(move: Callable) -> Callable:
         first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
         numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
         places = move(numbers, eqn.params, shape)
+        for k, x in enumerate(xs):  # one of the inputs as it is
+            if x.size == size and np.array_equal(places.ravel(), first[k] + np.arange(size)):
+                return [x.reshape(shape)]
         if size <= STRAIGHT:
             sources = np.searchsorted(first, places.ravel(), side="right") - 1
             return [
@@ -268,7 +271,11 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
     most = math.prod(sides[0].shape) * sides[1].shape[1]
     if most > PRODUCTS and np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS:
-        return [_products(em, add, mul, *(em.memory(x, kind) for x in sides), em.place(aval))]
+        left, right = sides
+        if kind == "d" and em.lanes == 1 and right.shape[1] >= WIDTH and right.shape[2] <= LONG:
+            turned = _arranged(em, right, kind, ([0], [2], [1]))
+            return [_products_by_rows(em, em.memory(left, kind), em.memory(turned, kind), em.place(aval))]
+        return [_products(em, add, mul, em.memory(left, kind), em.memory(right, kind), em.place(aval))]
     out = []
     for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
         for u in u_rows:
@@ -315,6 +322,36 @@ def _products(em: Emitter, add: Callable, mul: Callable, left: Memory, right: Me
         em.for_each(n_left, row)
 
     em.for_each(n_blocks, block)
+    return out
+
+
+def _products_by_rows(em: Emitter, left: Memory, right: Memory, out: Memory) -> Memory:
+    """Write the products of matrices, shapes [b, f, c] and [b, c, g], to ``out``, in vectors along g.
+
+    Each entry is summed in the order of ``_products``.
+    """
+    (n_blocks, n_left, length), n_right = left.shape, right.shape[2]
+
+    def row(block: Entry, f: Entry) -> None:
+        start = em.integer("add", "i64", em.integer("mul", "i64", block, n_left), f)
+        factors = [
+            em.load(left, em.integer("add", "i64", em.integer("mul", "i64", start, length), k)) for k in range(length)
+        ]
+        base = em.integer("mul", "i64", block, length * n_right)
+
+        def some(at: Entry) -> None:
+            here = em.integer("add", "i64", base, at)
+            with em.side_by_side(WIDTH):
+                terms = [
+                    em.mul(factor, em.load_row(right, em.integer("add", "i64", here, k * n_right)))
+                    for k, factor in enumerate(factors)
+                ]
+                place = em.integer("add", "i64", em.integer("mul", "i64", start, n_right), at)
+                em.store_row(reduce(em.add, terms), out, place)
+
+        em.in_pieces(n_right, some)
+
+    em.for_each(n_blocks, lambda block: em.for_each(n_left, lambda f: row(block, f)))
     return out
 
 

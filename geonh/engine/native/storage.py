@@ -101,6 +101,18 @@ class Storage(Builder):
         how = f"{min(size & -size, LINE)}, !nontemporal !1" if past else f"{size}"
         self.line(f"store {t} {text}, ptr {self.address(memory, index)}, align {how}")
 
+    def load_row(self, memory: Memory, index: Entry) -> str:
+        """Load consecutive entries of double precision, one for each lane, of an array of a program of one member."""
+        place = self.address(memory, index)
+        return self.emit(f"load {self.type('d', True)}, ptr {place}, align 8", True)
+
+    def store_row(self, entry: Entry, memory: Memory, index: Entry) -> None:
+        """Store consecutive entries of double precision, as ``load_row``; of the lanes of an array that has them."""
+        wide = self.lanes > 1
+        self.line(
+            f"store {self.type('d', wide)} {self.operand(entry, 'd', wide)}, ptr {self.address(memory, index)}, align 8"
+        )
+
     def _align(self, kind: str) -> int:
         return DTYPES[kind].itemsize
 

@@ -20,6 +20,8 @@ Entry: TypeAlias = str | float | int | bool
 
 STRAIGHT = 512
 """Maximum number of entries of an array held entry by entry; larger ones are in memory, and processed in loops."""
+WIDTH = 8
+"""Number of entries of an array in memory that are processed in one vector."""
 
 
 class NotLowered(Exception):

@@ -1,0 +1,289 @@
+"""Lowerings of dense algebra on matrices in memory: one function for each dimension, emitted once.
+
+Rows are vectors, and what is done to them are loops, so that the code grows with the square of the number of vectors in
+a row and not with the cube of the dimension. With lanes each number is a vector already; the order of operations on an
+entry is the same, so that a member in a lane has the bits of its single run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from geonh.engine.native.builder import Function
+from geonh.engine.native.emitter import Emitter
+from geonh.engine.native.values import WIDTH, Entry, Memory
+
+
+def pieces(n: int) -> list[tuple[int, int]]:
+    """Split a row of n numbers into vectors: first index and length of each."""
+    found, at = [], 0
+    for width in (WIDTH, 4, 2, 1):
+        while n - at >= width:
+            found.append((at, width))
+            at += width
+    return found
+
+
+def called(em: Emitter, name: str, args: list[Memory], shape: tuple[int, ...], write: Callable[[Rows], None]) -> Memory:
+    """Call the function of this name, emitted by ``write`` where it is new, on arrays; return its result."""
+    full, out, wide = f"@{name}.{em.lanes}", em.buffer(shape, "d"), em.lanes > 1
+    for i, memory in enumerate(args):
+        if memory.wide != wide:
+            args[i] = em.buffer(memory.shape, "d")
+            em.copy(args[i], memory)
+    if full not in em.functions:
+        outer, em.function = em.function, Function()
+        write(Rows(em))
+        em.line("ret void")
+        parameters = ", ".join(f"ptr noalias %a{i}" for i in range(len(args)))
+        em.functions[full] = (
+            f"define internal void {full}(ptr noalias %r, {parameters}) noinline #0 {{\n{em.function.body}\n}}"
+        )
+        em.function = outer
+    em.line(f"call void {full}(ptr {out.pointer}, {', '.join(f'ptr {memory.pointer}' for memory in args)})")
+    return out
+
+
+class Rows:
+    """Rows of numbers in memory, processed as vectors; with lanes each number is a vector already."""
+
+    def __init__(self, em: Emitter) -> None:
+        self.em = em
+        self.one = em.type("d", em.lanes > 1)
+
+    def pieces(self, n: int) -> list[tuple[int, int]]:
+        return pieces(n) if self.em.lanes == 1 else [(i, 1) for i in range(n)]
+
+    def sizes(self, n: int, k: int) -> tuple[int, int, int]:
+        """Entries of a vector, and the lengths of rows of n + k and of n numbers, padded to whole vectors."""
+        width = WIDTH if self.em.lanes == 1 else 1
+        return width, -(-(n + k) // width) * width, -(-n // width) * width
+
+    @staticmethod
+    def blocks(n: int) -> list[tuple[int, int]]:
+        """Rows whose diagonal entries are in one vector: first and end."""
+        return [(at, min(at + WIDTH, n)) for at in range(0, n, WIDTH)]
+
+    def new(self, text: str) -> str:
+        name = self.em.function.name()
+        self.em.line(f"{name} = {text}")
+        return name
+
+    def type(self, width: int) -> str:
+        return self.one if width == 1 else f"<{width} x double>"
+
+    def address(self, pointer: str, length: int, i: Entry, j: Entry = 0) -> str:
+        """Address of entry j of row i, of rows of this length."""
+        row = self.new(f"getelementptr [{length} x {self.one}], ptr {pointer}, i64 {i}")
+        return self.new(f"getelementptr {self.one}, ptr {row}, i64 {j}")
+
+    def load(self, place: str, width: int = 1) -> str:
+        return self.new(f"load {self.type(width)}, ptr {place}, align 8")
+
+    def store(self, x: str, place: str, width: int = 1) -> None:
+        self.em.line(f"store {self.type(width)} {x}, ptr {place}, align 8")
+
+    def apply(self, opcode: str, width: int, *args: str) -> str:
+        return self.new(f"{opcode} {self.type(width)} {', '.join(args)}")
+
+    def zero(self, width: int) -> str:
+        return "0.0" if width == 1 and self.em.lanes == 1 else "zeroinitializer"
+
+    def inverse(self, x: str) -> str:
+        """1/x of one number."""
+        return self.apply("fdiv", 1, self.em.operand(1.0, "d", self.em.lanes > 1), x)
+
+    def all(self, x: str, width: int) -> str:
+        """Broadcast one number to a vector."""
+        if width == 1:
+            return x
+        t = self.type(width)
+        first = self.new(f"insertelement {t} poison, double {x}, i64 0")
+        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
+
+    def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
+        """Fused x y + z."""
+        t = self.type(width)
+        if not self.em.fused:
+            return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
+        numbers = self.em.lanes if self.em.lanes > 1 else width
+        name = f"@llvm.fma.{f'v{numbers}' if numbers > 1 else ''}f64"
+        self.em.declare(f"declare {t} {name}({t}, {t}, {t})")
+        return self.new(f"call {t} {name}({t} {x}, {t} {y}, {t} {z})")
+
+    def loop(self, first: Entry, end: Entry, body: Callable[[str], None], step: int = 1) -> None:
+        """Emit a loop over i = first, first + step, … before ``end``, which may be empty."""
+        em, function = self.em, self.em.function
+        before, head, inside, after = function.block, function.label(), function.label(), function.label()
+        em.jump(head)
+        em.begin(head)
+        i, following, phi = function.name(), function.name(), em.reserve()
+        em.branch(self.new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {i}, {end}"), inside, after)
+        em.begin(inside)
+        with em.scope():
+            body(i)
+        em.line(f"{following} = add nsw i64 {i}, {step}")
+        function.lines[phi] = f"{i} = phi i64 [{first}, %{before}], [{following}, %{function.block}]"
+        em.jump(head)
+        em.begin(after)
+
+
+def inverse(em: Emitter, A: Memory) -> Memory:
+    """A⁻¹, shape=[n, n], by Gauss-Jordan elimination in place."""
+    n = A.shape[0]
+
+    def write(rows: Rows) -> None:
+        place = partial(rows.address, "%r", n)
+
+        def copied(i: str) -> None:
+            for at, width in rows.pieces(n):
+                rows.store(rows.load(rows.address("%a0", n, i, at), width), place(i, at), width)
+
+        def eliminated_by(k: str) -> None:
+            corner = place(k, k)
+            pivot = rows.inverse(rows.load(corner))
+            for at, width in rows.pieces(n):
+                here = place(k, at)
+                rows.store(rows.apply("fmul", width, rows.load(here, width), rows.all(pivot, width)), here, width)
+
+            def other(i: str) -> None:
+                here, following = em.function.label(), em.function.label()
+                em.branch(rows.new(f"icmp eq i64 {i}, {k}"), following, here)
+                em.begin(here)
+                foot = place(i, k)
+                factor = rows.apply("fneg", 1, rows.load(foot))
+                for at, width in rows.pieces(n):
+                    target, row = place(i, at), rows.load(place(k, at), width)
+                    new = rows.multiply_add(width, rows.all(factor, width), row, rows.load(target, width))
+                    rows.store(new, target, width)
+                rows.store(rows.apply("fmul", 1, factor, pivot), foot)
+                em.jump(following)
+                em.begin(following)
+
+            em.for_each(n, other)
+            rows.store(pivot, corner)
+
+        em.for_each(n, copied)
+        em.for_each(n, eliminated_by)
+
+    return called(em, f"inverse.{n}", [A], (n, n), write)
+
+
+class Eliminated(NamedTuple):
+    """Pointers to what an elimination leaves: the rows, factors L with A = LDLᵀ, and inverse pivots."""
+
+    rows: str
+    factors: str
+    inverses: str
+
+
+def _eliminate(rows: Rows, n: int, k: int, *, symmetric: bool) -> Eliminated:
+    """Emit the elimination of [A | B], shapes [n, n] and [n, k] of the first two arguments, without pivoting.
+
+    Row i of a symmetric matrix is used from the vector with its diagonal entry on; factors are those of symmetric ones.
+    """
+    width, length, padded = rows.sizes(n, k)
+    work, L, inverses = (rows.em.buffer(shape, "d").pointer for shape in ((n, length), (n, padded), (n, 1)))
+    place, factor_at = partial(rows.address, work, length), partial(rows.address, L, padded)
+
+    def copied(start: int, i: str) -> None:
+        for source, m, first in (("%a0", n, 0), ("%a1", k, n)):
+            for at, w in rows.pieces(m):
+                rows.store(rows.load(rows.address(source, m, i, at), w), place(i, first + at), w)
+        for at in range(start, min(start + WIDTH, padded), width):  # L is strictly lower triangular
+            rows.store(rows.zero(width), factor_at(i, at), width)
+
+    def below(start: int, pivot: str) -> None:
+        """Eliminate below a pivot, in the vectors from ``start`` on."""
+        inverse = rows.inverse(rows.load(place(pivot, pivot)))
+        rows.store(inverse, rows.address(inverses, 1, pivot))
+        row = {at: rows.load(place(pivot, at), width) for at in range(start, length, width)}
+        after = rows.new(f"add nsw i64 {pivot}, 1")
+
+        def update(first: int, i: str) -> None:
+            entry = rows.load(place(pivot, i) if symmetric else place(i, pivot))
+            factor = rows.apply("fmul", 1, entry, inverse)
+            if symmetric:
+                rows.store(factor, factor_at(i, pivot))
+            minus = rows.all(rows.apply("fneg", 1, factor), width)
+            for at in range(first, length, width):
+                here = place(i, at)
+                rows.store(rows.multiply_add(width, minus, row[at], rows.load(here, width)), here, width)
+
+        for at, end in rows.blocks(n):
+            if at >= start:
+                rows.loop(after if at == start else at, end, partial(update, at if symmetric else start))
+
+    for at, end in rows.blocks(n):
+        rows.loop(at, end, partial(copied, at))
+    for at, end in rows.blocks(n):
+        rows.loop(at, end, partial(below, at))
+    return Eliminated(work, L, inverses)
+
+
+def pivots(em: Emitter, A: Memory) -> Memory:
+    """Pivots of a symmetric matrix, shape=[n]."""
+    n = A.shape[0]
+
+    def write(rows: Rows) -> None:
+        length, work = rows.sizes(n, 0)[1], _eliminate(rows, n, 0, symmetric=True).rows
+        rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(work, length, i, i)), rows.address("%r", 1, i)))
+
+    return called(em, f"pivots.{n}", [A], (n,), write)
+
+
+def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
+    """A⁻¹B, shapes [n, n] and [n, k], by elimination without pivoting; by rows of L where A is symmetric."""
+    n, k = B.shape
+
+    def write(rows: Rows) -> None:
+        width, length, padded = rows.sizes(n, k)
+        work, L, inverses = _eliminate(rows, n, k, symmetric=symmetric)
+        place, factor_at = partial(rows.address, work, length), partial(rows.address, L, padded)
+
+        def scaled(i: str) -> None:
+            factor = rows.load(rows.address(inverses, 1, i))
+            for at, w in rows.pieces(k):
+                here = place(i, n + at)
+                rows.store(rows.apply("fmul", w, rows.load(here, w), rows.all(factor, w)), here, w)
+
+        def substitute(j: str) -> None:
+            """Subtract what the others have of unknown j, the last that is not yet known."""
+            if not symmetric:
+                scaled(j)
+            found = [rows.load(place(j, n + at), w) for at, w in rows.pieces(k)]
+
+            def subtract(i: str) -> None:
+                minus = rows.apply("fneg", 1, rows.load(factor_at(j, i) if symmetric else place(i, j)))
+                for x, (at, w) in zip(found, rows.pieces(k), strict=True):
+                    here = place(i, n + at)
+                    rows.store(rows.multiply_add(w, rows.all(minus, w), x, rows.load(here, w)), here, w)
+
+            rows.loop(0, j, subtract)
+
+        def substitute_by_rows(x: str, end: int, j: str) -> None:
+            minus = rows.all(rows.apply("fneg", 1, rows.load(rows.address(x, 1, j))), width)
+            for at in range(0, end, width):
+                here = rows.address(x, 1, at)
+                factors = rows.load(factor_at(j, at), width)
+                rows.store(rows.multiply_add(width, minus, factors, rows.load(here, width)), here, width)
+
+        def returned(i: str) -> None:
+            for at, w in rows.pieces(k):
+                rows.store(rows.load(place(i, n + at), w), rows.address("%r", k, i, at), w)
+
+        if symmetric:
+            rows.loop(0, n, scaled)
+        if not symmetric or k > 1:
+            rows.loop(n - 1, -1, substitute, -1)
+            rows.loop(0, n, returned)
+            return
+        x = em.buffer((padded,), "d").pointer
+        rows.loop(0, n, lambda i: rows.store(rows.load(place(i, n)), rows.address(x, 1, i)))
+        for at, end in reversed(rows.blocks(n)):
+            rows.loop(end - 1, at - 1, partial(substitute_by_rows, x, min(at + WIDTH, padded)), -1)
+        rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(x, 1, i)), rows.address("%r", 1, i)))
+
+    return called(em, f"solution.{n}.{k}.{symmetric:d}", [A, B], (n, k), write)
