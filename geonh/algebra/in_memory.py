@@ -1,133 +1,13 @@
-"""Lowerings of dense algebra on matrices in memory: one function for each dimension, emitted once.
-
-Rows are vectors, and what is done to them are loops, so that the code grows with the square of the number of vectors in
-a row and not with the cube of the dimension. With lanes each number is a vector already; the order of operations on an
-entry is the same, so that a member in a lane has the bits of its single run.
-"""
+"""Elimination without pivoting of matrices in memory, by rows: one function for each dimension, emitted once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from geonh.engine.native.builder import Function
 from geonh.engine.native.emitter import Emitter
-from geonh.engine.native.values import WIDTH, Entry, Memory
-
-
-def pieces(n: int) -> list[tuple[int, int]]:
-    """Split a row of n numbers into vectors: first index and length of each."""
-    found, at = [], 0
-    for width in (WIDTH, 4, 2, 1):
-        while n - at >= width:
-            found.append((at, width))
-            at += width
-    return found
-
-
-def called(em: Emitter, name: str, args: list[Memory], shape: tuple[int, ...], write: Callable[[Rows], None]) -> Memory:
-    """Call the function of this name, emitted by ``write`` where it is new, on arrays; return its result."""
-    full, out, wide = f"@{name}.{em.lanes}", em.buffer(shape, "d"), em.lanes > 1
-    for i, memory in enumerate(args):
-        if memory.wide != wide:
-            args[i] = em.buffer(memory.shape, "d")
-            em.copy(args[i], memory)
-    if full not in em.functions:
-        outer, em.function = em.function, Function()
-        write(Rows(em))
-        em.line("ret void")
-        parameters = ", ".join(f"ptr noalias %a{i}" for i in range(len(args)))
-        em.functions[full] = (
-            f"define internal void {full}(ptr noalias %r, {parameters}) noinline #0 {{\n{em.function.body}\n}}"
-        )
-        em.function = outer
-    em.line(f"call void {full}(ptr {out.pointer}, {', '.join(f'ptr {memory.pointer}' for memory in args)})")
-    return out
-
-
-class Rows:
-    """Rows of numbers in memory, processed as vectors; with lanes each number is a vector already."""
-
-    def __init__(self, em: Emitter) -> None:
-        self.em = em
-        self.one = em.type("d", em.lanes > 1)
-
-    def pieces(self, n: int) -> list[tuple[int, int]]:
-        return pieces(n) if self.em.lanes == 1 else [(i, 1) for i in range(n)]
-
-    def sizes(self, n: int, k: int) -> tuple[int, int, int]:
-        """Entries of a vector, and the lengths of rows of n + k and of n numbers, padded to whole vectors."""
-        width = WIDTH if self.em.lanes == 1 else 1
-        return width, -(-(n + k) // width) * width, -(-n // width) * width
-
-    @staticmethod
-    def blocks(n: int) -> list[tuple[int, int]]:
-        """Rows whose diagonal entries are in one vector: first and end."""
-        return [(at, min(at + WIDTH, n)) for at in range(0, n, WIDTH)]
-
-    def new(self, text: str) -> str:
-        name = self.em.function.name()
-        self.em.line(f"{name} = {text}")
-        return name
-
-    def type(self, width: int) -> str:
-        return self.one if width == 1 else f"<{width} x double>"
-
-    def address(self, pointer: str, length: int, i: Entry, j: Entry = 0) -> str:
-        """Address of entry j of row i, of rows of this length."""
-        row = self.new(f"getelementptr [{length} x {self.one}], ptr {pointer}, i64 {i}")
-        return self.new(f"getelementptr {self.one}, ptr {row}, i64 {j}")
-
-    def load(self, place: str, width: int = 1) -> str:
-        return self.new(f"load {self.type(width)}, ptr {place}, align 8")
-
-    def store(self, x: str, place: str, width: int = 1) -> None:
-        self.em.line(f"store {self.type(width)} {x}, ptr {place}, align 8")
-
-    def apply(self, opcode: str, width: int, *args: str) -> str:
-        return self.new(f"{opcode} {self.type(width)} {', '.join(args)}")
-
-    def zero(self, width: int) -> str:
-        return "0.0" if width == 1 and self.em.lanes == 1 else "zeroinitializer"
-
-    def inverse(self, x: str) -> str:
-        """1/x of one number."""
-        return self.apply("fdiv", 1, self.em.operand(1.0, "d", self.em.lanes > 1), x)
-
-    def all(self, x: str, width: int) -> str:
-        """Broadcast one number to a vector."""
-        if width == 1:
-            return x
-        t = self.type(width)
-        first = self.new(f"insertelement {t} poison, double {x}, i64 0")
-        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
-
-    def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
-        """Fused x y + z."""
-        t = self.type(width)
-        if not self.em.fused:
-            return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
-        numbers = self.em.lanes if self.em.lanes > 1 else width
-        name = f"@llvm.fma.{f'v{numbers}' if numbers > 1 else ''}f64"
-        self.em.declare(f"declare {t} {name}({t}, {t}, {t})")
-        return self.new(f"call {t} {name}({t} {x}, {t} {y}, {t} {z})")
-
-    def loop(self, first: Entry, end: Entry, body: Callable[[str], None], step: int = 1) -> None:
-        """Emit a loop over i = first, first + step, … before ``end``, which may be empty."""
-        em, function = self.em, self.em.function
-        before, head, inside, after = function.block, function.label(), function.label(), function.label()
-        em.jump(head)
-        em.begin(head)
-        i, following, phi = function.name(), function.name(), em.reserve()
-        em.branch(self.new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {i}, {end}"), inside, after)
-        em.begin(inside)
-        with em.scope():
-            body(i)
-        em.line(f"{following} = add nsw i64 {i}, {step}")
-        function.lines[phi] = f"{i} = phi i64 [{first}, %{before}], [{following}, %{function.block}]"
-        em.jump(head)
-        em.begin(after)
+from geonh.engine.native.rows import Rows, called
+from geonh.engine.native.values import WIDTH, Memory
 
 
 def inverse(em: Emitter, A: Memory) -> Memory:
@@ -135,7 +15,7 @@ def inverse(em: Emitter, A: Memory) -> Memory:
     n = A.shape[0]
 
     def write(rows: Rows) -> None:
-        place = partial(rows.address, "%r", n)
+        place = partial(rows.address, "%r0", n)
 
         def copied(i: str) -> None:
             for at, width in rows.pieces(n):
@@ -168,7 +48,7 @@ def inverse(em: Emitter, A: Memory) -> Memory:
         em.for_each(n, copied)
         em.for_each(n, eliminated_by)
 
-    return called(em, f"inverse.{n}", [A], (n, n), write)
+    return called(em, f"inverse.{n}", [A], [((n, n), "d")], write)[0]
 
 
 class Eliminated(NamedTuple):
@@ -229,9 +109,9 @@ def pivots(em: Emitter, A: Memory) -> Memory:
 
     def write(rows: Rows) -> None:
         length, work = rows.sizes(n, 0)[1], _eliminate(rows, n, 0, symmetric=True).rows
-        rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(work, length, i, i)), rows.address("%r", 1, i)))
+        rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(work, length, i, i)), rows.address("%r0", 1, i)))
 
-    return called(em, f"pivots.{n}", [A], (n,), write)
+    return called(em, f"pivots.{n}", [A], [((n,), "d")], write)[0]
 
 
 def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
@@ -272,7 +152,7 @@ def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
 
         def returned(i: str) -> None:
             for at, w in rows.pieces(k):
-                rows.store(rows.load(place(i, n + at), w), rows.address("%r", k, i, at), w)
+                rows.store(rows.load(place(i, n + at), w), rows.address("%r0", k, i, at), w)
 
         if symmetric:
             rows.loop(0, n, scaled)
@@ -284,6 +164,6 @@ def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
         rows.loop(0, n, lambda i: rows.store(rows.load(place(i, n)), rows.address(x, 1, i)))
         for at, end in reversed(rows.blocks(n)):
             rows.loop(end - 1, at - 1, partial(substitute_by_rows, x, min(at + WIDTH, padded)), -1)
-        rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(x, 1, i)), rows.address("%r", 1, i)))
+        rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(x, 1, i)), rows.address("%r0", 1, i)))
 
-    return called(em, f"solution.{n}.{k}.{symmetric:d}", [A, B], (n, k), write)
+    return called(em, f"solution.{n}.{k}.{symmetric:d}", [A, B], [((n, k), "d")], write)[0]

@@ -18,6 +18,7 @@ from geonh.engine.native.derivatives import Push, Tangent, zero_tangent
 from geonh.engine.native.emitter import Emitter
 from geonh.engine.native.loops import in_memory as carried_in_memory
 from geonh.engine.native.moves import combined
+from geonh.engine.native.rows import pieces
 from geonh.engine.native.values import Entry, Memory, Value, pack
 
 SPARSE = 24
@@ -153,7 +154,7 @@ def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     if not isinstance(inverse, Memory) or em.lanes > 1:
         out = [total(column) for column in em.entries(inverse).T.tolist()]
         return [pack(out, (n,))]
-    for at, width in in_memory.pieces(n):
+    for at, width in pieces(n):
         with em.side_by_side(width):
             places = [em.address(inverse, i * n + at) for i in range(n)]
             sums = total([em.emit(f"load {em.type('d', width > 1)}, ptr {p}, align 8", width > 1) for p in places])

@@ -6,24 +6,26 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from geonh.engine.native import in_memory
 from geonh.engine.native.emitter import RULES, Emitter
-from geonh.engine.native.values import Entry, NotLowered, Value, kind_of, pack
+from geonh.engine.native.loops import part
+from geonh.engine.native.values import Entry, Memory, Value, kind_of, pack
 
 LARGEST = 12
-"""Maximum dimension of matrices that are eliminated entry by entry."""
+"""Maximum dimension of matrices that are decomposed entry by entry; larger ones are in memory."""
 SORTED = 32
-"""Maximum length of arrays that are sorted entry by entry."""
+"""Maximum length of arrays that are sorted entry by entry; longer ones in loops."""
 
 
-def _matrices(em: Emitter, x: Value, name: str) -> Iterator[list[list[Entry]]]:
+def _matrices(em: Emitter, x: Value) -> Iterator[list[list[Entry]]]:
     """Matrices of an array with any leading axes."""
-    if max(x.shape[-2:]) > LARGEST:
-        raise NotLowered(f"{name} of a matrix larger than {LARGEST}")
     flat = em.entries(x)
     for at in np.ndindex(*flat.shape[:-2]):
         yield flat[at].tolist()
@@ -45,9 +47,23 @@ def _flat(rows: list) -> Iterator[Entry]:
             yield row
 
 
+def _each(em: Emitter, eqn: Any, xs: list[Value], write: Callable[..., list[Memory]]) -> list[Value]:
+    """Apply a function to each matrix of arrays in memory with any leading axes."""
+    arrays = [em.memory(x, kind_of(var.aval)) for x, var in zip(xs, eqn.invars, strict=True)]
+    if all(len(x.shape) == 2 for x in xs):
+        return list(write(*arrays))
+    found = [em.place(var.aval) for var in eqn.outvars]
+    for i in range(math.prod(xs[0].shape[:-2])):
+        for whole, one in zip(found, write(*(part(em, x, i, x.shape[-2:]) for x in arrays)), strict=True):
+            em.copy(part(em, whole, i, one.shape), one)
+    return list(found)
+
+
 def _lu(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    if max(xs[0].shape[-2:]) > LARGEST:
+        return _each(em, eqn, xs, partial(in_memory.lu, em))
     parts = []
-    for rows in _matrices(em, xs[0], "LU decomposition"):
+    for rows in _matrices(em, xs[0]):
         m, n = len(rows), len(rows[0])
         order: list[Entry] = list(range(m))
         pivots: list[Entry] = []
@@ -90,6 +106,12 @@ def _exchanged(em: Emitter, condition: Entry, a: list[Entry], b: list[Entry], ki
 
 def _permutation(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     """Permutation of rows that a sequence of exchanges makes."""
+    if eqn.params["permutation_size"] > LARGEST:
+        rows = em.memory(xs[0], kind_of(eqn.invars[0].aval))
+        found, n = em.place(eqn.outvars[0].aval), eqn.params["permutation_size"]
+        for i in range(math.prod(rows.shape[:-1])):
+            em.copy(part(em, found, i, (n,)), in_memory.permutation(em, part(em, rows, i, rows.shape[-1:]), n))
+        return [found]
     pivots, n = em.entries(xs[0]), eqn.params["permutation_size"]
     kind, out = kind_of(eqn.invars[0].aval), []
     for row in pivots.reshape(-1, pivots.shape[-1]).tolist():
@@ -104,8 +126,10 @@ def _permutation(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 def _cholesky(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     """Lower Cholesky factor, nan if the matrix is not positive definite."""
+    if xs[0].shape[-1] > LARGEST:
+        return _each(em, eqn, xs, lambda A: [in_memory.cholesky(em, A)])
     parts = []
-    for A in _matrices(em, xs[0], "Cholesky decomposition"):
+    for A in _matrices(em, xs[0]):
         n = len(A)
         L: list[list[Entry]] = [[0.0] * n for _ in range(n)]
         good: Entry = True
@@ -129,8 +153,10 @@ def _cholesky(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 def _triangular_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     p, parts = eqn.params, []
+    if xs[0].shape[-1] > LARGEST:
+        return _each(em, eqn, xs, lambda A, B: [in_memory.substituted(em, A, B, p)])
     rights = em.entries(xs[1])
-    for at, A in zip(np.ndindex(*rights.shape[:-2]), _matrices(em, xs[0], "triangular solve"), strict=True):
+    for at, A in zip(np.ndindex(*rights.shape[:-2]), _matrices(em, xs[0]), strict=True):
         B = rights[at] if p["left_side"] else rights[at].T
         transposed = p["transpose_a"] == p["left_side"]  # X A = B is Aᵀ Xᵀ = Bᵀ
         A = [list(row) for row in zip(*A, strict=True)] if transposed else A
@@ -154,22 +180,61 @@ def _substituted(em: Emitter, A: list, B: list, *, lower: bool, unit: bool) -> l
 def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     """Stable odd-even transposition sort; nan comes last."""
     axis, n_keys = eqn.params["dimension"], eqn.params["num_keys"]
-    arrays = [np.moveaxis(em.entries(x), axis, -1).copy() for x in xs]
-    kinds = [kind_of(var.aval) for var in eqn.invars]
-    length = arrays[0].shape[-1]
+    kinds, length = [kind_of(var.aval) for var in eqn.invars], xs[0].shape[axis]
+
+    def in_order(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]:
+        """Two items, the smaller one first."""
+        wrong = _after(em, list(zip(first, second, kinds, strict=True))[:n_keys])
+        return [
+            (em.select(wrong, y, x, kind), em.select(wrong, x, y, kind))
+            for x, y, kind in zip(first, second, kinds, strict=True)
+        ]
+
     if length > SORTED:
-        raise NotLowered(f"sort of more than {SORTED} numbers")
+        return _sorted_in_memory(em, eqn, xs, in_order)
+    arrays = [np.moveaxis(em.entries(x), axis, -1).copy() for x in xs]
     for at in np.ndindex(*arrays[0].shape[:-1]):
         rows = [x[at] for x in arrays]
         for sweep in range(length):
             for i in range(sweep % 2, length - 1, 2):
-                wrong = _after(
-                    em, [(row[i], row[i + 1], kind) for row, kind in zip(rows[:n_keys], kinds, strict=False)]
-                )
-                for row, kind in zip(rows, kinds, strict=True):
-                    first, second = row[i], row[i + 1]
-                    row[i], row[i + 1] = em.select(wrong, second, first, kind), em.select(wrong, first, second, kind)
+                pairs = in_order([row[i] for row in rows], [row[i + 1] for row in rows])
+                for row, pair in zip(rows, pairs, strict=True):
+                    row[i], row[i + 1] = pair
     return [np.moveaxis(x, -1, axis) for x in arrays]
+
+
+def _sorted_in_memory(em: Emitter, eqn: Any, xs: list[Value], in_order: Callable) -> list[Value]:
+    """The same sort in loops, along any axis."""
+    axis, found = eqn.params["dimension"], []
+    for x, var in zip(xs, eqn.invars, strict=True):
+        found.append(em.place(var.aval))
+        em.copy(found[-1], x)
+    shape = xs[0].shape
+    length, stride = shape[axis], math.prod(shape[axis + 1 :])
+    begins = np.delete(np.arange(math.prod(shape)).reshape(shape), range(1, length), axis=axis).ravel()
+
+    def line(k: Entry) -> None:
+        begin = em.load(em.table(begins, "i64"), k)
+
+        def sweep(number: Entry) -> None:
+            parity = em.integer("and", "i64", number, 1)
+            count = em.divide("i64", em.integer("sub", "i64", length, parity), 2, remainder=False)
+
+            def pair(i: Entry) -> None:
+                place = em.integer("add", "i64", em.integer("mul", "i64", i, 2), parity)
+                here = em.integer("add", "i64", begin, em.integer("mul", "i64", place, stride))
+                there = em.integer("add", "i64", here, stride)
+                pairs = in_order(*([em.load(x, at) for x in found] for at in (here, there)))
+                for x, (first, second) in zip(found, pairs, strict=True):
+                    em.store(first, x, here)
+                    em.store(second, x, there)
+
+            em.for_each(str(count), pair)
+
+        em.for_each(length, sweep)
+
+    em.for_each(len(begins), line)
+    return list(found)
 
 
 def _after(em: Emitter, keys: list[tuple[Entry, Entry, str]]) -> Entry:

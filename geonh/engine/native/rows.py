@@ -1,0 +1,195 @@
+"""Functions on rows of numbers in memory, processed as vectors, each emitted once.
+
+What is done to rows are loops, so that the code grows with the square of the number of vectors in a row and not with
+the cube of a matrix's dimension. With lanes each number is a vector already; the order of operations on an entry is the
+same, so that a member in a lane has the bits of its single run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from geonh.engine.native.builder import Function
+from geonh.engine.native.emitter import Emitter
+from geonh.engine.native.values import WIDTH, Entry, Memory
+
+
+def pieces(n: int) -> list[tuple[int, int]]:
+    """Split a row of n numbers into vectors: first index and length of each."""
+    found, at = [], 0
+    for width in (WIDTH, 4, 2, 1):
+        while n - at >= width:
+            found.append((at, width))
+            at += width
+    return found
+
+
+def called(
+    em: Emitter,
+    name: str,
+    args: list[Memory],
+    results: Sequence[tuple[tuple[int, ...], str]],
+    write: Callable[[Rows], None],
+) -> list[Memory]:
+    """Call the function of this name, emitted by ``write`` where it is new; shapes and kinds of its results are given.
+
+    In it the arrays are ``%a0``, ``%a1``, …, and the results ``%r0``, ``%r1``, …
+    """
+    full, wide = f"@{name}.{em.lanes}", em.lanes > 1
+    found = [em.buffer(shape, kind) for shape, kind in results]
+    for i, memory in enumerate(args):
+        if memory.wide != wide:
+            args[i] = em.buffer(memory.shape, memory.kind)
+            em.copy(args[i], memory)
+    if full not in em.functions:
+        outer, em.function = em.function, Function()
+        write(Rows(em))
+        em.line("ret void")
+        parameters = [f"ptr noalias %r{i}" for i in range(len(found))] + [
+            f"ptr noalias %a{i}" for i in range(len(args))
+        ]
+        em.functions[full] = (
+            f"define internal void {full}({', '.join(parameters)}) noinline #0 {{\n{em.function.body}\n}}"
+        )
+        em.function = outer
+    em.line(f"call void {full}({', '.join(f'ptr {memory.pointer}' for memory in [*found, *args])})")
+    return found
+
+
+class Rows:
+    """Rows of numbers in memory, processed as vectors; with lanes each number is a vector already."""
+
+    def __init__(self, em: Emitter) -> None:
+        self.em = em
+        self.wide = em.lanes > 1
+        self.one = em.type("d", self.wide)
+
+    def pieces(self, n: int) -> list[tuple[int, int]]:
+        return pieces(n) if self.em.lanes == 1 else [(i, 1) for i in range(n)]
+
+    def sizes(self, n: int, k: int) -> tuple[int, int, int]:
+        """Entries of a vector, and the lengths of rows of n + k and of n numbers, padded to whole vectors."""
+        width = WIDTH if self.em.lanes == 1 else 1
+        return width, -(-(n + k) // width) * width, -(-n // width) * width
+
+    @staticmethod
+    def blocks(n: int) -> list[tuple[int, int]]:
+        """Rows whose diagonal entries are in one vector: first and end."""
+        return [(at, min(at + WIDTH, n)) for at in range(0, n, WIDTH)]
+
+    def new(self, text: str, wide: bool = False) -> str:
+        name = self.em.function.name(wide)
+        self.em.line(f"{name} = {text}")
+        return name
+
+    def type(self, width: int) -> str:
+        return self.one if width == 1 else f"<{width} x double>"
+
+    def address(self, pointer: str, length: int, i: Entry, j: Entry = 0) -> str:
+        """Address of entry j of row i, of rows of this length."""
+        row = self.new(f"getelementptr [{length} x {self.one}], ptr {pointer}, i64 {i}")
+        return self.new(f"getelementptr {self.one}, ptr {row}, i64 {j}")
+
+    def load(self, place: str, width: int = 1) -> str:
+        return self.new(f"load {self.type(width)}, ptr {place}, align 8", self.wide)
+
+    def store(self, x: str, place: str, width: int = 1) -> None:
+        self.em.line(f"store {self.type(width)} {x}, ptr {place}, align 8")
+
+    def apply(self, opcode: str, width: int, *args: str) -> str:
+        return self.new(f"{opcode} {self.type(width)} {', '.join(args)}", self.wide)
+
+    def zero(self, width: int) -> str:
+        return "0.0" if width == 1 and self.em.lanes == 1 else "zeroinitializer"
+
+    def inverse(self, x: str) -> str:
+        """1/x of one number."""
+        return self.apply("fdiv", 1, self.em.operand(1.0, "d", self.wide), x)
+
+    def all(self, x: str, width: int) -> str:
+        """Broadcast one number to a vector."""
+        if width == 1:
+            return x
+        t = self.type(width)
+        first = self.new(f"insertelement {t} poison, double {x}, i64 0")
+        return self.new(f"shufflevector {t} {first}, {t} poison, <{width} x i32> zeroinitializer")
+
+    def multiply_add(self, width: int, x: str, y: str, z: str) -> str:
+        """Fused x y + z."""
+        t = self.type(width)
+        if not self.em.fused:
+            return self.apply("fadd", width, self.apply("fmul", width, x, y), z)
+        numbers = self.em.lanes if self.wide else width
+        name = f"@llvm.fma.{f'v{numbers}' if numbers > 1 else ''}f64"
+        self.em.declare(f"declare {t} {name}({t}, {t}, {t})")
+        return self.new(f"call {t} {name}({t} {x}, {t} {y}, {t} {z})", self.wide)
+
+    def loop(self, first: Entry, end: Entry, body: Callable[[str], None], step: int = 1) -> None:
+        """Emit a loop over i = first, first + step, … before ``end``, which may be empty."""
+        em, function = self.em, self.em.function
+        before, head, inside, after = function.block, function.label(), function.label(), function.label()
+        em.jump(head)
+        em.begin(head)
+        i, following, phi = function.name(), function.name(), em.reserve()
+        em.branch(self.new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {i}, {end}"), inside, after)
+        em.begin(inside)
+        with em.scope():
+            body(i)
+        em.line(f"{following} = add nsw i64 {i}, {step}")
+        function.lines[phi] = f"{i} = phi i64 [{first}, %{before}], [{following}, %{function.block}]"
+        em.jump(head)
+        em.begin(after)
+
+    # parts of eliminations
+
+    def copy(self, source: str, target: str, m: int, n: int) -> None:
+        """Copy m rows of n numbers."""
+
+        def row(i: str) -> None:
+            for at, width in self.pieces(n):
+                self.store(self.load(self.address(source, n, i, at), width), self.address(target, n, i, at), width)
+
+        self.loop(0, m, row)
+
+    def kept(self, entry: Entry, kind: str) -> Memory:
+        """Put one number into memory, where loops may change it."""
+        place = self.em.buffer((), kind)
+        self.em.store(entry, place)
+        return place
+
+    def largest(self, place: Callable[[str], str], first: Entry, end: int) -> Entry:
+        """Index, of kind i32, of the number largest in magnitude from ``first`` on."""
+        em = self.em
+        best, index = self.kept(-1.0, "d"), self.kept(0, "i32")
+
+        def compare(i: str) -> None:
+            size, before = em.intrinsic("fabs", "d", self.load(place(i))), em.load(best, 0)
+            larger = em.compare("gt", "d", size, before)
+            em.store(em.select(larger, em.convert(i, "i64", "i32"), em.load(index, 0), "i32"), index)
+            em.store(em.select(larger, size, before, "d"), best)
+
+        self.loop(first, end, compare)
+        return em.load(index, 0)
+
+    def exchange(self, condition: Entry, first: str, second: str, width: int) -> None:
+        """Exchange two vectors in memory where the condition holds."""
+        x, y = self.load(first, width), self.load(second, width)
+        c = f"{self.em.type('b', self.wide)} {self.em.operand(condition, 'b', self.wide)}"
+        t = self.type(width)
+        self.store(self.new(f"select {c}, {t} {y}, {t} {x}"), first, width)
+        self.store(self.new(f"select {c}, {t} {x}, {t} {y}"), second, width)
+
+    def after(self, place: Callable[[str, Entry], str], k: str, n: int) -> str:
+        """Pointer to a copy of row k with zeros up to its entry k."""
+        row = self.em.buffer((n,), "d").pointer
+        target = self.address
+        self.loop(0, n, lambda j: self.store(self.zero(1), target(row, 1, j)))
+        self.loop(self.new(f"add nsw i64 {k}, 1"), n, lambda j: self.store(self.load(place(k, j)), target(row, 1, j)))
+        return row
+
+    def subtract(self, factor: Entry, row: str, place: Callable[[int], str], n: int) -> None:
+        """Subtract a multiple of a row from another one."""
+        minus = str(self.em.neg(factor))
+        for at, width in self.pieces(n):
+            here, x = place(at), self.load(self.address(row, 1, at), width)
+            self.store(self.multiply_add(width, self.all(minus, width), x, self.load(here, width)), here, width)
