@@ -26,6 +26,8 @@ from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_
 NODES = ("g", "p_plus", "p_minus")
 """Fields that define a Trajectory, kept by default."""
 ARGUMENTS = "t, g, xi, lam"
+OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
+"""Data of an event where it occurs."""
 TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "coordinate", "component", "constraint"}
 """Names reserved by tables and files."""
 
@@ -183,7 +185,7 @@ def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: tuple) -> dict[str, A
     return {name: jnp.asarray(value, float) for name, value in found.items()}
 
 
-class Passages:
+class MemberEvents:
     """Events of some members: the first occurrences of each event in each member, up to a maximum number.
 
     The interpolation between nodes indicates whether a step may contain an event, which is located by partial steps of
@@ -199,45 +201,48 @@ class Passages:
         self._directions = np.array([event.direction for event in events])
         self._unknown, self._jumped = set[int](), set[int]()
 
-    def see(self, nodes: Nodes) -> np.ndarray:
+    def locate(self, nodes: Nodes) -> np.ndarray:
         """Locate events between nodes; returns the last node before a stop of each member, or its last node.
 
         The first node is the last one of the previous call.
         """
         before, after = (Nodes(*(a[:, part] for a in nodes)) for part in (slice(None, -1), slice(1, None)))
-        end = np.full(len(nodes.k), before.k.shape[1])
-        if not end[0]:
-            return end
+        n_steps = before.k.shape[1]
+        last = np.full(len(nodes.k), n_steps)
+        if not n_steps:
+            return last
         pairs = _flat(self._members, before), _flat(self._members, after)
         *ends, suspects = (a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs))
         for values, part in zip(ends, (before, after), strict=True):
             self._warn(np.isnan(values) & ~np.isnan(part.k)[..., None])
-        m, n, e = np.nonzero(suspects)
-        if not len(m):
-            return end
-        member = jax.tree.map(lambda a: a[m], self._members)
-        flat, flat_after = (_flat(member, Nodes(*(a[m, n][:, None] for a in part))) for part in (before, after))
+        members, steps, which = np.nonzero(suspects)
+        if not len(members):
+            return last
+        data = jax.tree.map(lambda a: a[members], self._members)
+        flat, flat_after = (_flat(data, Nodes(*(a[members, steps][:, None] for a in part))) for part in (before, after))
         one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
-        locate = prepared(_located, self._shared, (one, e[0], *np.zeros(3)))
-        passed = passages(
-            locate, flat, flat_after, e, np.stack([a[m, n, e] for a in ends], axis=1), self._directions[e]
-        )
-        of, sense = m[passed.row], np.sign(self._members.dt[m[passed.row]])
-        stopped = np.zeros(len(end), bool)
-        for i in np.lexsort((passed.t * sense, of)).tolist():
-            event, number = self._events[passed.which[i]], int(passed.which[i])
-            if stopped[of[i]]:
+        locate = prepared(_located, self._shared, (one, which[0], *np.zeros(3)))
+        values_at_ends = np.stack([a[members, steps, which] for a in ends], axis=1)
+        passed = passages(locate, flat, flat_after, which, values_at_ends, self._directions[which])
+        owners = members[passed.row]
+        order = np.lexsort(
+            (passed.t * np.sign(self._members.dt[owners]), owners)
+        )  # of each member in its order of time
+        stopped = np.zeros(len(last), bool)
+        for i in order.tolist():
+            owner, number = owners[i], int(passed.which[i])
+            event = self._events[number]
+            if stopped[owner]:
                 continue
             if passed.jumped[i]:
                 if number not in self._jumped:
                     warn_of_a_jump(event, f"at t = {passed.t[i]:.6g} of some member")
                 self._jumped.add(number)
                 continue
-            values = {name: getattr(passed, name)[i] for name in ("t", "g_vector", "xi", "multipliers")}
-            self._keep(of[i], number, values)
+            self._keep(owner, number, {name: getattr(passed, name)[i] for name in OCCURRENCE})
             if event.stop:
-                stopped[of[i]], end[of[i]] = True, n[passed.row[i]]
-        return end
+                stopped[owner], last[owner] = True, steps[passed.row[i]]
+        return last
 
     def _warn(self, unknown: np.ndarray) -> None:
         """Warn once of an event function that is nan at a node, shape=[members, nodes, events]."""
@@ -258,7 +263,7 @@ class Passages:
             self._found[key] = np.full((len(self._count), self._most, *shape), np.nan)
         return self._found[key]
 
-    def told(self) -> dict[str, np.ndarray]:
+    def results(self) -> dict[str, np.ndarray]:
         """Results by "event:name": t, g, xi, multipliers of shape=[members, most, …], and the number per member."""
         first = jax.tree.map(lambda a: a[:1], self._members)
         vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
@@ -266,7 +271,7 @@ class Passages:
         begin = (_flat(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1)))
         shapes = jax.tree.map(np.shape, mapped(_located, self._shared, begin))[2:]
         for event, count in zip(self._events, self._count.T, strict=True):
-            for name, shape in zip(("t", "g_vector", "xi", "multipliers"), shapes, strict=True):
+            for name, shape in zip(OCCURRENCE, shapes, strict=True):
                 self._array(event.name, name, shape[1:])
             self._found[f"{event.name}:number"] = count
         return self._found
