@@ -114,11 +114,21 @@ def _directional(problem: BoundaryProblem, node: tuple[Arc, Array]) -> tuple[Flo
     return flow, (rate.residual, perturbation(flow.start, rate.start), perturbation(flow.end, rate.end))
 
 
-class _Integration(NamedTuple):
-    """State of the loop over steps: the node, and the status of the first step that failed."""
+class Integration(NamedTuple):
+    """A node, and the status of the first step that failed on the way to it."""
 
     node: State
     status: Array
+
+
+def integrated(system: System, method: Integrator, clock: Clock, begin: Integration, n_steps: Any) -> Integration:
+    """Node after a number of steps, in a trace."""
+
+    def advance(_: Array, done: Integration) -> Integration:
+        new = method.next_node(system, clock, done.node)
+        return Integration(new, jnp.where(done.status == 0, new.status, done.status))
+
+    return lax.fori_loop(0, n_steps, advance, begin)
 
 
 def _flow(problem: BoundaryProblem, arc: Arc, z: Array) -> Flow:
@@ -130,13 +140,8 @@ def _flow(problem: BoundaryProblem, arc: Arc, z: Array) -> Flow:
     g = onto(system, group.compose(arc.start.g, group.exp(z[:n])), t0)[0]
     xi = system.projected_velocity(system.at(g, t0), arc.start.xi + z[n : 2 * n])
     clock = Clock(t0, span / problem.n_steps, problem.controls)
-
-    def advance(_: Array, done: _Integration) -> _Integration:
-        new = method.next_node(system, clock, done.node)
-        return _Integration(new, jnp.where(done.status == 0, new.status, done.status))
-
     first = method.first_node(system, clock, g, xi)
-    last, status = lax.fori_loop(0, problem.n_steps, advance, _Integration(first, first.status))
+    last, status = integrated(system, method, clock, Integration(first, first.status), problem.n_steps)
     xi_end = system.velocity(system.at(last.g, t0 + span), (last.p_plus + last.p_minus) / 2)
     residuals = [problem.returns(system, g, xi, last.g, xi_end)]
     if problem.conditions is not None:

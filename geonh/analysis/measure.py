@@ -174,7 +174,7 @@ def invariant_measure(
 def _refuse(system: System) -> None:
     if system.holonomic is not None or system.is_timed:
         what = "holonomic constraints" if system.holonomic is not None else "functions that depend on the time"
-        raise ValueError(f"{system.name} has {what}: its volumes are not told here")
+        raise ValueError(f"{system.name} has {what}: divergences and invariant measures are not defined for it here")
 
 
 def _inspect(system: System, fields: list[Field]) -> None:
@@ -182,10 +182,10 @@ def _inspect(system: System, fields: list[Field]) -> None:
     with float64():
         x = jax.tree.map(np.asarray, system.at(system.group.identity(), 0.0))
         for field in fields:
-            made = jax.make_jaxpr(lambda x, field=field: field(x, system.parameters))(x)
-            inspected(field.name, made)
-            if made.out_avals[0].shape != ():
-                raise ValueError(f"{field.name} must give one number, got shape {list(made.out_avals[0].shape)}")
+            trace = jax.make_jaxpr(lambda x, field=field: field(x, system.parameters))(x)
+            inspected(field.name, trace)
+            if trace.out_avals[0].shape != ():
+                raise ValueError(f"{field.name} must give one number, got shape {list(trace.out_avals[0].shape)}")
 
 
 def _state(system: System, node: tuple) -> tuple[Point, Array]:

@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
+from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, as_names, as_part
@@ -24,7 +25,7 @@ from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import ArrayLike, Clock, Result, State
+from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.registry import made_method
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
@@ -354,13 +355,6 @@ def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None
             raise ValueError(f"the data do not tell {' and '.join(mixed)} apart: give more, or fewer names")
 
 
-class _Integration(NamedTuple):
-    """State of the loop over steps: the node, and the status of the first step that failed."""
-
-    node: State
-    status: Array
-
-
 def _observed(motion: ObservedMotion, node: tuple) -> tuple[tuple, Array]:
     """Observations, start and status of a motion, and the derivative of the observations in one direction."""
     theta, g, xi, counts, direction = node
@@ -374,19 +368,15 @@ def _observed(motion: ObservedMotion, node: tuple) -> tuple[tuple, Array]:
         start = onto(system, group.compose(g, group.exp(s * direction[k : k + n])), clock.t0)[0]
         velocity = system.projected_velocity(system.at(start, clock.t0), xi + s * direction[k + n :])
 
-        def advance(_: Array, done: _Integration) -> _Integration:
-            new = method.next_node(system, clock, done.node)
-            return _Integration(new, jnp.where(done.status == 0, new.status, done.status))
-
-        def observation(done: _Integration, count: Array) -> tuple[_Integration, Array]:
-            done = lax.fori_loop(0, count, advance, done)
+        def observation(done: Integration, count: Array) -> tuple[Integration, Array]:
+            done = integrated(system, method, clock, done, count)
             last = done.node
             after = system.velocity(system.at(last.g, clock.time(last.k)), (last.p_plus + last.p_minus) / 2)
             more = (system.parameters,) if motion.takes_parameters else ()
             return done, jnp.ravel(evaluated("observe", motion.observe, last.g, after, *more))
 
         first = method.first_node(system, clock, start, velocity)
-        done, observations = lax.scan(observation, _Integration(first, first.status), counts)
+        done, observations = lax.scan(observation, Integration(first, first.status), counts)
         return observations, (start, velocity), done.status
 
     zero = jnp.zeros(())

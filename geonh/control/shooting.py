@@ -248,7 +248,9 @@ def shooting_control(
         g_rows=_position_rows(steering),
         xi_rows=steering.end_velocities,
     )
-    given = np.zeros((2, n_u)) if guess is None else guess.u if isinstance(guess, Shot) else as_float64(guess, "guess")
+    if isinstance(guess, Shot):
+        guess = guess.u
+    given = np.zeros((2, n_u)) if guess is None else as_float64(guess, "guess")
     if given.ndim != 2 or given.shape[1] != n_u or len(given) < 2:
         raise ValueError(f"guess must be controls of shape [·, {n_u}], got {list(given.shape)}")
     at = np.linspace(0, 1, J)
@@ -256,7 +258,7 @@ def shooting_control(
     unbounded = Bounds(np.full(n_u, -np.inf), np.full(n_u, np.inf))
     limits = unbounded if bounds is None else bounds_on_controls(bounds, n_u)
     u, miss, iterations = _optimised(problem, u0, limits, solver, max_iterations)
-    value = float(_shot(problem, u).values[0])
+    value = float(_evaluated(problem, u).values[0])
     if not np.isfinite(value):
         raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value}: look at cost")
     return Shot(steering.t0 + steering.span * at, u, value, miss, iterations, problem)
@@ -290,7 +292,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
         key = z.tobytes()
         if key not in last:
             last.clear()
-            values, slopes, status = _shot(problem, z.reshape(u0.shape))
+            values, slopes, status = _evaluated(problem, z.reshape(u0.shape))
             last[key] = ShootingValues(np.nan_to_num(values, nan=REJECTED), np.nan_to_num(slopes), status)
         return last[key]
 
@@ -350,7 +352,7 @@ def _reaching(programme: Programme, u0: np.ndarray, tolerance: float) -> np.ndar
     return found.x
 
 
-def _shot(problem: ShootingProblem, u: np.ndarray) -> ShootingValues:
+def _evaluated(problem: ShootingProblem, u: np.ndarray) -> ShootingValues:
     """Values of the motion under controls at the knots, and their derivatives by all of these."""
     directions = np.eye(u.size).reshape(-1, *u.shape)
     (values, status), slopes = mapped(_directional, problem, (np.broadcast_to(u, directions.shape), directions))
