@@ -31,7 +31,7 @@ SETTLED = 1e-9
 
 
 class Extremal(NamedTuple):
-    """Last iterate of Newton's method, with its residuals."""
+    """Last iterate of Newton's method, with its residuals; ``exchanging`` is True if the active set still changes."""
 
     motion: DiscreteMotion
     multipliers: np.ndarray
@@ -39,11 +39,12 @@ class Extremal(NamedTuple):
     residual: float
     optimality: float
     iterations: int
+    exchanging: bool = False
 
     @property
     def solved(self) -> bool:
         """True if it is a solution."""
-        return self.residual < SETTLED and self.optimality < 1e3 * SETTLED
+        return self.residual < SETTLED and self.optimality < 1e3 * SETTLED and not self.exchanging
 
 
 class _Iterate(NamedTuple):
@@ -173,7 +174,7 @@ def extremal_within(
         if following.equals(active):
             return last, held
         active = following
-    return last._replace(optimality=np.inf), held
+    return last._replace(exchanging=True), held
 
 
 def _exchanged(

@@ -235,10 +235,11 @@ def _fault(problem: Transcription, last: Extremal, residual: float, curvature: f
             f"the cost falls however long it lasts, to {last.cost:.3g} in {last.motion.span:.3g} s; let time cost too"
         )
     if not (last.solved and residual < 1e3 * SETTLED):
+        exchanging = ", and the controls at their bounds still change" if last.exchanging else ""
         hint = "wider bounds or a longer span, if none keeps within these; else " if bounded else ""
         return (
             f"after {last.iterations} steps the equations are off by {residual:.2g}, the optimality by "
-            f"{last.optimality:.2g}; {hint}another guess, or more steps, may do"
+            f"{last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may do"
         )
     if curvature < 0:
         return f"it ended at a saddle of cost {last.cost:.6g}, from which no way down was found; another guess may do"

@@ -148,9 +148,9 @@ class _Integration:
         while done < sweep.n_steps and progress.active.any():
             n = min((sweep.n_steps - done) // stride, longest)
             rows = progress.advance(self.runner, n, stride, self.threads)
-            before, nodes = nodes, Nodes.of_rows(rows, sweep.system.group.dim)
+            last, nodes = nodes.last(), Nodes.of_rows(rows, sweep.system.group.dim)
             if events:
-                progress.stop(events.locate(nodes.after(before.last())), nodes, done)
+                progress.stop(events.locate(nodes.after(last)), nodes, done)
             to_save = nodes.every(-(done + 1) % nodes_per_saved, nodes_per_saved)
             recorder.take(to_save, indices, saved)
             done, saved = done + n * stride, saved + to_save.k.shape[1]
@@ -204,8 +204,7 @@ class _Progress:
         return rows
 
     def stop(self, last: np.ndarray, nodes: Nodes, done: int) -> None:
-        """Stop members at events: ``last`` is the number of the nodes of each that are left, of the steps after
-        ``done``; the others become nan."""
+        """Stop members at events, ``last`` steps after ``done`` steps; their nodes after that become nan."""
         n = nodes.k.shape[1]
         for values in nodes:
             values[np.arange(n) >= last[:, None]] = np.nan
