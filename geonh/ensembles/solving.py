@@ -74,10 +74,10 @@ def solved(
     MemoryError
         If the observables kept would take most of the machine's memory, before the first step.
     """
-    one = sum(map(np.size, jax.tree.leaves(sweep.members.part(start, start + 1).members)))
+    one = sum(map(np.size, jax.tree.leaves(sweep.members.member(start))))
     more = "make fewer, or a Sweep and run it on a store"
     refuse_too_much(f"{stop - start} members' starts and parameters", {"members": (stop - start) * one}, more)
-    batch = sweep.members.part(start, stop)
+    batch = sweep.members.batch(start, stop)
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     found = Solved(batch, "", status, counts, {})

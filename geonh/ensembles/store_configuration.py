@@ -93,8 +93,7 @@ def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | N
 
 def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
     """First node of member 0, and its state."""
-    member = jax.tree.map(lambda a: a[0], sweep.members.part(0, 1).members)
-    return first_trajectory(sweep.shared, member, sweep.save_every, sweep.method_reason)
+    return first_trajectory(sweep.shared, sweep.members.member(0), sweep.save_every, sweep.method_reason)
 
 
 def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
 
     events = {f"{e.name}:{what}": of(f"{e.name}:{what}") for e in sweep.events for what in Passed._fields}
     found = Solved(
-        batch=sweep.members.part(start, stop),
+        batch=sweep.members.batch(start, stop),
         engine=records[0].get("engine", ""),
         status=of("status"),
         n_steps=of("n_steps"),

@@ -125,12 +125,12 @@ class _Stream:
     def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
         self.sweep = sweep
         with float64():
-            _, faults = first_nodes(sweep.shared, sweep.members.part(0, 1).members)
+            _, faults = first_nodes(sweep.shared, sweep.members.batch(0, 1).members)
         if faults:
             raise ValueError(faults[0])
         first, self.state = first_of(sweep)
         assert first.system is not None
-        self.member = jax.tree.map(np.asarray, sweep.members.part(0, 1).members)
+        self.member = jax.tree.map(np.asarray, sweep.members.batch(0, 1).members)
         self.problem = first.problem
         self.loop: Stepping = stepping(next_node, node_row, self.problem, self.state)
         nodes = sweep.n_steps // sweep.save_every + 1

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from geonh.arguments.precision import is_traced
@@ -109,7 +108,7 @@ class Sweep(Configuration):
             seed=seed,
             project=project,
         )
-        first = jax.tree.map(lambda a: a[0], given.part(0, 1).members)
+        first = given.member(0)
         one = shared if own is None else own[0]
         clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
         gathered = entries(statistics)
