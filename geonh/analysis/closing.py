@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.analysis.flow import Shooting, Shot, shot
+from geonh.analysis.flow import Arc, BoundaryProblem, FlowDerivatives, PhasePoint, flow_derivatives
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_count, as_float64, as_part
 from geonh.geometry.field import check_arguments, evaluated, tried
@@ -28,33 +28,34 @@ HALVINGS = 10
 """Maximum number of halvings of a step that increases the residual."""
 
 
-class Returns:
-    """Periodicity residual at the end of a motion: hashable by its components, so that it compiles once."""
+class Periodicity:
+    """Residual of periodicity at the end of a motion: hashable by its components, so that it compiles once."""
 
     def __init__(self, function: Callable | None, fixed: Callable | None) -> None:
         self.function, self.fixed = function, fixed
-        self.parts = 1 if fixed is None else 2
+        self.arcs_per_period = 1 if fixed is None else 2
 
     def __hash__(self) -> int:
         return hash((self.function, self.fixed))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Returns) and (self.function, self.fixed) == (other.function, other.fixed)
+        return isinstance(other, Periodicity) and (self.function, self.fixed) == (other.function, other.fixed)
 
     def __call__(self, system: System, g: Point, xi: Array, after: Point, xi_after: Array) -> Array:
         if self.fixed is not None:
-            both = [evaluated("fixed", self.fixed, g, xi), evaluated("fixed", self.fixed, after, xi_after)]
+            residuals = [evaluated("fixed", self.fixed, g, xi), evaluated("fixed", self.fixed, after, xi_after)]
         elif self.function is not None:
-            both = [evaluated("returns", self.function, g, xi, after, xi_after)]
+            residuals = [evaluated("returns", self.function, g, xi, after, xi_after)]
         else:
-            both = [jax.tree.map(jnp.subtract, system.action.at(after), system.action.at(g)), xi_after - xi]
-        return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(jnp.asarray(a, float)) for a in jax.tree.leaves(both))])
+            residuals = [jax.tree.map(jnp.subtract, system.action.at(after), system.action.at(g)), xi_after - xi]
+        return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(jnp.asarray(a, float)) for a in jax.tree.leaves(residuals))])
 
 
-def made_shooting(
+def boundary_problem(
     system: System,
     g: Any,
     xi: Any,
+    *,
     returns: Any,
     fixed: Any,
     conditions: Any,
@@ -62,9 +63,8 @@ def made_shooting(
     n_steps: int,
     t0: float,
     controls: Any,
-    parameter: str,
-) -> tuple[Shooting, Point, np.ndarray]:
-    """Shooting problem, validated, and the initial guess."""
+) -> tuple[BoundaryProblem, PhasePoint]:
+    """Boundary value problem of an orbit, validated, and the guess of its start."""
     default = RKMK(6) if system.holonomic is None else Gauss(3)
     method = made_method(default if method is None else method)
     refuse(method, system)
@@ -78,18 +78,17 @@ def made_shooting(
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be a function, got {value!r}")
     _inspect(system, returns, fixed, conditions)
-    parts = 1 if fixed is None else 2
+    periodicity = Periodicity(returns, fixed)
     n_steps = as_count(n_steps, "n_steps")
-    if n_steps % parts:
+    if n_steps % periodicity.arcs_per_period:
         raise ValueError(f"n_steps must be even for a symmetric orbit, got {n_steps}")
     t0 = as_float64(t0, "t0", ())
     place = system.project_position(system.point(g, on_group=False, name="g"), t0)
-    found = system.project(place, as_float64(xi, "xi", (system.group.dim,)), t0)
-    start = place, np.asarray(found if system.holonomic is None else found[1])
+    projected = system.project(place, as_float64(xi, "xi", (system.group.dim,)), t0)
+    start = PhasePoint(place, np.asarray(projected if system.holonomic is None else projected[1]))
     controls = made_drive(system, controls, *start)
-    count = np.int64(n_steps // parts)
-    made = Shooting(system, method, controls, t0, count, Returns(returns, fixed), conditions, parameter)
-    return made, *start
+    count = np.int64(n_steps // periodicity.arcs_per_period)
+    return BoundaryProblem(system, method, controls, t0, count, periodicity, conditions, ""), start
 
 
 def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
@@ -97,14 +96,14 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
     with float64():
         g = jax.tree.map(np.asarray, system.group.identity())
         xi = np.zeros(system.group.dim)
-        given = (
+        functions = (
             ("returns", returns, "g0, xi0, g1, xi1", (g, xi, g, xi)),
             ("fixed", fixed, "g, xi", (g, xi)),
             ("conditions", conditions, "g, xi, T, parameters", (g, xi, np.float64(1.0), system.parameters)),
         )
-        for name, function, words, arguments in given:
+        for name, function, parameters, arguments in functions:
             if function is not None:
-                check_arguments(function, words, name)
+                check_arguments(function, parameters, name)
                 shape, by_data = tried(name, function, *arguments)
                 if by_data:
                     raise ValueError(
@@ -114,49 +113,57 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
                     raise ValueError(f"{name} gives no number at all")
 
 
-def closed(
-    shooting: Shooting, place: tuple, z: np.ndarray, orthogonal: np.ndarray, tol: float, max_iterations: int
-) -> tuple[tuple[Point, np.ndarray], np.ndarray, Shot, int]:
-    """Place (g, ξ), z = (0, 0, T, a) and derivatives at a solution, from (g₀exp(η), ξ₀ + δ, T, a) as a guess.
+class ClosedArc(NamedTuple):
+    """Arc that satisfies the conditions, its derivatives, and the number of Newton steps."""
 
-    Steps are orthogonal to given directions, and leave the parameter alone where there is none.
+    arc: Arc
+    flow: FlowDerivatives
+    iterations: int
+
+
+def closed(
+    problem: BoundaryProblem, guess: Arc, step: np.ndarray, held: np.ndarray, tol: float, max_iterations: int
+) -> ClosedArc:
+    """Newton's method for the conditions, from a guess moved by a step z = (η, δ, T, a).
+
+    Steps are orthogonal to the directions ``held``, or leave the parameter alone where there is none.
     """
-    system, n = shooting.system, shooting.system.group.dim
+    system, n = problem.system, problem.system.group.dim
     max_iterations = as_count(max_iterations, "max_iterations")
     tol = as_part(tol, "tol")
-    held = orthogonal if shooting.parameter else np.eye(2 * n + 2)[-1:]
-
-    def at(place: tuple, z: np.ndarray) -> tuple[tuple, np.ndarray, Shot]:
-        with float64():
-            g = system.group.project(system.group.compose(place[0], system.group.exp(jnp.asarray(z[:n]))))
-        g, xi = jax.tree.map(np.asarray, g), place[1] + z[n : 2 * n]
-        made = shot(shooting, g, xi, float(z[2 * n]), float(z[2 * n + 1]))
-        rest = np.concatenate([np.zeros(2 * n), z[2 * n :]])
-        return (jax.tree.map(np.asarray, made.start[0]), np.asarray(made.start[1])), rest, made
-
-    place, z, made = at(place, z)
+    if not problem.parameter:
+        held = np.eye(2 * n + 2)[-1:]
+    arc, flow = _moved(problem, guess, step)
     for iteration in range(max_iterations + 1):
-        if made.status or not np.all(np.isfinite(made.slope)):
-            raise RuntimeError(f"the motion of {system.name} ends on the way: {_why(made)}")
-        size = float(np.abs(made.residual).max(initial=0.0))
-        if size <= tol * (1.0 + float(np.linalg.norm(made.slope))):
-            return place, z, made, iteration
-        rows = np.concatenate([made.slope, held * np.linalg.norm(made.slope)])
-        right = np.concatenate([-made.residual, np.zeros(len(held))])
+        if not flow.is_good:
+            reason = Result(flow.status).message if flow.status else "its derivatives are not finite"
+            raise RuntimeError(f"the motion of {system.name} ends on the way: {reason}")
+        gap, size = flow.gap, np.linalg.norm(flow.slope)
+        if gap <= tol * (1.0 + size):
+            return ClosedArc(arc, flow, iteration)
+        rows = np.concatenate([flow.slope, held * size])
+        right = np.concatenate([-flow.residual, np.zeros(len(held))])
         step = np.linalg.lstsq(rows, right, rcond=FREE)[0]
-        for halved in range(HALVINGS):
-            trial = at(place, z + 0.5**halved * step)
-            fine = trial[2].status == 0 and np.all(np.isfinite(trial[2].slope))
-            if fine and np.linalg.norm(trial[2].residual) < np.linalg.norm(made.residual):
+        for halvings in range(HALVINGS):
+            new_arc, new_flow = _moved(problem, arc, 0.5**halvings * step)
+            if new_flow.is_good and np.linalg.norm(new_flow.residual) < np.linalg.norm(flow.residual):
                 break
         else:
             break
-        place, z, made = trial
+        arc, flow = new_arc, new_flow
     raise RuntimeError(
-        f"no periodic orbit of {system.name} found near the guess: the conditions are off by {size:.3g} after "
-        f"{iteration} steps, at period {z[2 * n] * shooting.returns.parts:.6g} s"
+        f"no periodic orbit of {system.name} found near the guess: the conditions are off by {gap:.3g} after "
+        f"{iteration} steps, at period {arc.span * problem.returns.arcs_per_period:.6g} s"
     )
 
 
-def _why(made: Shot) -> str:
-    return Result(made.status).message if made.status else "its derivatives are not finite"
+def _moved(problem: BoundaryProblem, arc: Arc, step: np.ndarray) -> tuple[Arc, FlowDerivatives]:
+    """Arc from g₀exp(η), ξ₀ + δ, of duration T + δT with the parameter a + δa, projected onto the constraints."""
+    group, n = problem.system.group, problem.system.group.dim
+    z = np.concatenate([np.zeros(2 * n), [arc.span, arc.value]]) + step
+    with float64():
+        g = group.project(group.compose(arc.start.g, group.exp(jnp.asarray(z[:n]))))
+    start = PhasePoint(jax.tree.map(np.asarray, g), arc.start.xi + z[n : 2 * n])
+    span, value = float(z[2 * n]), float(z[2 * n + 1])
+    flow = flow_derivatives(problem, Arc(start, span, value))
+    return Arc(jax.tree.map(np.asarray, flow.start), span, value), flow

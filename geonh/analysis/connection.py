@@ -39,6 +39,7 @@ from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
+from geonh.integrators.node import ArrayLike
 from geonh.mechanics.holonomic import refuse_holonomic
 from geonh.mechanics.system import System
 
@@ -58,6 +59,15 @@ class Displacement(NamedTuple):
 
     g: Point
     momentum: np.ndarray
+
+
+class Blocks(NamedTuple):
+    """Blocks of the metric and of the forms at a shape, in (ξ, ṙ)."""
+
+    M_gg: Array
+    M_gr: Array
+    mu_g: Array
+    mu_r: Array
 
 
 class Connection(Precise):
@@ -124,19 +134,19 @@ class Connection(Precise):
                 "with rows s(r) that span the velocities which the constraints allow at a fixed shape"
             )
         with float64():
-            made = jax.make_jaxpr(lambda t: evaluated("gait", gait, t))(0.0)
-        inspected("gait", made)
-        if made.out_avals[0].size != len(self.shape):
-            got = list(made.out_avals[0].shape)
+            trace = jax.make_jaxpr(lambda t: evaluated("gait", gait, t))(0.0)
+        inspected("gait", trace)
+        if trace.out_avals[0].size != len(self.shape):
+            got = list(trace.out_avals[0].shape)
             raise ValueError(f"gait must give shape [{len(self.shape)}], {', '.join(self.shape)}, got {got}")
         start = np.zeros(d) if momentum is None else as_float64(momentum, "momentum", (d,))
         count = np.int64(as_count(n_steps, "n_steps"))
-        node = (as_float64(t0, "t0", ()), as_float64(span, "span", ()), count, start)
-        g, p = mapped(_gait, (self, gait), jax.tree.map(lambda a: np.asarray(a)[None], node))
-        g, p = jax.tree.map(lambda a: a[0], (g, p))
-        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves((g, p))):
+        times = _Times(as_float64(t0, "t0", ()), as_float64(span, "span", ()), count)
+        node = jax.tree.map(lambda a: np.asarray(a)[None], (times, start))
+        found = jax.tree.map(lambda a: a[0], mapped(_displaced, (self, gait), node))
+        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves(found)):
             raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
-        return Displacement(g, p)
+        return Displacement(*found)
 
     @property
     def _forms(self) -> int:
@@ -151,11 +161,11 @@ class Connection(Precise):
 
     def _evaluated(self, function: Callable, r: Any) -> np.ndarray:
         r = as_float64(r, "r", (len(self.shape),))
-        found, rows = (np.asarray(a[0]) for a in mapped(_with_rows, (self, function), r[None]))
+        value, rows = (np.asarray(a[0]) for a in mapped(_with_rows, (self, function), r[None]))
         least = np.linalg.svd(rows, compute_uv=False)[-1] if rows.size else 1.0
-        if not np.all(np.isfinite(found)) or not least > DEPENDENT:
+        if not np.all(np.isfinite(value)) or not least > DEPENDENT:
             raise ValueError(f"at the shape r = {r} the constraints of {self.system.name} do not determine its motion")
-        return found
+        return value
 
     # --- traced ----------------------------------------------------------------------------------------------
     def _base_point(self, r: Any) -> Any:
@@ -165,15 +175,15 @@ class Connection(Precise):
         assert isinstance(action, ShapeBase)
         return jnp.stack([r[self.shape.index(name)] for name in action.names])
 
-    def _blocks(self, r: Array) -> tuple[Array, Array, Array, Array]:
-        """Blocks M_gg, M_gr, μ_g, μ_r at a shape."""
-        own, rest = self._own, np.array(self.places)
+    def _blocks(self, r: Array) -> Blocks:
+        of_group, of_shape = self._group_places, np.array(self.places)
         x = self._base_point(r)
         M, mu = self.system.mass_matrix(x), self.system.annihilator(x)
-        return M[own][:, own], M[own][:, rest], mu[:, own], mu[:, rest]
+        return Blocks(M[of_group][:, of_group], M[of_group][:, of_shape], mu[:, of_group], mu[:, of_shape])
 
     @property
-    def _own(self) -> np.ndarray:
+    def _group_places(self) -> np.ndarray:
+        """Indices in ξ of the group without the shape factor."""
         return np.array([i for i in range(self.system.group.dim) if i not in self.places])
 
     def _sections(self, r: Array) -> Array:
@@ -186,8 +196,8 @@ class Connection(Precise):
         return evaluated("sections", self.sections, r, self.system.parameters).reshape(-1, n)
 
     def _bracket(self, a: Array, b: Array) -> Array:
-        own = self._own
-        c = self.system.group.structure_constants[np.ix_(own, own, own)]
+        of_group = self._group_places
+        c = self.system.group.structure_constants[np.ix_(of_group, of_group, of_group)]
         return jnp.einsum("kij,i,j->k", c, a, b)
 
 
@@ -241,9 +251,9 @@ def nonholonomic_connection(
     if sections is not None and not callable(sections):
         raise TypeError(f"sections must be a function of (r, parameters), got {sections!r}")
     places = tuple(additive[name][1] for name in names)
-    made = Connection(system, sections, names, places)
-    _check_sections(made)
-    return made
+    connection = Connection(system, sections, names, places)
+    _check_sections(connection)
+    return connection
 
 
 def _check_sections(connection: Connection) -> None:
@@ -252,7 +262,7 @@ def _check_sections(connection: Connection) -> None:
         return
     with float64():
         r = jnp.asarray(0.3 + 0.1 * np.arange(len(connection.shape)))
-        s, mu = np.asarray(connection._sections(r)), np.asarray(connection._blocks(r)[2])
+        s, mu = np.asarray(connection._sections(r)), np.asarray(connection._blocks(r).mu_g)
     d = connection.group_dimension - len(mu)
     gap = float(np.abs(mu @ s.T).max(initial=0.0)) if s.shape == (d, connection.group_dimension) else np.inf
     if gap > 1e-9 * (1 + float(np.abs(s).max(initial=0.0))):
@@ -265,17 +275,19 @@ def _check_sections(connection: Connection) -> None:
 def _with_rows(tree: tuple, r: Array) -> tuple[Array, Array]:
     """A function of the shape, and μ_g of forms normalised to the length 1 together with μ_r."""
     connection, function = tree
-    _, _, mu_g, mu_r = connection._blocks(r)
-    length = jnp.sqrt(jnp.sum(mu_g**2, axis=1) + jnp.sum(mu_r**2, axis=1))
-    return function(connection, r), mu_g / length[:, None]
+    blocks = connection._blocks(r)
+    length = jnp.sqrt(jnp.sum(blocks.mu_g**2, axis=1) + jnp.sum(blocks.mu_r**2, axis=1))
+    return function(connection, r), blocks.mu_g / length[:, None]
 
 
 def _form(connection: Connection, r: Array) -> Array:
     """A(r): for each ṙ_j the motion of least kinetic energy, or the unique one, that the constraints allow."""
-    gg, gr, mu_g, mu_r = connection._blocks(r)
+    M_gg, M_gr, mu_g, mu_r = connection._blocks(r)
     if len(mu_g) == connection.group_dimension:
         return solve(mu_g.T @ mu_g, mu_g.T @ mu_r)  # without pivoting: positive definite
-    return jnp.stack([saddle(gg, mu_g, column, right)[0] for column, right in zip(gr.T, mu_r.T, strict=True)], axis=1)
+    return jnp.stack(
+        [saddle(M_gg, mu_g, column, right)[0] for column, right in zip(M_gr.T, mu_r.T, strict=True)], axis=1
+    )
 
 
 def _curvature(connection: Connection, r: Array) -> Array:
@@ -287,31 +299,45 @@ def _curvature(connection: Connection, r: Array) -> Array:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
-def _gait(tree: tuple, node: tuple) -> tuple[Point, Array]:
-    """Configuration of the body and its momentum p after a gait."""
-    connection, path = tree
-    t0, span, n_steps, start = node
-    system, h = connection.system, span / n_steps
-    group, own, rest = system.group, connection._own, np.array(connection.places)
+class _Times(NamedTuple):
+    """Initial time, duration, and number of steps of a gait."""
 
-    def at(t: Array) -> tuple[Array, Array]:
-        r, rate = jax.jvp(lambda t: evaluated("gait", path, t), (t,), (jnp.ones_like(t),))
+    t0: ArrayLike
+    span: ArrayLike
+    n_steps: ArrayLike
+
+
+class _Body(NamedTuple):
+    """Configuration of the body, and its momentum."""
+
+    g: Point
+    p: Array
+
+
+def _displaced(tree: tuple[Connection, Callable], node: tuple[_Times, Array]) -> _Body:
+    """Displacement of the body by a gait, from its momentum p at the start."""
+    (connection, gait), ((t0, span, n_steps), p_start) = tree, node
+    group, h = connection.system.group, span / n_steps
+
+    def shape(t: Array) -> tuple[Array, Array]:
+        """Return r and ṙ."""
+        r, rate = jax.jvp(lambda t: evaluated("gait", gait, t), (t,), (jnp.ones_like(t),))
         return jnp.reshape(r, (-1,)), jnp.reshape(rate, (-1,))
 
     def velocity(t: Array, p: Array) -> tuple[Array, Array]:
         """Return ξ and ṗ."""
-        r, rate = at(t)
+        r, rate = shape(t)
         s, slope = jax.jvp(connection._sections, (r,), (rate,))
-        gg, gr, _, _ = connection._blocks(r)
+        blocks = connection._blocks(r)
         xi = -_form(connection, r) @ rate
         if not len(p):
             return xi, p
-        xi = xi + s.T @ solve(s @ gg @ s.T, p)
-        P = gg @ xi + gr @ rate
+        xi = xi + s.T @ solve(s @ blocks.M_gg @ s.T, p)
+        P = blocks.M_gg @ xi + blocks.M_gr @ rate
         turned = jnp.stack([connection._bracket(xi, row) for row in s])
         return xi, (turned + slope) @ P
 
-    def leg(t: Array, p: Array, h: Array) -> Array:
+    def runge_kutta(t: Array, p: Array, h: Array) -> Array:
         """One step of length h of the classical Runge–Kutta method for p."""
         k1 = velocity(t, p)[1]
         k2 = velocity(t + h / 2, p + h / 2 * k1)[1]
@@ -319,21 +345,22 @@ def _gait(tree: tuple, node: tuple) -> tuple[Point, Array]:
         k4 = velocity(t + h, p + h * k3)[1]
         return p + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
-    def step(k: Array, carry: tuple) -> tuple:
-        g, p = carry
+    def step(k: Array, before: _Body) -> _Body:
+        g, p = before
         t = t0 + k * h
         c1, c2 = GAUSS
-        if len(start):
-            first = leg(t, p, c1 * h)
-            second = leg(t + c1 * h, first, (c2 - c1) * h)
-            p = leg(t + c2 * h, second, (1 - c2) * h)
+        if len(p_start):
+            first = runge_kutta(t, p, c1 * h)
+            second = runge_kutta(t + c1 * h, first, (c2 - c1) * h)
+            p = runge_kutta(t + c2 * h, second, (1 - c2) * h)
         else:
             first = second = p
         a, b = velocity(t + c1 * h, first)[0], velocity(t + c2 * h, second)[0]
-        total = h / 2 * (a + b) + 3**0.5 / 12 * h**2 * connection._bracket(a, b)
-        return group.compose(g, group.exp(jnp.zeros(group.dim).at[own].set(total))), p
+        omega = h / 2 * (a + b) + 3**0.5 / 12 * h**2 * connection._bracket(a, b)  # of the Magnus series
+        eta = jnp.zeros(group.dim).at[connection._group_places].set(omega)
+        return _Body(group.compose(g, group.exp(eta)), p)
 
     identity = jax.tree.map(jnp.asarray, group.identity())
-    g, p = lax.fori_loop(0, n_steps, step, (identity, start))
-    change = jnp.zeros(group.dim).at[rest].set(at(t0 + span)[0] - at(t0)[0])
-    return group.compose(g, group.exp(change)), p
+    g, p = lax.fori_loop(0, n_steps, step, _Body(identity, p_start))
+    eta = jnp.zeros(group.dim).at[np.array(connection.places)].set(shape(t0 + span)[0] - shape(t0)[0])
+    return _Body(group.compose(g, group.exp(eta)), p)

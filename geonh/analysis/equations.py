@@ -77,19 +77,24 @@ def derivatives(
     n, N = system.group.dim, len(xi)
     directions = np.eye(2 * n + 1)
     many = len(directions)
-    arrays = stacked([eqx.partition(p, is_array)[0] for p in parameters])
+    arrays = stacked([eqx.partition(one, is_array)[0] for one in parameters])
 
     def spread(leaf: Any) -> np.ndarray:
         return np.repeat(np.asarray(leaf), many, axis=0)
 
     same = jax.tree.map(lambda a: np.broadcast_to(a, (N * many, *np.shape(a))), (np.float64(t), u))
     apart = np.zeros_like(xi) if apart is None else apart
-    nodes = (*jax.tree.map(spread, (arrays, g, apart, xi)), *same, np.tile(directions, (N, 1)))
-    value, slope = mapped(_directional, system, nodes)
-    value, slope = (np.asarray(a).reshape(N, many, -1) for a in (value, slope))
-    slopes = np.moveaxis(slope, 1, 2)
-    bracket = np.asarray(system.group.structure_constants)
-    return Derivatives(value[:, 0], slopes[..., 0], slopes[..., 1 : n + 1], slopes[..., n + 1 :], bracket)
+    of_motions = jax.tree.map(spread, (arrays, g, apart, xi))
+    values, slopes = mapped(_directional, system, _Direction(*of_motions, *same, np.tile(directions, (N, 1))))
+    values, slopes = (np.asarray(a).reshape(N, many, -1) for a in (values, slopes))
+    slopes = np.moveaxis(slopes, 1, 2)
+    return Derivatives(
+        value=values[:, 0],
+        by_t=slopes[..., 0],
+        by_g=slopes[..., 1 : n + 1],
+        by_xi=slopes[..., n + 1 :],
+        bracket=np.asarray(system.group.structure_constants),
+    )
 
 
 def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
@@ -107,14 +112,27 @@ def with_parameters(system: System, changes: dict) -> System:
     return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
 
 
-def _directional(system: System, node: tuple) -> tuple[Array, Array]:
-    arrays, g, apart, xi, t, u, direction = node
-    rest = eqx.partition(system.parameters, is_array)[1]
-    system, n = with_parameters(system, eqx.combine(arrays, rest)), system.group.dim
-    g = system.group.compose(g, system.group.exp(apart))
-    moved = system.group.left_tangent(g, direction[1 : n + 1])
+class _Direction(NamedTuple):
+    """Motion at g·exp(apart) with its parameters, and a direction of (t, η, ξ)."""
+
+    parameters: Any
+    g: Point
+    apart: Array
+    xi: Array
+    t: Array
+    u: Any
+    direction: Array
+
+
+def _directional(system: System, node: _Direction) -> tuple[Array, Array]:
+    static = eqx.partition(system.parameters, is_array)[1]
+    system, n = with_parameters(system, eqx.combine(node.parameters, static)), system.group.dim
+    g = system.group.compose(node.g, system.group.exp(node.apart))
+    rate = system.group.left_tangent(g, node.direction[1 : n + 1])
     return jax.jvp(
-        lambda t, g, xi: equations(system, t, g, xi, u), (t, g, xi), (direction[0], moved, direction[n + 1 :])
+        lambda t, g, xi: equations(system, t, g, xi, node.u),
+        (node.t, g, node.xi),
+        (node.direction[0], rate, node.direction[n + 1 :]),
     )
 
 
@@ -144,10 +162,10 @@ def material_symmetries(system: System, t: float, g: Point, u: Any = None) -> np
     return basis[int(np.sum(values > 1e-10)) :]
 
 
-def names(system: System) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the displacements η and of the velocities; angles and additive coordinates keep their names."""
+def coordinate_names(system: System) -> tuple[str, ...]:
+    """Names of the displacements η, then of the velocities; angles and additive coordinates keep their names."""
     from geonh.geometry.action import _additive_coordinates
 
     velocities = system.group.velocity_names
-    own = {velocity: name for name, (_, velocity) in _additive_coordinates(system.group).items()}
-    return tuple(own.get(i, f"eta_{name}") for i, name in enumerate(velocities)), velocities
+    additive = {velocity: name for name, (_, velocity) in _additive_coordinates(system.group).items()}
+    return *(additive.get(i, f"eta_{name}") for i, name in enumerate(velocities)), *velocities

@@ -19,13 +19,28 @@ from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock
+from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 
 
-class Shooting(NamedTuple):
-    """Shooting problem: a system, a method in n steps, controls from t₀ on, and the boundary conditions.
+class PhasePoint(NamedTuple):
+    """Configuration and velocity."""
+
+    g: Point
+    xi: ArrayLike
+
+
+class Arc(NamedTuple):
+    """Motion over a time: its start, projected onto the constraints; its duration T; and the parameter a."""
+
+    start: PhasePoint
+    span: ArrayLike
+    value: ArrayLike
+
+
+class BoundaryProblem(NamedTuple):
+    """Boundary value problem: a system, a method in n steps, controls from t₀ on, and the conditions on the motion.
 
     ``returns(system, g₀, ξ₀, g_T, ξ_T)`` and ``conditions(g₀, ξ₀, T, parameters)`` are to vanish; ``parameter`` is the
     name of a.
@@ -41,72 +56,94 @@ class Shooting(NamedTuple):
     parameter: str
 
 
-class Shot(NamedTuple):
-    """Result of a shot: residuals, ends of the motion, and derivatives by all of z; ``status`` of the last step."""
+class Flow(NamedTuple):
+    """Residual of the conditions, both ends of the motion, and the status of the first step that failed."""
+
+    residual: Any
+    start: PhasePoint
+    end: PhasePoint
+    status: Any
+
+
+class FlowDerivatives(NamedTuple):
+    """``Flow``, and the derivatives of residual and ends by z, each of shape=[·, 2n + 2]."""
 
     residual: np.ndarray
-    start: tuple[Point, np.ndarray]
-    end: tuple[Point, np.ndarray]
+    start: PhasePoint
+    end: PhasePoint
+    status: int
     slope: np.ndarray
     start_slope: np.ndarray
     end_slope: np.ndarray
-    status: int
+
+    @property
+    def gap(self) -> float:
+        """Largest entry of the residual."""
+        return float(np.abs(self.residual).max(initial=0.0))
+
+    @property
+    def is_good(self) -> bool:
+        """True if no step failed, and the derivatives are finite."""
+        return self.status == 0 and bool(np.all(np.isfinite(self.slope)))
 
 
-def shot(shooting: Shooting, g: Point, xi: np.ndarray, span: float, value: float) -> Shot:
-    """Motion and its derivatives by z, each of shape=[·, 2n + 2]."""
-    n = shooting.system.group.dim
-    directions = np.eye(2 * n + 2)
-    node = jax.tree.map(
-        lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (g, xi, np.float64(span), np.float64(value))
-    )
-    (residual, start, end, status), slopes = mapped(_directional, shooting, (*node, directions))
-    one = jax.tree.map(lambda a: a[0], (residual, start, end))
-    return Shot(*one, *(np.asarray(s).T for s in slopes), int(status[0]))
+def flow_derivatives(problem: BoundaryProblem, arc: Arc) -> FlowDerivatives:
+    """Motion, and its derivatives by z = (η, δ, T, a)."""
+    directions = np.eye(2 * problem.system.group.dim + 2)
+    arc = arc._replace(span=np.float64(arc.span), value=np.float64(arc.value))
+    arcs = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), arc)
+    flow, slopes = mapped(_directional, problem, (arcs, directions))
+    residual, start, end, status = jax.tree.map(lambda a: a[0], flow)
+    return FlowDerivatives(residual, start, end, int(status), *(np.asarray(slope).T for slope in slopes))
 
 
-def _directional(shooting: Shooting, node: tuple) -> tuple[tuple, tuple]:
-    """Residual and ends of a motion, and their derivatives in one direction of z."""
-    *begin, direction = node
-    group = shooting.system.group
-
-    def along(s: Array) -> tuple:
-        return _motion(shooting, *begin, s * direction)
-
+def _directional(problem: BoundaryProblem, node: tuple[Arc, Array]) -> tuple[Flow, tuple]:
+    """Motion, and the derivatives of residual and ends in one direction of z."""
+    arc, direction = node
+    group = problem.system.group
     zero = jnp.zeros(())
-    (residual, start, end, status), (slope, start_rate, end_rate, _) = jax.jvp(along, (zero,), (zero + 1.0,))
+    flow, rate = jax.jvp(lambda s: _flow(problem, arc, s * direction), (zero,), (zero + 1.0,))
 
-    def perturbation(place: tuple, rate: tuple) -> Array:
-        g, g_rate = place[0], rate[0]
-
+    def perturbation(point: PhasePoint, rate: PhasePoint) -> Array:
         def apart(s: Array) -> Array:
-            moved = jax.tree.map(lambda a, b: a + s * b, g, g_rate)
-            return group.log(group.compose(group.inverse(g), moved))
+            moved = jax.tree.map(lambda a, b: a + s * b, point.g, rate.g)
+            return group.log(group.compose(group.inverse(point.g), moved))
 
-        return jnp.concatenate([jax.jvp(apart, (zero,), (zero + 1.0,))[1], rate[1]])
+        return jnp.concatenate([jax.jvp(apart, (zero,), (zero + 1.0,))[1], rate.xi])
 
-    return (residual, start, end, status), (slope, perturbation(start, start_rate), perturbation(end, end_rate))
+    return flow, (rate.residual, perturbation(flow.start, rate.start), perturbation(flow.end, rate.end))
 
 
-def _motion(shooting: Shooting, g: Point, xi: Array, span: Array, value: Array, z: Array) -> tuple:
-    system, n = shooting.system, shooting.system.group.dim
-    if shooting.parameter:
-        system = with_parameters(system, {shooting.parameter: value + z[-1]})
-    group, method, span = system.group, shooting.method, span + z[2 * n]
-    t0 = jnp.asarray(shooting.t0)
-    g = onto(system, group.compose(g, group.exp(z[:n])), t0)[0]
-    xi = system.projected_velocity(system.at(g, t0), xi + z[n : 2 * n])
-    clock = Clock(t0, span / shooting.n_steps, shooting.controls)
-    state = method.first_node(system, clock, g, xi)
+class Integration(NamedTuple):
+    """A node, and the status of the first step that failed on the way to it."""
 
-    def advance(_: Array, carry: tuple) -> tuple:
-        state, status = carry
-        new = method.next_node(system, clock, state)
-        return new, jnp.where(status == 0, new.status, status)
+    node: State
+    status: Array
 
-    state, status = lax.fori_loop(0, shooting.n_steps, advance, (state, state.status))
-    after = system.velocity(system.at(state.g, t0 + span), (state.p_plus + state.p_minus) / 2)
-    parts = [shooting.returns(system, g, xi, state.g, after)]
-    if shooting.conditions is not None:
-        parts.append(jnp.ravel(evaluated("conditions", shooting.conditions, g, xi, span, system.parameters)))
-    return jnp.concatenate(parts), (g, xi), (state.g, after), status
+
+def integrated(system: System, method: Integrator, clock: Clock, begin: Integration, n_steps: Any) -> Integration:
+    """Node after a number of steps, in a trace."""
+
+    def advance(_: Array, done: Integration) -> Integration:
+        new = method.next_node(system, clock, done.node)
+        return Integration(new, jnp.where(done.status == 0, new.status, done.status))
+
+    return lax.fori_loop(0, n_steps, advance, begin)
+
+
+def _flow(problem: BoundaryProblem, arc: Arc, z: Array) -> Flow:
+    """Motion along an arc perturbed by z."""
+    system, method, n = problem.system, problem.method, problem.system.group.dim
+    if problem.parameter:
+        system = with_parameters(system, {problem.parameter: arc.value + z[-1]})
+    group, span, t0 = system.group, arc.span + z[2 * n], jnp.asarray(problem.t0)
+    g = onto(system, group.compose(arc.start.g, group.exp(z[:n])), t0)[0]
+    xi = system.projected_velocity(system.at(g, t0), arc.start.xi + z[n : 2 * n])
+    clock = Clock(t0, span / problem.n_steps, problem.controls)
+    first = method.first_node(system, clock, g, xi)
+    last, status = integrated(system, method, clock, Integration(first, first.status), problem.n_steps)
+    xi_end = system.velocity(system.at(last.g, t0 + span), (last.p_plus + last.p_minus) / 2)
+    residuals = [problem.returns(system, g, xi, last.g, xi_end)]
+    if problem.conditions is not None:
+        residuals.append(jnp.ravel(evaluated("conditions", problem.conditions, g, xi, span, system.parameters)))
+    return Flow(jnp.concatenate(residuals), PhasePoint(g, xi), PhasePoint(last.g, xi_end), status)

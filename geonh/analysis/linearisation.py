@@ -17,8 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from geonh.analysis.equations import names
-from geonh.analysis.motions import FURTHER, Motion, checked, generators, rows_of_algebra, steady
+from geonh.analysis.equations import coordinate_names
+from geonh.analysis.motions import (
+    FURTHER,
+    VerifiedMotion,
+    generators,
+    given_motions,
+    rows_of_algebra,
+    verified_motions,
+)
 from geonh.analysis.subspaces import complement, invariant_kernel, kernel, leading, peeled, span
 from geonh.arguments.signatures import judged
 from geonh.groups.base import Point
@@ -143,90 +150,101 @@ def linearise(
     Derivatives are exact (automatic). The linearisation of constrained systems by hand is in Meijaard and others,
     Proc. R. Soc. A 463 (2007), and Neimark, Fufaev, *Dynamics of nonholonomic systems*, ch. VI.
     """
-    points, velocities, u = checked(system, [(g, xi)], controls, t)
-    given = generators(system, spins)
-    motion = steady(system, [system.parameters], t, points, velocities, u, given, tol, [""])[0]
+    motions = given_motions(system, [(g, xi)], controls, t)
+    (motion,) = verified_motions(system, [system.parameters], t, motions, generators(system, spins), tol, [""])
     return reduced(system, motion, symmetries, states, () if keep_family else None)
 
 
 def reduced(
     system: System,
-    motion: Motion,
+    motion: VerifiedMotion,
     symmetries: Any = None,
     states: Sequence[str] | None = None,
     family: tuple[int, ...] | None = None,
-    said: str = "",
+    label: str = "",
 ) -> Linearisation:
     """Linear equations from the derivatives, by linear algebra alone; arguments and errors as for ``linearise``.
 
-    ``family`` is the number of zeros to factor out, if known, and ``said`` the prefix of error messages.
+    ``family`` is the number of zeros to factor out, if known, and ``label`` the prefix of error messages.
     """
-    found, further, g, xi, sigma, spins = motion
-    n, by_g, by_xi = system.group.dim, found.by_g, found.by_xi
-    ad_sigma, ad_rest = found.ad(sigma), found.ad(xi - sigma)
+    n, here, further = system.group.dim, motion.derivatives, motion.further
+    by_g, by_xi = here.by_g, here.by_xi
+    ad_sigma, ad_rest = here.ad(motion.sigma), here.ad(motion.xi - motion.sigma)
     full = np.block([[-ad_rest, np.eye(n)], [by_g[:n], by_xi[:n] + ad_sigma]])
     size = float(np.linalg.norm(full, 2) + np.linalg.norm(by_g[n:]) + np.linalg.norm(by_xi[n:]))
     T = kernel(np.concatenate([by_g[n:], by_xi[n:]], axis=1), size)
-    there = np.concatenate([further.by_g - by_g, further.by_xi - by_xi], axis=1) @ T
-    if np.abs(there).max(initial=0.0) > INVARIANT * size:
-        raise ValueError(
-            f"{said}this is no steady motion of {system.name}: its linear equations change along it, "
-            f"by {np.abs(there).max():.2g} of {size:.2g} within {FURTHER} radians or metres"
-        )
-    _invariant(full, T, size, f"{said}this is no steady motion of {system.name}: its linear equations change along it")
+    change = np.concatenate([further.by_g - by_g, further.by_xi - by_xi], axis=1) @ T
+    unsteady = f"{label}this is no steady motion of {system.name}: its linear equations change along it"
+    if np.abs(change).max(initial=0.0) > INVARIANT * size:
+        raise ValueError(f"{unsteady}, by {np.abs(change).max():.2g} of {size:.2g} within {FURTHER} radians or metres")
+    _refuse_variant(full, T, size, unsteady)
     if symmetries is None:
         S = invariant_kernel(by_g, ad_rest, size)
     else:
         S = span(rows_of_algebra(system, symmetries, "symmetries").T)
     S = np.concatenate([S, np.zeros_like(S)])
-    if spins is not None and len(spins) and symmetries is None:
-        S = span(np.concatenate([S, np.concatenate([spins.T, found.ad(xi) @ spins.T])], axis=1))  # (σ, −ad_σξ)
-    inside = float(np.linalg.norm(S - T @ (T.T @ S))) if S.size else 0.0
-    if inside > INVARIANT:
-        raise ValueError(f"{said}the given symmetries leave the constraints of {system.name}: by {inside:.2g}")
-    _invariant(full, S, size, f"{said}the given symmetries are not symmetries of {system.name} at this motion")
+    if motion.spins is not None and len(motion.spins) and symmetries is None:
+        columns = motion.spins.T
+        S = span(np.concatenate([S, np.concatenate([columns, here.ad(motion.xi) @ columns])], axis=1))  # (σ, −ad_σξ)
+    outside = float(np.linalg.norm(S - T @ (T.T @ S))) if S.size else 0.0
+    if outside > INVARIANT:
+        raise ValueError(f"{label}the given symmetries leave the constraints of {system.name}: by {outside:.2g}")
+    _refuse_variant(full, S, size, f"{label}the given symmetries are not symmetries of {system.name} at this motion")
 
     W = complement(T, S)
-    dims, basis = peeled(W.T @ full @ W, family)
-    removed = np.concatenate([S, W @ basis], axis=1)
+    dims, zeros = peeled(W.T @ full @ W, family)
+    removed = np.concatenate([S, W @ zeros], axis=1)
     etas, deltas = range(n), range(n, 2 * n)
     fixed = leading(S, etas, deltas)
     beside = removed @ kernel(removed[fixed], 1.0) if fixed else removed
     fixed += leading(beside, deltas, etas)
     gauged = T @ kernel(T[fixed], 1.0) if fixed else T
-    displacements, velocities = names(system)
-    coordinates = (*displacements, *velocities)
-    kept = leading(gauged, etas, deltas) if states is None else _places(states, coordinates, gauged)
-    L = gauged @ np.linalg.inv(gauged[kept])
-    d, both = len(kept), np.concatenate([L, removed], axis=1)
-    blocks = np.linalg.lstsq(both, full @ both, rcond=None)[0]
+    coordinates = coordinate_names(system)
+    rows = leading(gauged, etas, deltas) if states is None else _rows_of_states(states, coordinates, gauged)
+    L = gauged @ np.linalg.inv(gauged[rows])
+    d, basis = len(rows), np.concatenate([L, removed], axis=1)
+    blocks = np.linalg.lstsq(basis, full @ basis, rcond=None)[0]
     A, coupling, inner = blocks[:d, :d], blocks[d:, :d], blocks[d:, d:]
     values, vectors = np.linalg.eig(A)
     order = np.lexsort((-values.imag, -values.real))
     values, vectors = values[order].astype(complex), vectors[:, order]
     modes = L @ vectors.astype(complex)
     for i, value in enumerate(values):
-        beside_it = np.linalg.lstsq(value * np.eye(len(inner)) - inner, coupling @ vectors[:, i], rcond=1e-10)[0]
-        modes[:, i] += removed @ beside_it
+        response = np.linalg.lstsq(value * np.eye(len(inner)) - inner, coupling @ vectors[:, i], rcond=1e-10)[0]
+        modes[:, i] += removed @ response
         modes[:, i] /= modes[np.argmax(np.abs(modes[:, i])), i]
-    named = tuple(coordinates[i] for i in kept)
-    return Linearisation(A, named, values, modes, coordinates, S, dims, full, T, L, g, xi, sigma)
+    return Linearisation(
+        A=A,
+        states=tuple(coordinates[i] for i in rows),
+        eigenvalues=values,
+        modes=modes,
+        coordinates=coordinates,
+        symmetries=S,
+        family=dims,
+        full=full,
+        tangent=T,
+        embedding=L,
+        g=motion.g,
+        xi=motion.xi,
+        sigma=motion.sigma,
+    )
 
 
-def _invariant(full: np.ndarray, space: np.ndarray, size: float, otherwise: str) -> None:
+def _refuse_variant(full: np.ndarray, space: np.ndarray, size: float, fault: str) -> None:
+    """Raise ValueError with a fault if a space is not mapped into itself."""
     moved = full @ space
     gap = float(np.linalg.norm(moved - space @ (space.T @ moved))) if space.size else 0.0
     if gap > INVARIANT * size:
-        raise ValueError(f"{otherwise}: by {gap:.2g}, of {size:.2g}")
+        raise ValueError(f"{fault}: by {gap:.2g}, of {size:.2g}")
 
 
-def _places(states: Sequence[str], coordinates: tuple[str, ...], gauged: np.ndarray) -> list[int]:
+def _rows_of_states(states: Sequence[str], coordinates: tuple[str, ...], gauged: np.ndarray) -> list[int]:
     """Indices of the rows of the states that a user names."""
     unknown = [name for name in states if name not in coordinates]
     if unknown:
         raise ValueError(f"states: {unknown} are not among {list(coordinates)}")
-    places, d = [coordinates.index(name) for name in states], gauged.shape[1]
-    if len(places) != d or np.linalg.matrix_rank(gauged[places], tol=1e-6) < d:
+    rows, d = [coordinates.index(name) for name in states], gauged.shape[1]
+    if len(rows) != d or np.linalg.matrix_rank(gauged[rows], tol=1e-6) < d:
         usual = [coordinates[i] for i in leading(gauged, range(len(gauged) // 2), range(len(gauged) // 2, len(gauged)))]
         raise ValueError(f"states must be {d} independent coordinates, such as {usual}; got {list(states)}")
-    return places
+    return rows

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from geonh.analysis.linearisation import Linearisation, reduced
-from geonh.analysis.motions import checked, generators, motion_at, steady
+from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
 from geonh.mechanics.system import System
@@ -67,7 +67,7 @@ class RootLocus:
     eigenvalues: np.ndarray
     states: tuple[str, ...]
     parameter: str
-    _at: Callable[[float], np.ndarray] = field(repr=False)
+    _eigenvalues_at: Callable[[float], np.ndarray] = field(repr=False)
 
     @property
     def growth(self) -> np.ndarray:
@@ -104,10 +104,12 @@ class RootLocus:
         return AXIS * float(np.abs(self.eigenvalues).max(initial=0.0))
 
     def _crossing(self, ends: np.ndarray, roots: np.ndarray) -> Crossing:
+        """Locate the crossing of a branch between two values, at which its eigenvalues are ``roots``."""
+
         def branch(value: float) -> complex:
             share = (value - ends[0]) / (ends[1] - ends[0])
             near = (1 - share) * roots[0] + share * roots[1]
-            here = self._at(value)
+            here = self._eigenvalues_at(value)
             return complex(here[np.argmin(np.abs(here - near))])
 
         value = scipy.optimize.brentq(lambda value: branch(value).real, *ends, xtol=XTOL, rtol=RTOL)
@@ -122,9 +124,9 @@ class RootLocus:
         def moving(roots: np.ndarray) -> int:  # where a pair meets at zero it may be taken out, as a family of motions
             return int(np.sum(np.abs(roots.real) > self._axis))
 
-        count, beyond = moving(self._at(on)), self._at(off)
+        count, beyond = moving(self._eigenvalues_at(on)), self._eigenvalues_at(off)
         while abs(off - on) > XTOL + RTOL * abs(on):
-            here = self._at(middle := (on + off) / 2)
+            here = self._eigenvalues_at(middle := (on + off) / 2)
             if moving(here) == count:
                 on = middle
             else:
@@ -231,20 +233,23 @@ def root_locus(
         nonlocal material
         motions = [motion_at(motion, float(v)) for v in values]
         changed = [system.parameters if parameter is None else {**system.parameters, parameter: v} for v in values]
-        g, xi, u = checked(system, motions, controls, t)
-        said = [f"at {parameter or 'value'} = {v:.6g}: " for v in values]
-        tested = steady(system, changed, t, g, xi, u, material, tol, said)
-        material = tested[-1].spins
-        return [reduced(system, one, symmetries, None, family, say) for one, say in zip(tested, said, strict=True)]
+        labels = [f"at {parameter or 'value'} = {v:.6g}: " for v in values]
+        given = given_motions(system, motions, controls, t)
+        verified = verified_motions(system, changed, t, given, material, tol, labels)
+        material = verified[-1].spins
+        return [
+            reduced(system, one, symmetries, family=family, label=label)
+            for one, label in zip(verified, labels, strict=True)
+        ]
 
-    lines = at(points)
-    usual = Counter(line.family for line in lines).most_common(1)[0][0]
-    for i, line in enumerate(lines):
-        if line.family != usual and _contains(line.family, usual):  # an eigenvalue of the usual family is zero here
-            lines[i] = at(points[i : i + 1], usual)[0]
-    d = max(len(line.eigenvalues) for line in lines)
-    roots = np.stack([np.pad(line.eigenvalues, (0, d - len(line.eigenvalues))) for line in lines])
-    widest = next(line for line in lines if len(line.eigenvalues) == d)
+    linear = at(points)
+    usual = Counter(one.family for one in linear).most_common(1)[0][0]
+    for i, one in enumerate(linear):
+        if one.family != usual and _contains(one.family, usual):  # an eigenvalue of the usual family is zero here
+            linear[i] = at(points[i : i + 1], usual)[0]
+    d = max(len(one.eigenvalues) for one in linear)
+    roots = np.stack([np.pad(one.eigenvalues, (0, d - len(one.eigenvalues))) for one in linear])
+    widest = next(one for one in linear if len(one.eigenvalues) == d)
     return RootLocus(
         points,
         _branches(points, roots),
@@ -265,11 +270,12 @@ def _contains(family: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 def _branches(values: np.ndarray, roots: np.ndarray) -> np.ndarray:
     """Sort eigenvalues into branches: each next root is the nearest to the linear extrapolation of its branch."""
-    found = roots.copy()
+    branches = roots.copy()
     for i in range(1, len(roots)):
-        ahead = found[i - 1]
+        ahead = branches[i - 1]
         if i > 1 and values[i - 1] != values[i - 2]:
             step = (values[i] - values[i - 1]) / (values[i - 1] - values[i - 2])
-            ahead = ahead + step * (found[i - 1] - found[i - 2])
-        found[i] = roots[i][scipy.optimize.linear_sum_assignment(np.abs(ahead[:, None] - roots[i][None]))[1]]
-    return found
+            ahead = ahead + step * (branches[i - 1] - branches[i - 2])
+        distances = np.abs(ahead[:, None] - roots[i][None])
+        branches[i] = roots[i][scipy.optimize.linear_sum_assignment(distances)[1]]
+    return branches

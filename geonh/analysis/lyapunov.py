@@ -26,7 +26,7 @@ from geonh.arguments.validators import as_count, as_float64
 from geonh.engine.compiled import mapped, stepping
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Clock, Result
+from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
@@ -58,12 +58,33 @@ class LyapunovSpectrum:
     __repr__ = __str__
 
 
-class _State(NamedTuple):
-    k: Any
+class _Perturbations(NamedTuple):
+    """Node k, an orthonormal frame of perturbations (η, δ) in rows, and the sums of the logarithms removed so far."""
+
+    k: ArrayLike
     g: Point
-    xi: Any
-    frame: Any
-    sums: Any
+    xi: ArrayLike
+    frame: ArrayLike
+    sums: ArrayLike
+
+
+class _Propagation(NamedTuple):
+    """System, method, controls and time step, and the number of steps from one orthonormalisation to the next."""
+
+    system: System
+    method: Integrator
+    controls: Any
+    dt: ArrayLike
+    every: ArrayLike
+
+
+class _Propagated(NamedTuple):
+    """State of the loop over steps: the motion, the perturbations, and the status of the first step that failed."""
+
+    g: Point
+    xi: Array
+    frame: Array
+    status: Array
 
 
 @judged
@@ -138,9 +159,9 @@ def lyapunov_exponents(
     if count > len(frame):
         raise ValueError(f"count must be at most {len(frame)}, the dimension of the states, got {count}")
     rounds = n_steps // every
-    state = _State(np.zeros(()), point, xi, frame[:count], np.zeros(count))
-    tree = (system, method, controls, as_float64(dt, "dt", ()), np.int64(every))
-    loop = stepping(_round, _row, tree, state)
+    state = _Perturbations(np.zeros(()), point, xi, frame[:count], np.zeros(count))
+    propagation = _Propagation(system, method, controls, as_float64(dt, "dt", ()), np.int64(every))
+    loop = stepping(_round, _row, propagation, state)
     stride = max(rounds // n_saved, 1)
     buffer = np.empty((rounds // stride, loop.width))
     for reached, status, _ in loop.pieces(state, len(buffer), stride, buffer):
@@ -169,43 +190,41 @@ def _constraint_slope(system: System, node: tuple) -> tuple[Array, Array]:
     return residual(jnp.zeros(2 * n)), jax.jacfwd(residual)(jnp.zeros(2 * n))
 
 
-def _round(tree: tuple, state: _State) -> tuple[_State, Array]:
+def _round(propagation: _Propagation, state: _Perturbations) -> tuple[_Perturbations, Array]:
     """Propagate the perturbations over some steps, and orthonormalise them."""
-    system, method, controls, dt, every = tree
+    system, method, controls, dt, every = propagation
     group, n = system.group, system.group.dim
 
-    def step(k: Array, carry: tuple) -> tuple:
-        g, xi, frame, status = carry
+    def step(k: Array, before: _Propagated) -> _Propagated:
+        g, xi, frame, status = before
         clock = Clock((state.k + k) * dt, dt, controls)
 
-        def after(z: Array) -> tuple[Point, Array, Array]:
-            new = method.next_node(
-                system, clock, method.first_node(system, clock, group.compose(g, group.exp(z[:n])), xi + z[n:])
-            )
-            after = system.at(new.g, clock.time(1))
-            return new.g, system.velocity(after, (new.p_plus + new.p_minus) / 2), new.status
+        def perturbed_step(z: Array) -> tuple[Point, Array, Array]:
+            node = method.first_node(system, clock, group.compose(g, group.exp(z[:n])), xi + z[n:])
+            new = method.next_node(system, clock, node)
+            x = system.at(new.g, clock.time(1))
+            return new.g, system.velocity(x, (new.p_plus + new.p_minus) / 2), new.status
 
-        (new_g, new_xi, new_status), carried = jax.linearize(after, jnp.zeros(2 * n))
+        (new_g, new_xi, new_status), derivative = jax.linearize(perturbed_step, jnp.zeros(2 * n))
 
-        def pushed(row: Array) -> Array:
-            rate, delta, _ = carried(row)
+        def propagated(row: Array) -> Array:
+            rate, delta, _ = derivative(row)
 
-            def apart(s: Array) -> Array:
+            def eta(s: Array) -> Array:
                 moved = jax.tree.map(lambda a, b: a + s * b, new_g, rate)
                 return group.log(group.compose(group.inverse(new_g), moved))
 
             zero = jnp.zeros(())
-            return jnp.concatenate([jax.jvp(apart, (zero,), (zero + 1.0,))[1], delta])
+            return jnp.concatenate([jax.jvp(eta, (zero,), (zero + 1.0,))[1], delta])
 
-        frame = lax.map(pushed, frame)
-        return new_g, new_xi, frame, jnp.where(status == 0, new_status, status)
+        return _Propagated(new_g, new_xi, lax.map(propagated, frame), jnp.where(status == 0, new_status, status))
 
-    first = (state.g, state.xi, state.frame, jnp.zeros((), jnp.int32))
-    g, xi, pushed, status = lax.fori_loop(0, every, step, first)
-    frame = gram_schmidt(pushed, jnp.eye(2 * n))
-    sums = state.sums + jnp.log(jnp.sum(frame * pushed, axis=1))
-    return _State(state.k + every, group.project(g), xi, frame, sums), status
+    begin = _Propagated(state.g, state.xi, state.frame, jnp.zeros((), jnp.int32))
+    g, xi, stretched, status = lax.fori_loop(0, every, step, begin)
+    frame = gram_schmidt(stretched, jnp.eye(2 * n))
+    sums = state.sums + jnp.log(jnp.sum(frame * stretched, axis=1))
+    return _Perturbations(state.k + every, group.project(g), xi, frame, sums), status
 
 
-def _row(tree: tuple, state: _State) -> Array:
+def _row(propagation: _Propagation, state: _Perturbations) -> Array:
     return jnp.concatenate([state.k[None], state.sums])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,7 @@ from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System
 
-KEPT = 1e-9
+INVARIANT = 1e-9
 """Residual of the divergence, relative to its parts, below which a measure counts as invariant."""
 
 
@@ -65,8 +65,8 @@ class InvariantMeasure:
 
     def __str__(self) -> str:
         density = " ".join(f"{c:+.10g} {name}" for name, c in self.coefficients.items())
-        said = f"log N = {density or '0'}" if self.exists else f"no invariant density found (best: {density or '0'})"
-        return f"{said}; residual {self.residual:.2g} of a divergence up to {self.divergence:.3g} 1/s"
+        found = f"log N = {density or '0'}" if self.exists else f"no invariant density found (best: {density or '0'})"
+        return f"{found}; residual {self.residual:.2g} of a divergence up to {self.divergence:.3g} 1/s"
 
     __repr__ = __str__
 
@@ -160,21 +160,21 @@ def invariant_measure(
     near = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n_states, axis=0), point)
     draws = rng.normal(size=(2, n_states, n))
     states = mapped(_state, system, (near, 3 * REACH * draws[0], draws[1]))
-    found = _divergences(system, states, np.zeros(()), None)
+    divergences = _divergences(system, states, np.zeros(()), None)
     rates = mapped(_rates, (system, fields), states) if fields else np.zeros((n_states, 0))
-    if not np.all(np.isfinite(found)) or not np.all(np.isfinite(rates)):
+    if not np.all(np.isfinite(divergences)) or not np.all(np.isfinite(rates)):
         raise ValueError(f"the equations of {system.name} or the candidates are not finite near g")
-    c = np.linalg.lstsq(rates, -found, rcond=1e-10)[0]
-    left = np.abs(rates @ c + found).max()
-    size = 1.0 + np.abs(found).max() + (np.abs(rates) @ np.abs(c)).max()
-    values = dict(zip(candidates, map(float, c), strict=True))
-    return InvariantMeasure(values, float(left), float(np.abs(found).max()), bool(left < KEPT * size))
+    c = np.linalg.lstsq(rates, -divergences, rcond=1e-10)[0]
+    residual, largest = np.abs(rates @ c + divergences).max(), np.abs(divergences).max()
+    size = 1.0 + largest + (np.abs(rates) @ np.abs(c)).max()
+    coefficients = dict(zip(candidates, map(float, c), strict=True))
+    return InvariantMeasure(coefficients, float(residual), float(largest), bool(residual < INVARIANT * size))
 
 
 def _refuse(system: System) -> None:
     if system.holonomic is not None or system.is_timed:
         what = "holonomic constraints" if system.holonomic is not None else "functions that depend on the time"
-        raise ValueError(f"{system.name} has {what}: its volumes are not told here")
+        raise ValueError(f"{system.name} has {what}: divergences and invariant measures are not defined for it here")
 
 
 def _inspect(system: System, fields: list[Field]) -> None:
@@ -182,10 +182,10 @@ def _inspect(system: System, fields: list[Field]) -> None:
     with float64():
         x = jax.tree.map(np.asarray, system.at(system.group.identity(), 0.0))
         for field in fields:
-            made = jax.make_jaxpr(lambda x, field=field: field(x, system.parameters))(x)
-            inspected(field.name, made)
-            if made.out_avals[0].shape != ():
-                raise ValueError(f"{field.name} must give one number, got shape {list(made.out_avals[0].shape)}")
+            trace = jax.make_jaxpr(lambda x, field=field: field(x, system.parameters))(x)
+            inspected(field.name, trace)
+            if trace.out_avals[0].shape != ():
+                raise ValueError(f"{field.name} must give one number, got shape {list(trace.out_avals[0].shape)}")
 
 
 def _state(system: System, node: tuple) -> tuple[Point, Array]:
@@ -213,14 +213,24 @@ def _divergences(system: System, states: tuple, t: Any, u: Any) -> np.ndarray:
     bases = np.stack([kernel(mu, float(np.linalg.norm(mu)) or 1.0).T for mu in rows])
     same = jax.tree.map(lambda a: np.broadcast_to(a, (count, *np.shape(a))), (t, u))
     assert bases.shape[2] == n
-    return np.asarray(mapped(_divergence, system, (*states, bases, *same)))
+    return np.asarray(mapped(_divergence, system, _ForcedState(*states, bases, *same)))
 
 
 def _rows(system: System, node: tuple) -> Array:
     return system.annihilator(system.at(node[0]))
 
 
-def _divergence(system: System, node: tuple) -> Array:
+class _ForcedState(NamedTuple):
+    """State, a basis of the velocities that the constraints allow, in rows, time, and controls."""
+
+    g: Point
+    xi: Array
+    basis: Array
+    t: Array
+    u: Any
+
+
+def _divergence(system: System, node: _ForcedState) -> Array:
     g, xi, basis, t, u = node
     group = system.group
 

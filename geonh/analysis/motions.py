@@ -20,10 +20,18 @@ FURTHER = 0.4
 """Distance along a motion, in the algebra, at which its linear equations are compared again."""
 
 
-class Motion(NamedTuple):
+class GivenMotions(NamedTuple):
+    """Motions (g, ξ) that a user gives, with a first axis, and the value of the controls, or None."""
+
+    g: Point
+    xi: np.ndarray
+    u: Any
+
+
+class VerifiedMotion(NamedTuple):
     """Steady motion: derivatives at g₀ and further along, σ, and the generators that span σ."""
 
-    found: Derivatives
+    derivatives: Derivatives
     further: Derivatives
     g: Point
     xi: np.ndarray
@@ -31,8 +39,8 @@ class Motion(NamedTuple):
     spins: np.ndarray | None
 
 
-def checked(system: System, motions: list, controls: Any, t: float) -> tuple[Point, np.ndarray, Any]:
-    """Validate the user's motions (g, ξ); return them with a first axis, and the value of the controls."""
+def given_motions(system: System, motions: list, controls: Any, t: float) -> GivenMotions:
+    """Validate the motions (g, ξ) that a user gives."""
     for motion in motions:
         if not isinstance(motion, list | tuple) or len(motion) != 2:
             raise TypeError(f"motion must be (g, xi), or a function of a value that gives it, got {shortly(motion)}")
@@ -42,7 +50,7 @@ def checked(system: System, motions: list, controls: Any, t: float) -> tuple[Poi
     gap = float(np.max(mapped(gap_of, system.group, g)))
     if not gap <= OFF_GROUP:
         raise ValueError(group_fault(system, g, gap, "g"))
-    return g, xi, u
+    return GivenMotions(g, xi, u)
 
 
 def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.ndarray) -> Any:
@@ -79,24 +87,22 @@ def generators(system: System, spins: Any) -> np.ndarray | None:
 
 def rows_of_algebra(system: System, rows: Any, name: str) -> np.ndarray:
     """Validate elements of the algebra that a user gives, shape=[k, n]."""
-    found, n = np.atleast_2d(as_float64(rows, name)), system.group.dim
-    if found.ndim != 2 or (found.shape[1] != n and found.size):
+    elements, n = np.atleast_2d(as_float64(rows, name)), system.group.dim
+    if elements.ndim != 2 or (elements.shape[1] != n and elements.size):
         raise ValueError(f"{name} must have shape [k, {n}], got {list(np.shape(rows))}")
-    return found.reshape(-1, n)
+    return elements.reshape(-1, n)
 
 
-def steady(
+def verified_motions(
     system: System,
     parameters: list,
     t: float,
-    g: Any,
-    xi: np.ndarray,
-    u: Any,
+    motions: GivenMotions,
     spins: np.ndarray | None,
     tol: float,
     labels: list[str],
-) -> list[Motion]:
-    """Validate the motions, as many as there are parameters; errors begin with their labels.
+) -> list[VerifiedMotion]:
+    """Verify that motions are steady, as many as there are parameters; errors begin with their labels.
 
     Raises
     ------
@@ -105,60 +111,72 @@ def steady(
         finite.
     """
     tol = as_part(tol, "tol")
-    for i, said in enumerate(labels):
+    g, xi, u = motions
+    for i, label in enumerate(labels):
         if fault := place_fault(with_parameters(system, parameters[i]), t, single(g, i), "at this motion"):
-            raise ValueError(f"{said}{fault}")
-    found, sigmas, many = derivatives(system, parameters, t, g, xi, u), [], range(len(xi))
-    for i, said in enumerate(labels):
-        one = found.at(i)
-        _on_constraint(system, one, xi[i], tol, said)
-        if spins is None and standing(system, one, xi[i], np.zeros_like(xi[i]))[0] > tol:
+            raise ValueError(f"{label}{fault}")
+    at_start, sigmas = derivatives(system, parameters, t, g, xi, u), []
+    for i, label in enumerate(labels):
+        one = at_start.at(i)
+        _refuse_off_constraint(system, one, xi[i], tol, label)
+        if spins is None and unsteadiness(system, one, xi[i], np.zeros_like(xi[i])).residual > tol:
             spins = material_symmetries(with_parameters(system, parameters[i]), t, single(g, i), u)
-        sigmas.append(turning(system, one, xi[i], spins))
-        gap, worst = standing(system, one, xi[i], sigmas[i])
-        if not gap <= tol:
+        sigmas.append(least_squares_sigma(system, one, xi[i], spins))
+        defect = unsteadiness(system, one, xi[i], sigmas[i])
+        if not defect.residual <= tol:
             raise ValueError(
-                f"{said}this is no steady motion of {system.name}: {worst}; steady_motion finds one near it"
+                f"{label}this is no steady motion of {system.name}: {defect.description}; steady_motion finds one "
+                "near it"
             )
     along = xi - np.stack(sigmas)
     along = FURTHER * along / np.maximum(1.0, np.linalg.norm(along, axis=1, keepdims=True))
-    further = derivatives(system, parameters, t, g, xi, u, along) if np.any(along) else found
-    return [Motion(found.at(i), further.at(i), single(g, i), xi[i], sigmas[i], spins) for i in many]
+    further = derivatives(system, parameters, t, g, xi, u, along) if np.any(along) else at_start
+    return [
+        VerifiedMotion(at_start.at(i), further.at(i), single(g, i), xi[i], sigmas[i], spins) for i in range(len(xi))
+    ]
 
 
-def _on_constraint(system: System, found: Derivatives, xi: np.ndarray, tol: float, said: str) -> None:
+def _refuse_off_constraint(system: System, found: Derivatives, xi: np.ndarray, tol: float, label: str) -> None:
+    """Raise ValueError if a motion is off the constraints, or its equations depend on time or are not finite."""
     if not all(np.all(np.isfinite(part)) for part in found[:4]):
-        raise ValueError(f"{said}the equations of {system.name} or their derivatives are not finite at this motion")
+        raise ValueError(f"{label}the equations of {system.name} or their derivatives are not finite at this motion")
     n = system.group.dim
     residual, size = found.value[n:], float(np.linalg.norm(found.by_xi[n:]) * np.linalg.norm(xi))
     if np.abs(residual).max(initial=0.0) > tol * (1.0 + size):
         raise ValueError(
-            f"{said}xi is off the constraints of {system.name}: residual {residual}; "
+            f"{label}xi is off the constraints of {system.name}: residual {residual}; "
             "system.project(g, xi) gives one on them"
         )
     if np.abs(found.by_t).max() > tol * (1.0 + np.abs(found.value).max()):
         raise ValueError(
-            f"{said}the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s"
+            f"{label}the equations of {system.name} depend on time here: by {np.abs(found.by_t).max():.3g}/s"
         )
 
 
-def standing(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> tuple[float, str]:
-    """Residual of steadiness, relative to the linear equations, and a description of the largest part."""
+class Unsteadiness(NamedTuple):
+    """Residual of steadiness, relative to the linear equations, and a description of its largest part."""
+
+    residual: float
+    description: str
+
+
+def unsteadiness(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> Unsteadiness:
+    """How far a motion is from one that is steady with a given σ."""
     n = system.group.dim
     slope = found.by_g @ (xi - sigma)
     rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]
     size = 1.0 + float(np.linalg.norm(found.by_g) + np.linalg.norm(found.by_xi))
     scale = size * (1.0 + float(np.linalg.norm(xi)))
     i, j = int(np.argmax(np.abs(rate))), int(np.argmax(np.abs(drift)))
-    said = system.group.velocity_names
+    names = system.group.velocity_names
     if abs(rate[i]) / scale >= np.abs(slope).max(initial=0.0) / (scale * size):
-        return abs(rate[i]) / scale, f"{said[i]} changes by {rate[i]:.3g} per second"
+        return Unsteadiness(abs(rate[i]) / scale, f"{names[i]} changes by {rate[i]:.3g} per second")
     gap = float(np.abs(slope).max())
-    worst = f"the rate of {said[j]}" if abs(drift[j]) == gap else "a constraint"
-    return gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second"
+    worst = f"the rate of {names[j]}" if abs(drift[j]) == gap else "a constraint"
+    return Unsteadiness(gap / (scale * size), f"it is so for an instant only, {worst} changes by {gap:.3g} per second")
 
 
-def turning(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
+def least_squares_sigma(system: System, found: Derivatives, xi: np.ndarray, spins: np.ndarray | None) -> np.ndarray:
     """Least-squares σ in the span of the generators, shape=[n]."""
     n = system.group.dim
     if spins is None or not len(spins):

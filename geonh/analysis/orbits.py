@@ -22,8 +22,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from geonh.analysis.closing import FREE, HALVINGS, closed, made_shooting
-from geonh.analysis.flow import Shooting, Shot, shot
+from geonh.analysis.closing import FREE, HALVINGS, ClosedArc, boundary_problem, closed
+from geonh.analysis.flow import Arc, BoundaryProblem, FlowDerivatives, PhasePoint, flow_derivatives
 from geonh.analysis.subspaces import peeled, span
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, judged
@@ -82,7 +82,7 @@ class PeriodicOrbit:
     iterations: int
     parameter: str = ""
     value: float = float("nan")
-    _shooting: Any = field(default=None, repr=False, compare=False)
+    _problem: Any = field(default=None, repr=False, compare=False)
 
     @property
     def stable(self) -> bool:
@@ -166,19 +166,30 @@ def periodic_orbit(
     Derivatives are exact, by forward mode through the method's steps. A function of module level whose numbers are
     parameters compiles once.
     """
-    shooting, g, xi = made_shooting(system, g, xi, returns, fixed, conditions, method, n_steps, t0, controls, "")
-    parts = 1 if fixed is None else 2
-    begin = np.concatenate([np.zeros(2 * system.group.dim), [as_float64(period, "period", ()) / parts, 0.0]])
-    if not begin[-2]:
+    problem, start = boundary_problem(
+        system,
+        g,
+        xi,
+        returns=returns,
+        fixed=fixed,
+        conditions=conditions,
+        method=method,
+        n_steps=n_steps,
+        t0=t0,
+        controls=controls,
+    )
+    guess = Arc(start, as_float64(period, "period", ()) / problem.returns.arcs_per_period, 0.0)
+    if not guess.span:
         raise ValueError(f"period must not be zero, got {period}")
-    found = closed(shooting, (g, xi), begin, np.zeros((0, len(begin))), tol, max_iterations)
-    orbit = _orbit(*found, shooting, parts)
+    width = 2 * system.group.dim + 2
+    found = closed(problem, guess, np.zeros(width), np.zeros((0, width)), tol, max_iterations)
+    orbit = _orbit(problem, found)
     if not orbit.period / period > VANISHED:
         raise RuntimeError(
             f"the period went from {period:g} to {orbit.period:.3g} s, where every motion returns: begin nearer to an "
             "orbit, with a longer period, or pin the period by conditions="
         )
-    if _stands(shooting, (g, xi, begin[-2]), *found[:3]):
+    if _is_equilibrium(problem, guess, found):
         raise RuntimeError(
             f"what is found near the guess is an equilibrium of {system.name}, which every period fits: begin further "
             "from it, with a period nearer to that of an orbit, or pin an amplitude or the energy by conditions=; "
@@ -245,19 +256,18 @@ def continue_orbit(
     known = isinstance(limits, list | tuple | np.ndarray) and len(limits) == 2
     if not known or not all(isinstance(v, int | float | np.number) for v in limits) or not limits[0] <= limits[1]:
         raise ValueError(f"limits must be two values of the parameter, the lower first, got {shortly(limits)}")
-    shooting = orbit._shooting._replace(system=system, parameter=parameter)
-    parts, value = orbit._shooting.returns.parts, float(system.parameters[parameter])
-    n = system.group.dim
-    begin = np.concatenate([np.zeros(2 * n), [orbit.period / parts, value]])
-    place, z, made, _ = closed(shooting, (orbit.g, orbit.xi), begin, np.eye(2 * n + 2)[-1:], tol, 30)
-    orbits = [_orbit(place, z, made, 0, shooting, parts)]
-    tangent, length = np.sign(step) * np.eye(2 * n + 2)[-1], abs(as_float64(step, "step", ()))
+    problem = orbit._problem._replace(system=system, parameter=parameter)
+    parameter_direction = np.eye(2 * system.group.dim + 2)[-1:]
+    start, value = PhasePoint(orbit.g, orbit.xi), float(system.parameters[parameter])
+    guess = Arc(start, orbit.period / problem.returns.arcs_per_period, value)
+    found = closed(problem, guess, np.zeros(parameter_direction.size), parameter_direction, tol, 30)
+    orbits = [_orbit(problem, found._replace(iterations=0))]
+    tangent, length = np.sign(step) * parameter_direction[0], abs(as_float64(step, "step", ()))
     shortest = length / 2**HALVINGS
     while len(orbits) < n_orbits and limits[0] <= orbits[-1].value <= limits[1]:
-        new_tangent = _tangent(made.slope, tangent)
+        new_tangent = _tangent(found.flow.slope, tangent)
         try:
-            guess = np.concatenate([np.zeros(2 * n), z[2 * n :]]) + length * new_tangent
-            found = closed(shooting, place, guess, new_tangent[None], tol, 8)
+            found = closed(problem, found.arc, length * new_tangent, new_tangent[None], tol, 8)
         except RuntimeError as error:
             length /= 2
             if length < shortest:
@@ -265,31 +275,28 @@ def continue_orbit(
                 error.add_note("geonh: the orbits found so far are in the error's .orbits")
                 raise
             continue
-        place, z, made, iterations = found
-        tangent, length = new_tangent, length * (1.3 if iterations < 5 else 1.0)
+        tangent, length = new_tangent, length * (1.3 if found.iterations < 5 else 1.0)
         length = min(length, abs(step))
-        orbits.append(_orbit(place, z, made, iterations, shooting, parts))
+        orbits.append(_orbit(problem, found))
     return orbits
 
 
-def _stands(shooting: Shooting, guess: tuple, place: tuple, z: np.ndarray, made: Shot) -> bool:
-    """True if nothing moves, up to the residual or rounding, and the equations are autonomous, so that it stays so;
-    ``guess`` is (g, ξ, T).
-    """
-    n = shooting.system.group.dim
+def _is_equilibrium(problem: BoundaryProblem, guess: Arc, found: ClosedArc) -> bool:
+    """True if nothing moves, up to the residual or rounding, and the equations are autonomous, so that it stays so."""
+    n, arc, flow = problem.system.group.dim, found.arc, found.flow
 
-    def extent(made: Shot, span: float) -> float:
-        return abs(span) * float(np.abs(made.end_slope[:, 2 * n]).max())
+    def extent(flow: FlowDerivatives, span: float) -> float:
+        return abs(span) * float(np.abs(flow.end_slope[:, 2 * n]).max())
 
-    span, left = float(z[2 * n]), float(np.abs(made.residual).max(initial=0.0))
-    size = 1.0 + max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(place))
-    moved, least = extent(made, span), ROUNDING * size * (1.0 + float(np.linalg.norm(made.slope)))
-    if moved > max(least, left / RESOLVED):
+    size = 1.0 + max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(arc.start))
+    moved, rounding = extent(flow, arc.span), ROUNDING * size * (1.0 + float(np.linalg.norm(flow.slope)))
+    if moved > max(rounding, flow.gap / RESOLVED):
         return False
-    if moved > max(least, VANISHED * extent(shot(shooting, *guess, float(z[-1])), guess[2])):
+    at_guess = flow_derivatives(problem, guess._replace(value=arc.value))
+    if moved > max(rounding, VANISHED * extent(at_guess, guess.span)):
         return False
-    later = shot(shooting._replace(t0=shooting.t0 + 0.381966 * span), *place, span, float(z[-1]))
-    return bool(np.abs(later.slope - made.slope).max() <= 1e-9 * np.abs(made.slope).max())
+    later = flow_derivatives(problem._replace(t0=problem.t0 + 0.381966 * arc.span), arc)
+    return bool(np.abs(later.slope - flow.slope).max() <= 1e-9 * np.abs(flow.slope).max())
 
 
 def _tangent(slope: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -300,35 +307,36 @@ def _tangent(slope: np.ndarray, before: np.ndarray) -> np.ndarray:
     return tangent / np.linalg.norm(tangent)
 
 
-def _orbit(place: tuple, z: np.ndarray, made: Shot, iterations: int, shooting: Shooting, parts: int) -> PeriodicOrbit:
-    """Periodic orbit, shot once more over the whole period for its multipliers if only half of it was."""
-    system, n = shooting.system, shooting.system.group.dim
-    whole, period = made, float(z[2 * n]) * parts
-    if parts == 2:
-        double = shooting._replace(n_steps=np.int64(2 * shooting.n_steps))
-        whole = shot(double, *place, period, float(z[-1]))
+def _orbit(problem: BoundaryProblem, found: ClosedArc) -> PeriodicOrbit:
+    """Periodic orbit, integrated once more over the whole period for its multipliers if only half of it was."""
+    system, arc, whole = problem.system, found.arc, found.flow
+    n, arcs = system.group.dim, problem.returns.arcs_per_period
+    period = arc.span * arcs
+    if arcs == 2:
+        double = problem._replace(n_steps=np.int64(2 * problem.n_steps))
+        whole = flow_derivatives(double, arc._replace(span=period))
     T = span(whole.start_slope[:, : 2 * n])
     monodromy = T.T @ whole.end_slope[:, : 2 * n] @ np.linalg.pinv(whole.start_slope[:, : 2 * n], rcond=1e-10) @ T
     trivial, basis = peeled(monodromy - np.eye(len(monodromy)))
     rest = np.linalg.svd(basis.T)[2][basis.shape[1] :] if basis.shape[1] else np.eye(len(monodromy))
-    found = np.linalg.eigvals(rest @ monodromy @ rest.T) if len(rest) else np.zeros(0)
-    found = found[np.argsort(-np.abs(found), kind="stable")].astype(complex)
+    multipliers = np.linalg.eigvals(rest @ monodromy @ rest.T) if len(rest) else np.zeros(0)
     with float64():
         group = system.group
-        displacement = jax.tree.map(np.asarray, group.compose(whole.end[0], group.inverse(place[0])))
+        displacement = jax.tree.map(np.asarray, group.compose(whole.end.g, group.inverse(arc.start.g)))
     return PeriodicOrbit(
-        *place,
-        period,
-        displacement,
-        found,
-        trivial,
-        monodromy,
-        T,
-        float(np.abs(made.residual).max(initial=0.0)),
-        iterations,
-        shooting.parameter,
-        float(z[-1]) if shooting.parameter else float("nan"),
-        shooting,
+        g=arc.start.g,
+        xi=arc.start.xi,
+        period=period,
+        displacement=displacement,
+        multipliers=multipliers[np.argsort(-np.abs(multipliers), kind="stable")].astype(complex),
+        trivial=trivial,
+        monodromy=monodromy,
+        tangent=T,
+        residual=found.flow.gap,
+        iterations=found.iterations,
+        parameter=problem.parameter,
+        value=arc.value if problem.parameter else float("nan"),
+        _problem=problem,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.analysis.linearisation import reduced
-from geonh.analysis.motions import checked, generators, motion_at, steady
+from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, as_names
 from geonh.mechanics.system import System
@@ -139,7 +139,7 @@ def stability_map(
             raise ValueError(f"{name} must be of shape [N] with N ≥ 1, got {list(values.shape)}")
     if not isinstance(parameters, tuple | list) or len(parameters) != 2:
         raise TypeError(f"parameters must be two names, or None in place of one, got {parameters!r}")
-    named = as_names([p for p in parameters if p is not None], "parameters")
+    named = as_names([name for name in parameters if name is not None], "parameters")
     known = [name for name, value in system.parameters.items() if np.shape(value) == ()]
     if wrong := [name for name in named if name not in known]:
         raise ValueError(f"parameters: {wrong} are not numbers among the parameters of {system.name}: {known}")
@@ -147,15 +147,15 @@ def stability_map(
         raise ValueError("motion must be a function of both values where one of parameters is None")
     pairs = [(float(a), float(b)) for a in axes[0] for b in axes[1]]
     called = tuple(name or SPEED for name in parameters)
-    motions, changed, said = [], [], []
+    motions, changed, labels = [], [], []
     for a, b in pairs:
-        said.append(f"at {called[0]} = {a:.6g}, {called[1]} = {b:.6g}: ")
-        own = {name: np.float64(v) for name, v in zip(parameters, (a, b), strict=True) if name is not None}
-        changed.append({**system.parameters, **own})
+        labels.append(f"at {called[0]} = {a:.6g}, {called[1]} = {b:.6g}: ")
+        changes = {name: np.float64(v) for name, v in zip(parameters, (a, b), strict=True) if name is not None}
+        changed.append({**system.parameters, **changes})
         motions.append(motion_at(motion, a, b))
-    g, xi, u = checked(system, motions, controls, t)
-    tested = steady(system, changed, t, g, xi, u, generators(system, spins), tol, said)
-    lines = [reduced(system, one, symmetries, said=say) for one, say in zip(tested, said, strict=True)]
-    fastest = [line.eigenvalues[0] if len(line.eigenvalues) else complex(-np.inf, 0.0) for line in lines]
+    given = given_motions(system, motions, controls, t)
+    verified = verified_motions(system, changed, t, given, generators(system, spins), tol, labels)
+    linear = [reduced(system, one, symmetries, label=label) for one, label in zip(verified, labels, strict=True)]
+    fastest = [one.eigenvalues[0] if len(one.eigenvalues) else complex(-np.inf, 0.0) for one in linear]
     roots = np.array(fastest).reshape(len(axes[0]), len(axes[1]))
     return StabilityMap(axes[0], axes[1], roots.real, np.abs(roots.imag), (called[0], called[1]))

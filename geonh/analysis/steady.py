@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.analysis.equations import equations, material_symmetries, names
-from geonh.analysis.motions import checked, generators, single
+from geonh.analysis.equations import coordinate_names, equations, material_symmetries
+from geonh.analysis.motions import generators, given_motions, single
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_part
@@ -124,13 +124,13 @@ def steady_motion(
     """
     max_iterations = as_count(max_iterations, "max_iterations")
     tol = as_part(tol, "tol")
-    points, velocities, u = checked(system, [(g, xi)], controls, t)
-    g, xi = single(points), velocities[0]
+    motions = given_motions(system, [(g, xi)], controls, t)
+    g, xi, u = single(motions.g), motions.xi[0], motions.u
     if conditions is not None:
         check_arguments(conditions, "g, xi, parameters", "conditions")
         tried("conditions", conditions, g, xi, system.parameters)
     group, n = system.group, system.group.dim
-    coordinates = sum(names(system), ())
+    coordinates = coordinate_names(system)
     unknown = [name for name in free or () if name not in coordinates]
     if unknown:
         raise ValueError(f"free: {unknown} are not among {list(coordinates)}")
@@ -141,23 +141,23 @@ def steady_motion(
     directions = np.eye(2 * n + len(material))[[*moving, *range(2 * n, 2 * n + len(material))]]
     if not len(directions):
         raise ValueError("free is empty: nothing may change")
-    turning = np.zeros(len(material))
+    iterate = _Unknowns(g, xi, np.zeros(len(material)))
 
-    def evaluated(g: Point, xi: np.ndarray, turning: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        many = jax.tree.map(
-            lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (np.float64(t), g, xi, turning, u)
-        )
-        value, slope = mapped(_conditions, (system, conditions, material), (*many, directions))
+    def evaluated(at: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
+        """Conditions, and their derivatives by all that is free."""
+        same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (np.float64(t), *at, u))
+        value, slope = mapped(_conditions, (system, conditions, material), _Direction(*same, directions))
         return np.asarray(value)[0], np.asarray(slope).T
 
-    def moved(step: np.ndarray) -> tuple[Point, np.ndarray, np.ndarray]:
+    def moved(at: _Unknowns, step: np.ndarray) -> _Unknowns:
         with float64():
-            there = group.project(group.compose(g, group.exp(jnp.asarray(step[:n]))))
-        return jax.tree.map(np.asarray, there), xi + step[n : 2 * n], turning + step[2 * n :]
+            there = group.project(group.compose(at.g, group.exp(jnp.asarray(step[:n]))))
+        return _Unknowns(jax.tree.map(np.asarray, there), at.xi + step[n : 2 * n], at.turning + step[2 * n :])
 
-    value, slope = evaluated(g, xi, turning)
+    value, slope = evaluated(iterate)
     iteration = -1
     while (iteration := iteration + 1) <= max_iterations:
+        g, xi = iterate.g, iterate.xi
         if not np.all(np.isfinite(value)) or not np.all(np.isfinite(slope)):
             fault = place_fault(system, t, g, "there") or f"the equations are not finite at xi = {xi}"
             raise RuntimeError(f"no steady motion of {system.name} found: {fault}")
@@ -165,16 +165,17 @@ def steady_motion(
         solved = float(np.abs(value).max()) <= tol * (1.0 + float(np.linalg.norm(slope)))
         if solved and np.linalg.norm(step) <= SETTLED * (1.0 + float(np.linalg.norm(xi))):
             break
-        for halved in range(HALVINGS):
-            trial = moved(0.5**halved * step)
-            new, new_slope = evaluated(*trial)
+        for halvings in range(HALVINGS):
+            trial = moved(iterate, 0.5**halvings * step)
+            new, new_slope = evaluated(trial)
             if np.linalg.norm(new) < np.linalg.norm(value):
                 break
         else:
             break
-        (g, xi, turning), value, slope = trial, new, new_slope
+        iterate, value, slope = trial, new, new_slope
+    g, xi = iterate.g, iterate.xi
     if solved:
-        return SteadyMotion(g, xi, turning @ material, float(np.abs(value).max()), iteration)
+        return SteadyMotion(g, xi, iterate.turning @ material, float(np.abs(value).max()), iteration)
     raise RuntimeError(
         f"no steady motion of {system.name} found near the guess: {_worst(system, value)} after {iteration} steps, "
         f"at g = {np.array2string(_vector(system, g), precision=4)}, xi = {np.array2string(xi, precision=4)}"
@@ -182,28 +183,47 @@ def steady_motion(
     )
 
 
-def _conditions(tree: tuple, node: tuple) -> tuple[Array, Array]:
-    """Conditions and their derivative in a direction of (η, ξ, coefficients of σ)."""
+class _Unknowns(NamedTuple):
+    """Motion, and the coefficients of σ among the material symmetries."""
+
+    g: Point
+    xi: np.ndarray
+    turning: np.ndarray
+
+
+class _Direction(NamedTuple):
+    """Time, unknowns and controls, and a direction of (η, ξ, coefficients of σ)."""
+
+    t: Array
+    g: Point
+    xi: Array
+    turning: Array
+    u: Any
+    direction: Array
+
+
+def _conditions(tree: tuple, node: _Direction) -> tuple[Array, Array]:
+    """Conditions and their derivative in a direction."""
     system, conditions, material = tree
     t, g, xi, turning, u, direction = node
     group, n = system.group, system.group.dim
 
-    def all_of(g: Point, xi: Array, turning: Array) -> Array:
+    def residual(g: Point, xi: Array, turning: Array) -> Array:
         sigma = turning @ material if len(material) else jnp.zeros(n)
         value, slope = jax.jvp(lambda g: equations(system, t, g, xi, u), (g,), (group.left_tangent(g, xi - sigma),))
-        parts = [value[:n] + group.bracket(sigma, xi), value[n:], slope]
+        residuals = [value[:n] + group.bracket(sigma, xi), value[n:], slope]
         if conditions is not None:
-            parts.append(jnp.ravel(value_of("conditions", conditions, g, xi, system.parameters)))
-        return jnp.concatenate([part for part in parts if part.size])
+            residuals.append(jnp.ravel(value_of("conditions", conditions, g, xi, system.parameters)))
+        return jnp.concatenate([part for part in residuals if part.size])
 
-    moved = group.left_tangent(g, direction[:n])
-    return jax.jvp(all_of, (g, xi, turning), (moved, direction[n : 2 * n], direction[2 * n :]))
+    rate = group.left_tangent(g, direction[:n])
+    return jax.jvp(residual, (g, xi, turning), (rate, direction[n : 2 * n], direction[2 * n :]))
 
 
 def _worst(system: System, value: np.ndarray) -> str:
-    n, said = system.group.dim, system.group.velocity_names
+    n, names = system.group.dim, system.group.velocity_names
     i = int(np.argmax(np.abs(value)))
-    what = f"{said[i]} still changes by" if i < n else "a constraint, or a change of the conditions, is off by"
+    what = f"{names[i]} still changes by" if i < n else "a constraint, or a change of the conditions, is off by"
     return f"{what} {value[i]:.3g}"
 
 

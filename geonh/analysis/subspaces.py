@@ -63,16 +63,16 @@ def peeled(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[in
         Orthonormal basis of the generalised kernel.
     """
     q, size = len(J), float(np.linalg.norm(J))
-    said: list[int] = []
-    found, rest = np.zeros((q, 0)), np.eye(q)
-    while rest.shape[1] and (dims is None or len(said) < len(dims)):
+    found: list[int] = []
+    basis, rest = np.zeros((q, 0)), np.eye(q)
+    while rest.shape[1] and (dims is None or len(found) < len(dims)):
         _, values, rows = np.linalg.svd(rest.T @ J @ rest)
-        k = int(np.sum(values <= TOLERANCE * size)) if dims is None else dims[len(said)]
+        k = int(np.sum(values <= TOLERANCE * size)) if dims is None else dims[len(found)]
         if not k:
             break
-        said.append(k)
-        found, rest = np.concatenate([found, rest @ rows[-k:].T], axis=1), rest @ rows[:-k].T
-    return tuple(said), found
+        found.append(k)
+        basis, rest = np.concatenate([basis, rest @ rows[-k:].T], axis=1), rest @ rows[:-k].T
+    return tuple(found), basis
 
 
 def leading(columns: np.ndarray, *blocks: range) -> list[int]:

@@ -22,122 +22,152 @@ import numpy as np
 import scipy
 
 from geonh.control.kkt import HALVINGS, SETTLED, Extremal, saddle
-from geonh.control.transcription import Motion, Transcription
+from geonh.control.transcription import DiscreteMotion, Transcription
 
-RESTORING = 60
+RESTORATION_STEPS = 60
 """Maximum number of feasibility restoration steps."""
 SADDLES = 6
 """Maximum number of saddle escapes."""
-DOWNHILL = 50
+DESCENT_STEPS = 50
 """Maximum number of descent steps."""
-BENDS = 4
+PERTURBED_GUESSES = 4
 """Maximum number of perturbed guesses."""
 NEAR = 1e-4
 """Predicted decrease, relative to the cost, below which Newton's method of ``kkt.py`` takes over."""
 
 
-def restored(problem: Transcription, motion: Motion) -> Motion:
+def restored(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
     """Motion nearby that satisfies the discrete equations, as far as there is one."""
     c, A = problem.jacobian(motion)
-    mu, growth = 1e-3, 2.0
-    for _ in range(RESTORING):
-        solve = saddle(scipy.sparse.identity(problem.size), A, mu * scipy.sparse.identity(len(c)))
+    damping, growth = 1e-3, 2.0
+    for _ in range(RESTORATION_STEPS):
+        solve = saddle(scipy.sparse.identity(problem.size), A, damping * scipy.sparse.identity(len(c)))
         step = solve(np.append(np.zeros(problem.size), -c))[: problem.size]
-        trial = problem.brought(problem.moved(motion, step))
-        gain = c @ c - np.sum(problem.equations(trial) ** 2) if trial.span > 0 else -np.inf
-        if gain > 0:
-            promised = c @ c - np.sum((c + A @ step) ** 2)
+        trial = problem.projected(problem.moved(motion, step))
+        if trial.span > 0 and (decrease := c @ c - np.sum(problem.equations(trial) ** 2)) > 0:
+            predicted = c @ c - np.sum((c + A @ step) ** 2)
             motion, growth = trial, 2.0
-            mu *= max(1 / 3, 1 - (2 * gain / max(promised, gain) - 1) ** 3)
+            damping *= max(1 / 3, 1 - (2 * decrease / max(predicted, decrease) - 1) ** 3)
             c, A = problem.jacobian(motion)
         else:
-            mu, growth = mu * growth, 2 * growth
-        if np.abs(c).max() < SETTLED or not mu < 1e12:
+            damping, growth = damping * growth, 2 * growth
+        if np.abs(c).max() < SETTLED or not damping < 1e12:
             break
     return motion
 
 
-def feasible(problem: Transcription, guess: Motion) -> Motion:
+def feasible(problem: Transcription, guess: DiscreteMotion) -> DiscreteMotion:
     """Motion that satisfies the equations, from a guess or from perturbations of it."""
     random = np.random.default_rng(0)
     motion = restored(problem, guess)
-    for _ in range(BENDS):
+    for _ in range(PERTURBED_GUESSES):
         if problem.residual(motion) < NEAR:
             break
-        motion = restored(problem, _bent(problem, guess, random))
+        motion = restored(problem, _perturbed(problem, guess, random))
     return motion
 
 
-def _bent(problem: Transcription, motion: Motion, random: np.random.Generator) -> Motion:
+def _perturbed(problem: Transcription, motion: DiscreteMotion, random: np.random.Generator) -> DiscreteMotion:
     """Perturb the inner nodes by three slow waves, of a third of a radian or metre."""
-    eta = problem.columns[0]
+    eta = problem.columns.eta
     waves = np.sin(np.pi * np.outer(np.linspace(0, 1, len(eta)), [1, 2, 3])) / [1, 2, 3]
-    z = np.zeros(problem.size + 1)
+    z = np.zeros(problem.size + 1)  # the last entry takes what is not an unknown
     z[eta] = waves @ random.normal(scale=0.3, size=(3, eta.shape[1]))
-    return problem.brought(problem.moved(motion, z[:-1]))
+    return problem.projected(problem.moved(motion, z[:-1]))
 
 
-class Found(NamedTuple):
-    """Extremal, mask of the controls at their bounds, and iterations of the solver that ran before."""
+class Search(NamedTuple):
+    """Result of a search: the last iterate, the mask of the unknowns at their bounds, and the iterations of the solver
+    that ran before Newton's method."""
 
-    made: Extremal
+    extremal: Extremal
     held: np.ndarray
-    before: int
+    solver_iterations: int
 
 
-def descended(problem: Transcription, at: Found, search: Callable[[Motion], Found]) -> tuple[float, Found]:
+class ReducedHessian(NamedTuple):
+    """Hessian of the Lagrangian on the kernel of c': its eigenvalues, in increasing order, its eigenvectors among all
+    unknowns, in columns, and the gradient of the cost along these."""
+
+    eigenvalues: np.ndarray
+    eigenvectors: np.ndarray
+    gradient: np.ndarray
+
+    @property
+    def size(self) -> float:
+        """Largest absolute value of an eigenvalue."""
+        return np.abs(self.eigenvalues).max()
+
+
+def escape_saddles(
+    problem: Transcription, found: Search, search: Callable[[DiscreteMotion], Search]
+) -> tuple[float, Search]:
     """Escape from saddles: the least curvature, and the solution where it is not negative, as far as ``search``
     converges from motions on both sides of a saddle."""
     for _ in range(SADDLES):
-        made = at.made
-        values, ways, _ = _curvatures(problem, made.motion, made.multipliers, np.flatnonzero(~at.held))
-        if not len(values):
-            return 0.0, at
-        if values[0] >= -SETTLED * np.abs(values).max():
+        extremal = found.extremal
+        hessian = _reduced_hessian(problem, extremal.motion, extremal.multipliers, np.flatnonzero(~found.held))
+        if not len(hessian.eigenvalues):
+            return 0.0, found
+        if hessian.eigenvalues[0] >= -SETTLED * hessian.size:
             break
-        way = ways[:, 0] / np.abs(ways[:, 0]).max()
-        both = [search(problem.moved(made.motion, side * way)) for side in (0.3, -0.3)]
-        lower = [f for f in both if f.made.solved and f.made.cost < made.cost - SETTLED * abs(made.cost)]
+        direction = hessian.eigenvectors[:, 0] / np.abs(hessian.eigenvectors[:, 0]).max()
+        sides = [search(problem.moved(extremal.motion, side * direction)) for side in (0.3, -0.3)]
+        below = extremal.cost - SETTLED * abs(extremal.cost)
+        lower = [one for one in sides if one.extremal.solved and one.extremal.cost < below]
         if not lower:
             break
-        best = min(lower, key=lambda found: found.made.cost)
-        at = best._replace(before=at.before + sum(found.before for found in both))
-    least = float(values[0])
-    return (least if least < -SETTLED * np.abs(values).max() else max(least, 0.0)), at
+        best = min(lower, key=lambda one: one.extremal.cost)
+        found = best._replace(solver_iterations=found.solver_iterations + sum(one.solver_iterations for one in sides))
+    least = float(hessian.eigenvalues[0])
+    return (least if least < -SETTLED * hessian.size else max(least, 0.0)), found
 
 
-def downhill(problem: Transcription, motion: Motion) -> Motion:
+def descended(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
     """Descend from a feasible motion to near a local minimum of the cost on c = 0: Newton's steps with the absolute
     values of the curvatures."""
-    for _ in range(DOWNHILL):
-        price = problem.price(motion)[0]
-        values, ways, slopes = _curvatures(problem, motion, None, np.arange(problem.size))
-        if not np.any(values):
+    for _ in range(DESCENT_STEPS):
+        cost = problem.cost(motion).value
+        hessian = _reduced_hessian(problem, motion, None, np.arange(problem.size))
+        slopes = hessian.gradient
+        if not np.any(hessian.eigenvalues):
             break
-        sizes = np.maximum(np.abs(values), 1e-6 * np.abs(values).max())
-        step, gain = ways @ (slopes / sizes), slopes @ (slopes / sizes)
-        if values[0] > 0 and gain < NEAR * abs(price):
+        curvatures = np.maximum(np.abs(hessian.eigenvalues), 1e-6 * hessian.size)
+        step, decrease = hessian.eigenvectors @ (slopes / curvatures), slopes @ (slopes / curvatures)
+        if hessian.eigenvalues[0] > 0 and decrease < NEAR * abs(cost):
             break
-        for halved in range(HALVINGS):
-            part = 0.5**halved
-            trial = restored(problem, problem.moved(motion, -part * step))
-            if trial.span > 0 and problem.price(trial)[0] < price - 1e-4 * part * gain:
-                break
-        else:
+        trial = _line_search(problem, motion, step, cost, decrease)
+        if trial is None:
             break
         motion = trial
     return motion
 
 
-def _curvatures(problem: Transcription, motion: Motion, lam: np.ndarray | None, own: np.ndarray) -> tuple:
-    """Eigenvalues of the reduced Hessian, in increasing order, eigenvectors, and the gradient along these."""
-    rows = problem.jacobian(motion)[1][:, own].T.toarray()
-    _, slope, bend = problem.price(motion)
-    lam = scipy.linalg.lstsq(rows, -slope[own])[0] if lam is None else lam
+def _line_search(
+    problem: Transcription, motion: DiscreteMotion, step: np.ndarray, cost: float, decrease: float
+) -> DiscreteMotion | None:
+    """Restored motion after the longest step that lowers the cost enough, by Armijo's rule; None if none does."""
+    for halvings in range(HALVINGS):
+        length = 0.5**halvings
+        trial = restored(problem, problem.moved(motion, -length * step))
+        if trial.span > 0 and problem.cost(trial).value < cost - 1e-4 * length * decrease:
+            return trial
+    return None
+
+
+def _reduced_hessian(
+    problem: Transcription, motion: DiscreteMotion, multipliers: np.ndarray | None, free: np.ndarray
+) -> ReducedHessian:
+    """Reduced Hessian in the free unknowns; with the least-squares multipliers where none are given."""
+    rows = problem.jacobian(motion)[1][:, free].T.toarray()
+    _, gradient, hessian = problem.cost(motion)
+    if multipliers is None:
+        multipliers = scipy.linalg.lstsq(rows, -gradient[free])[0]
     Q, R, _ = scipy.linalg.qr(rows, pivoting=True)
     sizes = np.abs(np.diag(R))
-    basis = Q[:, int(np.sum(sizes > 1e-12 * sizes.max(initial=0.0))) :]  # of the kernel of c'
-    values, vectors = scipy.linalg.eigh(basis.T @ ((bend + problem.bending(motion, lam))[own][:, own] @ basis))
-    ways = np.zeros((problem.size, len(values)))
-    ways[own] = basis @ vectors
-    return values, ways, slope @ ways
+    kernel = Q[:, int(np.sum(sizes > 1e-12 * sizes.max(initial=0.0))) :]
+    lagrangian = (hessian + problem.equations_hessian(motion, multipliers))[free][:, free]
+    values, vectors = scipy.linalg.eigh(kernel.T @ (lagrangian @ kernel))
+    eigenvectors = np.zeros((problem.size, len(values)))
+    eigenvectors[free] = kernel @ vectors
+    return ReducedHessian(values, eigenvectors, gradient @ eigenvectors)

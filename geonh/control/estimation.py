@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
+from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, as_names, as_part
@@ -24,7 +25,7 @@ from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.node import Result
+from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.registry import made_method
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
@@ -33,7 +34,7 @@ from geonh.runs.start import inspect_forces, made_start
 HALVINGS = 20
 SMALL = 1e-4
 """Step, relative to the standard errors, below which it is accepted without a test of descent, because of rounding."""
-BLIND = 1e-12
+UNSEEN = 1e-12
 """Relative sensitivity of the observations below which a parameter counts as not identifiable."""
 EXACT = 1e-13
 """Residuals, relative to the data, below which the fit is exact to rounding."""
@@ -49,8 +50,8 @@ class Estimate:
     ----------
     values, errors : dict of str to float
         Estimates and their standard errors.
-    covariance : ndarray, shape=[p, p]
-        Covariance of the parameters, in the order of ``values``.
+    covariance : ndarray, shape=[k, k]
+        Covariance of the k parameters, in the order of ``values``.
     sigma : float
         Standard deviation of the noise: the one given, or that of the residuals.
     residuals : ndarray, shape=[N, q]
@@ -74,8 +75,8 @@ class Estimate:
     system: System = field(repr=False)
 
     def __str__(self) -> str:
-        said = ", ".join(f"{name} = {value:.6g} ± {self.errors[name]:.2g}" for name, value in self.values.items())
-        return f"{said} (noise {self.sigma:.3g})"
+        estimates = (f"{name} = {value:.6g} ± {self.errors[name]:.2g}" for name, value in self.values.items())
+        return f"{', '.join(estimates)} (noise {self.sigma:.3g})"
 
     __repr__ = __str__
 
@@ -150,7 +151,7 @@ def estimate(
     method = made_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
-    unknown = [n for n in names if n not in system.parameters or np.shape(system.parameters[n]) != ()]
+    unknown = [name for name in names if np.shape(system.parameters.get(name, [None])) != ()]
     if unknown or not names or len(set(names)) < len(names):
         raise ValueError(
             f"names must be numbers among the parameters {list(system.parameters)}, each once, got {unknown or names}"
@@ -165,132 +166,219 @@ def estimate(
     if sigma is not None and not sigma > 0:
         raise ValueError(f"sigma must be positive, got {sigma:g}")
     tol = as_part(tol, "tol")
-    n = system.group.dim
     t0 = as_float64(t0, "t0", ())
-    point, xi = system.point(g0, on_group=False), np.asarray(as_float64(xi0, "xi0", (n,)))
+    guess = system.point(g0, on_group=False), np.asarray(as_float64(xi0, "xi0", (system.group.dim,)))
     place = system.project_position(g0, t0)
-    started = system.project(place, xi, t0)
-    velocity = np.asarray(started if system.holonomic is None else started[1])
+    projected = system.project(place, guess[1], t0)
+    velocity = np.asarray(projected if system.holonomic is None else projected[1])
     takes = takes_parameters(observe, "g, xi", "observe")
     clock = made_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
     inspect_forces(system, clock, place, velocity)
     tried("observe", observe, place, velocity, *((system.parameters,) if takes else ()))
-    tree = (system, method, clock, tuple(names), observe, takes)
+    motion = ObservedMotion(system, method, clock, tuple(names), observe, takes)
     counts = np.diff(places, prepend=0).astype(np.int64)
-    theta = np.array([float(system.parameters[name]) for name in names])
-    p, extra = len(theta), 2 * n if free_start else 0
-    directions = np.eye(p + 2 * n)[: p + extra]
-
-    def shown(theta: np.ndarray, point: Point, xi: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, tuple]:
-        many = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (theta, point, xi, counts))
-        (seen, start, status), slopes = mapped(_observed, tree, (*many, directions))
-        return seen[0], np.asarray(slopes), int(status[0]), jax.tree.map(lambda a: a[0], start)
-
-    if values.shape[1] != (width := shown(theta, point, xi)[0].shape[-1]):
+    fit = _LeastSquares(motion, values, counts, sigma, free_start)
+    unknowns = Unknowns(np.array([float(system.parameters[name]) for name in names]), *guess)
+    prediction = fit.prediction(unknowns)
+    if values.shape[1] != (width := prediction.observations.shape[-1]):
         raise ValueError(f"data have {values.shape[1]} columns, observe gives {width}")
-    freedom = values.size - p
-    if freedom <= 0:
-        raise ValueError(f"{values.size} observations do not determine {p} parameters and their noise")
-    seen: np.ndarray
-    seen, slopes, status, start = shown(theta, point, xi)
-    iteration = 0
+    if values.size <= len(names):
+        raise ValueError(f"{values.size} observations do not determine {len(names)} parameters and their noise")
     for iteration in range(max_iterations + 1):  # noqa: B007
-        if status:
-            raise RuntimeError(
-                f"the motion of {system.name} fails with {dict(zip(names, theta, strict=True))}: "
-                f"{Result(status).message}"
-            )
-        rest = np.ravel(values - seen)
-        J = slopes.reshape(len(directions), -1).T
-        scale = np.linalg.norm(J, axis=0)
-        unseen = scale[:p] * np.maximum(np.abs(theta), 1e-300) <= BLIND * np.linalg.norm(seen)
-        if np.any(unseen):
-            raise ValueError(
-                f"the data do not depend on {[m for m, blind in zip(names, unseen, strict=True) if blind]}"
-            )
-        scale = np.where(scale > 0, scale, 1.0)
-        left, singular, right = np.linalg.svd(J / scale, full_matrices=False)
-        kept = singular > FREE * singular[0]
-        inverse = (right[kept].T / singular[kept]) @ left[:, kept].T / scale[:, None]
-        _refuse_blind(names, right, kept, p)
-        step, rank = inverse @ rest, int(np.sum(kept))
-        noise = sigma if sigma is not None else float(np.sqrt(rest @ rest / max(values.size - rank, 1)))
-        covariance = ((noise * inverse) @ (noise * inverse).T)[:p, :p]
-        errors = np.sqrt(np.diag(covariance))
-        if np.all(np.abs(step[:p]) <= np.maximum(tol * errors, 4e-16 * np.abs(theta))) or np.linalg.norm(
-            rest
-        ) <= EXACT * np.linalg.norm(values):
+        fit.refuse_failed(unknowns, prediction)
+        step = fit.gauss_newton_step(unknowns, prediction)
+        if step.is_small(unknowns, tol) or fit.is_exact(prediction):
             break
-        for halved in range(HALVINGS):
-            part = 0.5**halved * step
-            with float64():
-                group, z = system.group, jnp.asarray(np.append(part[p:], np.zeros(2 * n - extra)))
-                moved = jax.tree.map(np.asarray, group.project(group.compose(point, group.exp(z[:n]))))
-            trial = (theta + part[:p], moved, xi + np.asarray(z[n:]))
-            found = shown(*trial)
-            new = np.ravel(values - found[0])
-            falls = new @ new < rest @ rest or np.all(np.abs(part[:p]) <= SMALL * errors)
-            if found[2] == 0 and np.all(np.isfinite(new)) and falls:
-                break
-        else:
-            raise RuntimeError(f"the estimate does not settle: no step lowers the sum of squares {rest @ rest:.6g}")
-        theta, point, (seen, slopes, status, start) = trial[0], trial[1], found
-        if free_start:
-            point, xi = start[0], np.asarray(start[1])
+        unknowns, prediction = fit.line_search(unknowns, prediction, step)
     else:
         raise RuntimeError(f"the estimate does not settle in {max_iterations} steps; a better guess may do")
-    result = {name: float(value) for name, value in zip(names, theta, strict=True)}
-    changed = with_parameters(system, {name: np.float64(value) for name, value in result.items()})
+    result = {name: float(value) for name, value in zip(names, unknowns.theta, strict=True)}
     return Estimate(
-        result,
-        dict(zip(names, map(float, errors), strict=True)),
-        covariance,
-        float(noise),
-        values - seen,
-        start[0],
-        np.asarray(start[1]),
-        iteration,
-        changed,
+        values=result,
+        errors=dict(zip(names, map(float, step.errors), strict=True)),
+        covariance=step.covariance,
+        sigma=float(step.noise),
+        residuals=values - prediction.observations,
+        g=prediction.g,
+        xi=prediction.xi,
+        iterations=iteration,
+        system=with_parameters(system, {name: np.float64(value) for name, value in result.items()}),
     )
 
 
-def _refuse_blind(names: list[str], right: np.ndarray, kept: np.ndarray, p: int) -> None:
-    """Raise ValueError where an unobservable direction involves parameters."""
-    for row in right[~kept]:
-        if np.abs(row[:p]).max() > 1e-6:
-            mixed = [name for name, part in zip(names, row, strict=False) if abs(part) > 1e-6]
+class ObservedMotion(NamedTuple):
+    """A motion whose parameters ``names`` are sought, and the function by which its nodes are observed."""
+
+    system: System
+    method: Integrator
+    clock: Clock
+    names: tuple[str, ...]
+    observe: Callable
+    takes_parameters: bool
+
+
+class Unknowns(NamedTuple):
+    """The parameters θ, and the start (g₀, ξ₀), which is projected onto the constraints of these parameters."""
+
+    theta: ArrayLike
+    g: Point
+    xi: ArrayLike
+
+
+class Prediction(NamedTuple):
+    """Observations of a motion, shape=[N, q], their derivatives in all directions, shape=[directions, N, q], the status
+    of the motion, and its start."""
+
+    observations: np.ndarray
+    slopes: np.ndarray
+    status: int
+    g: Point
+    xi: np.ndarray
+
+
+class GaussNewtonStep(NamedTuple):
+    """Step of all unknowns, the standard deviation of the noise, and the covariance of the parameters."""
+
+    step: np.ndarray
+    noise: float
+    covariance: np.ndarray
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Standard errors of the parameters."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def is_small(self, unknowns: Unknowns, tol: float) -> bool:
+        """True if the parameters change by less than ``tol`` of their errors, or than their rounding."""
+        change = np.abs(self.step[: len(unknowns.theta)])
+        return bool(np.all(change <= np.maximum(tol * self.errors, 4e-16 * np.abs(unknowns.theta))))
+
+
+@dataclass(frozen=True)
+class _LeastSquares:
+    """Sum of squares of the residuals; ``counts`` are the steps from each observation to the next."""
+
+    motion: ObservedMotion
+    data: np.ndarray
+    counts: np.ndarray
+    sigma: float | None
+    free_start: bool
+
+    @property
+    def directions(self) -> np.ndarray:
+        """Directions of (θ, η, δ) in which the motion is differentiated, in rows."""
+        n_parameters, n = len(self.motion.names), self.motion.system.group.dim
+        return np.eye(n_parameters + 2 * n)[: None if self.free_start else n_parameters]
+
+    def prediction(self, unknowns: Unknowns) -> Prediction:
+        """Motion and its derivatives."""
+        directions = self.directions
+        same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (*unknowns, self.counts))
+        (observations, (g, xi), status), slopes = mapped(_observed, self.motion, (*same, directions))
+        g = jax.tree.map(lambda a: a[0], g)
+        return Prediction(observations[0], np.asarray(slopes), int(status[0]), g, np.asarray(xi[0]))
+
+    def residual(self, prediction: Prediction) -> np.ndarray:
+        """Observations minus predictions, flat."""
+        return np.ravel(self.data - prediction.observations)
+
+    def is_exact(self, prediction: Prediction) -> bool:
+        """True if the residual is zero to rounding."""
+        return bool(np.linalg.norm(self.residual(prediction)) <= EXACT * np.linalg.norm(self.data))
+
+    def refuse_failed(self, unknowns: Unknowns, prediction: Prediction) -> None:
+        """Raise RuntimeError if a step of the motion failed."""
+        if prediction.status:
+            system, names = self.motion.system, self.motion.names
+            raise RuntimeError(
+                f"the motion of {system.name} fails with {dict(zip(names, unknowns.theta, strict=True))}: "
+                f"{Result(prediction.status).message}"
+            )
+
+    def gauss_newton_step(self, unknowns: Unknowns, prediction: Prediction) -> GaussNewtonStep:
+        """Minimum of the linearised problem; raises ValueError if the data do not determine the parameters.
+
+        Among unobservable directions of the start the step is of minimum norm.
+        """
+        names, residual = self.motion.names, self.residual(prediction)
+        k = len(names)
+        J = prediction.slopes.reshape(len(prediction.slopes), -1).T
+        scale = np.linalg.norm(J, axis=0)
+        sensitivity = scale[:k] * np.maximum(np.abs(unknowns.theta), 1e-300)
+        unseen = sensitivity <= UNSEEN * np.linalg.norm(prediction.observations)
+        if np.any(unseen):
+            raise ValueError(f"the data do not depend on {[names[i] for i in np.flatnonzero(unseen)]}")
+        scale = np.where(scale > 0, scale, 1.0)
+        left, singular, right = np.linalg.svd(J / scale, full_matrices=False)
+        observable = singular > FREE * singular[0]
+        _refuse_unobservable(names, right[~observable])
+        inverse = (right[observable].T / singular[observable]) @ left[:, observable].T / scale[:, None]
+        if self.sigma is None:
+            freedom = max(self.data.size - int(np.sum(observable)), 1)
+            noise = float(np.sqrt(residual @ residual / freedom))
+        else:
+            noise = self.sigma
+        covariance = ((noise * inverse) @ (noise * inverse).T)[:k, :k]
+        return GaussNewtonStep(inverse @ residual, noise, covariance)
+
+    def line_search(
+        self, unknowns: Unknowns, prediction: Prediction, step: GaussNewtonStep
+    ) -> tuple[Unknowns, Prediction]:
+        """Unknowns after the longest step that lowers the sum of squares, or that is lost in rounding."""
+        residual, k = self.residual(prediction), len(unknowns.theta)
+        for halvings in range(HALVINGS):
+            part = 0.5**halvings * step.step
+            trial = self._moved(unknowns, part)
+            new = self.prediction(trial)
+            new_residual = self.residual(new)
+            is_small = np.all(np.abs(part[:k]) <= SMALL * step.errors)
+            descends = new_residual @ new_residual < residual @ residual or is_small
+            if new.status == 0 and np.all(np.isfinite(new_residual)) and descends:
+                return (trial._replace(g=new.g, xi=new.xi) if self.free_start else trial), new
+        raise RuntimeError(f"the estimate does not settle: no step lowers the sum of squares {residual @ residual:.6g}")
+
+    def _moved(self, unknowns: Unknowns, step: np.ndarray) -> Unknowns:
+        """(θ + δθ, g₀exp(η), ξ₀ + δ), with η = δ = 0 where the start is known."""
+        group, k = self.motion.system.group, len(unknowns.theta)
+        of_start = step[k:] if self.free_start else np.zeros(2 * group.dim)
+        with float64():
+            eta, delta = jnp.split(jnp.asarray(of_start), 2)
+            g = jax.tree.map(np.asarray, group.project(group.compose(unknowns.g, group.exp(eta))))
+        return Unknowns(unknowns.theta + step[:k], g, unknowns.xi + np.asarray(delta))
+
+
+def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None:
+    """Raise ValueError where an unobservable direction, a row, involves parameters."""
+    for row in directions[:, : len(names)]:
+        if np.abs(row).max() > 1e-6:
+            mixed = [name for name, part in zip(names, row, strict=True) if abs(part) > 1e-6]
             raise ValueError(f"the data do not tell {' and '.join(mixed)} apart: give more, or fewer names")
 
 
-def _observed(tree: tuple, node: tuple) -> tuple[tuple, Array]:
+def _observed(motion: ObservedMotion, node: tuple) -> tuple[tuple, Array]:
     """Observations, start and status of a motion, and the derivative of the observations in one direction."""
-    system, method, clock, names, observe, takes = tree
     theta, g, xi, counts, direction = node
-    group, n, p = system.group, system.group.dim, len(names)
+    method, clock, group = motion.method, motion.clock, motion.system.group
+    k, n = len(motion.names), group.dim
 
-    def motion(s: Array) -> tuple:
-        seen: Array
-        values = theta + s * direction[:p]
-        own = with_parameters(system, dict(zip(names, values, strict=True)))
-        begin = onto(own, group.compose(g, group.exp(s * direction[p : p + n])), clock.t0)[0]
-        velocity = own.projected_velocity(own.at(begin, clock.t0), xi + s * direction[p + n :])
+    def along(s: Array) -> tuple:
+        observations: Array
+        values = theta + s * direction[:k]
+        system = with_parameters(motion.system, dict(zip(motion.names, values, strict=True)))
+        start = onto(system, group.compose(g, group.exp(s * direction[k : k + n])), clock.t0)[0]
+        velocity = system.projected_velocity(system.at(start, clock.t0), xi + s * direction[k + n :])
 
-        def advance(_: Array, carry: tuple) -> tuple:
-            state, status = carry
-            new = method.next_node(own, clock, state)
-            return new, jnp.where(status == 0, new.status, status)
+        def observation(done: Integration, count: Array) -> tuple[Integration, Array]:
+            done = integrated(system, method, clock, done, count)
+            last = done.node
+            after = system.velocity(system.at(last.g, clock.time(last.k)), (last.p_plus + last.p_minus) / 2)
+            more = (system.parameters,) if motion.takes_parameters else ()
+            return done, jnp.ravel(evaluated("observe", motion.observe, last.g, after, *more))
 
-        def observation(carry: tuple, count: Array) -> tuple:
-            carry = lax.fori_loop(0, count, advance, carry)
-            state = carry[0]
-            after = own.velocity(own.at(state.g, clock.time(state.k)), (state.p_plus + state.p_minus) / 2)
-            more = (own.parameters,) if takes else ()
-            return carry, jnp.ravel(evaluated("observe", observe, state.g, after, *more))
-
-        first = method.first_node(own, clock, begin, velocity)
-        carry, seen = lax.scan(observation, (first, first.status), counts)
-        return seen, (begin, velocity), carry[1]
+        first = method.first_node(system, clock, start, velocity)
+        done, observations = lax.scan(observation, Integration(first, first.status), counts)
+        return observations, (start, velocity), done.status
 
     zero = jnp.zeros(())
-    value, slope = jax.jvp(motion, (zero,), (zero + 1.0,))
+    value, slope = jax.jvp(along, (zero,), (zero + 1.0,))
     return value, slope[0]

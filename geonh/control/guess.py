@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from geonh.arguments.validators import as_float64, shortly
-from geonh.control.transcription import Motion, Transcription, moved, steps_of
+from geonh.control.transcription import DiscreteMotion, Transcription, moved, steps_of
 from geonh.engine.compiled import mapped
 from geonh.groups.base import as_points
 
 
-def guessed(problem: Transcription, guess: Any, span: float) -> Motion:
+def guessed(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
     """Initial motion on the constraints φ = 0: the user's (points, controls), or the shortest path when None.
 
     Raises
@@ -21,8 +21,8 @@ def guessed(problem: Transcription, guess: Any, span: float) -> Motion:
     ValueError, TypeError
         For a guess that does not fit, or at which the cost is not finite.
     """
-    what, K, system = problem.asked, problem.n_steps, problem.system
-    g0, g1, n_u = what.start, what.end, what.n_controls
+    steering, K, system = problem.steering, problem.n_steps, problem.system
+    g0, g1, n_u = steering.start, steering.end, steering.n_controls
     if guess is None:
         points = jax.tree.map(lambda a, b: np.stack([a, b]), g0, g1)
         controls = np.zeros((2, n_u))
@@ -44,11 +44,13 @@ def guessed(problem: Transcription, guess: Any, span: float) -> Motion:
     nodes = mapped(moved, system, (low, s[:, None] * steps_of(system, low, high)))
     for leaf, first, last in zip(*map(jax.tree.leaves, (nodes, g0, g1)), strict=True):
         leaf[0] = first
-        if not what.free:
+        if not steering.free:
             leaf[-1] = last
     u = (1 - s)[:, None] * controls[i] + s[:, None] * controls[i + 1]
-    motion = problem.brought(Motion(nodes, u, span))
-    value, slope, bend = problem.price(motion)
-    if not (np.isfinite(value) and np.all(np.isfinite(slope)) and np.all(np.isfinite(bend.data))):
-        raise ValueError(f"cost or its derivatives are not finite at the guess (J = {value:g}); guess= may say another")
+    motion = problem.projected(DiscreteMotion(nodes, u, span))
+    cost = problem.cost(motion)
+    if not all(np.all(np.isfinite(part)) for part in (cost.value, cost.gradient, cost.hessian.data)):
+        raise ValueError(
+            f"cost or its derivatives are not finite at the guess (J = {cost.value:g}); give another guess"
+        )
     return motion

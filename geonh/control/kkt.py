@@ -19,7 +19,8 @@ import jax
 import numpy as np
 import scipy
 
-from geonh.control.transcription import Motion, Transcription, steps_of
+from geonh.control.steering import Bounds
+from geonh.control.transcription import DiscreteMotion, Transcription, steps_of
 
 HALVINGS = 12
 """Maximum number of halvings of a Newton step."""
@@ -30,86 +31,164 @@ SETTLED = 1e-9
 
 
 class Extremal(NamedTuple):
-    """Last iterate of Newton's method, with its residuals."""
+    """Last iterate of Newton's method, with its residuals; ``exchanging`` is True if the active set still changes."""
 
-    motion: Motion
+    motion: DiscreteMotion
     multipliers: np.ndarray
     cost: float
     residual: float
     optimality: float
     iterations: int
+    exchanging: bool = False
 
     @property
     def solved(self) -> bool:
         """True if it is a solution."""
-        return self.residual < SETTLED and self.optimality < 1e3 * SETTLED
+        return self.residual < SETTLED and self.optimality < 1e3 * SETTLED and not self.exchanging
+
+
+class _Iterate(NamedTuple):
+    """Motion and multipliers, with the terms of the KKT equations in the free unknowns: c, c', J, ∇J and ∇²J."""
+
+    motion: DiscreteMotion
+    multipliers: np.ndarray
+    equations: np.ndarray
+    jacobian: Any
+    cost: float
+    gradient: np.ndarray
+    hessian: Any
+
+    @property
+    def stationarity(self) -> np.ndarray:
+        """∇J + c'ᵀλ."""
+        return self.gradient + self.jacobian.T @ self.multipliers
+
+    @property
+    def kkt_residual(self) -> np.ndarray:
+        """(∇J + c'ᵀλ, c)."""
+        return np.concatenate([self.stationarity, self.equations])
+
+    @property
+    def feasibility(self) -> float:
+        """Largest entry of c."""
+        return float(np.abs(self.equations).max())
+
+    @property
+    def optimality(self) -> float:
+        """Largest entry of ∇J + c'ᵀλ, relative to its terms."""
+        gradient = np.abs(self.gradient).max(initial=0.0)
+        forces = abs(self.jacobian.T).dot(np.abs(self.multipliers)).max(initial=0.0)
+        return float(np.abs(self.stationarity).max(initial=0.0) / (1e-12 + gradient + forces))
+
+    def converged(self, scale: float) -> bool:
+        """True if both residuals are zero to rounding."""
+        return self.feasibility < SETTLED * 1e-4 * scale and self.optimality < SETTLED
 
 
 def extremal(
-    problem: Transcription, motion: Motion, multipliers: np.ndarray | None, held: np.ndarray, max_iterations: int
+    problem: Transcription,
+    motion: DiscreteMotion,
+    multipliers: np.ndarray | None,
+    held: np.ndarray,
+    max_iterations: int,
 ) -> Extremal:
     """Newton's method from a motion, in the unknowns that are not held."""
-    own = np.flatnonzero(~held)
-
-    def parts(motion: Motion) -> tuple:
-        c, A = problem.jacobian(motion)
-        price, slope, bend = problem.price(motion)
-        return c, A[:, own], price, slope[own], bend[own][:, own]
-
-    def left(made: tuple, lam: np.ndarray) -> tuple[np.ndarray, float, float]:
-        c, A, _, slope, _ = made
-        rest = slope + A.T @ lam
-        size = 1e-12 + np.abs(slope).max(initial=0.0) + abs(A.T).dot(np.abs(lam)).max(initial=0.0)
-        return np.concatenate([rest, c]), float(np.abs(c).max()), float(np.abs(rest).max(initial=0.0) / size)
-
-    made = parts(motion)
-    lam = _least_squares(made[1], made[3]) if multipliers is None else multipliers
-    rest, residual, optimality = left(made, lam)
-    scale = 1.0 + float(np.abs(problem.asked.xi_start).max()) + _speed(problem, motion)
-    iteration, n = 0, len(own)
-    while iteration < max_iterations and not (residual < SETTLED * 1e-4 * scale and optimality < SETTLED):
-        H = made[4] + problem.bending(motion, lam)[own][:, own]
-        solve = saddle(H, made[1])
-        step, whole = solve(-rest), np.zeros(problem.size)
-        for halved in range(HALVINGS):
-            part = 0.5**halved
-            whole[own] = part * step[:n]
-            trial = problem.brought(problem.moved(motion, whole))
-            if not (trial.span > 0):
-                continue
-            new = parts(trial)
-            new_lam = _least_squares(new[1], new[3])
-            found = left(new, new_lam)
-            if np.linalg.norm(solve(-found[0])[:n]) <= (1 - part / 2) * np.linalg.norm(step[:n]):
-                break
-        else:
+    free = np.flatnonzero(~held)
+    iterate = _iterate(problem, motion, free, multipliers)
+    scale = 1.0 + float(np.abs(problem.steering.xi_start).max()) + _speed(problem, motion)
+    iterations = 0
+    while iterations < max_iterations and not iterate.converged(scale):
+        following = _newton_step(problem, iterate, free)
+        if following is None:
             break
-        iteration += 1
-        motion, lam, made, (rest, residual, optimality) = trial, new_lam, new, found
-    return Extremal(motion, lam, made[2], residual / scale, optimality, iteration)
+        iterations, iterate = iterations + 1, following
+    feasibility = iterate.feasibility / scale
+    return Extremal(iterate.motion, iterate.multipliers, iterate.cost, feasibility, iterate.optimality, iterations)
 
 
-def within(
-    problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray], max_iterations: int
+def _iterate(
+    problem: Transcription, motion: DiscreteMotion, free: np.ndarray, multipliers: np.ndarray | None = None
+) -> _Iterate:
+    """Iterate at a motion, with the least-squares multipliers where none are given."""
+    equations, jacobian = problem.jacobian(motion)
+    cost, gradient, hessian = problem.cost(motion)
+    jacobian, gradient, hessian = jacobian[:, free], gradient[free], hessian[free][:, free]
+    if multipliers is None:
+        multipliers = _least_squares(jacobian, gradient)
+    return _Iterate(motion, multipliers, equations, jacobian, cost, gradient, hessian)
+
+
+def _newton_step(problem: Transcription, iterate: _Iterate, free: np.ndarray) -> _Iterate | None:
+    """Next iterate, by the longest step that passes the natural monotonicity test; None if even the shortest fails."""
+    n = len(free)
+    curvature = problem.equations_hessian(iterate.motion, iterate.multipliers)[free][:, free]
+    solve = saddle(iterate.hessian + curvature, iterate.jacobian)
+    step = solve(-iterate.kkt_residual)[:n]
+    for halvings in range(HALVINGS):
+        length = 0.5**halvings
+        z = np.zeros(problem.size)
+        z[free] = length * step
+        motion = problem.projected(problem.moved(iterate.motion, z))
+        if not motion.span > 0:
+            continue
+        trial = _iterate(problem, motion, free)
+        simplified = solve(-trial.kkt_residual)[:n]
+        if np.linalg.norm(simplified) <= (1 - length / 2) * np.linalg.norm(step):
+            return trial
+    return None
+
+
+class ActiveSet(NamedTuple):
+    """Masks of the controls held at their lower and at their upper bound, shape=[K + 1, n_u] each."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def either(self) -> np.ndarray:
+        """Controls held at a bound."""
+        return self.lower | self.upper
+
+    def equals(self, other: ActiveSet) -> bool:
+        """True if the same controls are held."""
+        return np.array_equal(self.lower, other.lower) and np.array_equal(self.upper, other.upper)
+
+
+def extremal_within(
+    problem: Transcription, motion: DiscreteMotion, bounds: Bounds, max_iterations: int
 ) -> tuple[Extremal, np.ndarray]:
-    """Newton's method with an active set: controls at a bound are held there until none leaves and none crosses."""
-    columns = problem.columns[1]
-    near = np.where(np.isfinite(limits[1] - limits[0]), 1e-7 * (limits[1] - limits[0]), 1e-9)
-    low, high = motion.u <= limits[0] + near, motion.u >= limits[1] - near
+    """Newton's method with an active set: controls at a bound are held there until none leaves and none crosses.
+
+    Returns the last iterate, and the mask of the unknowns held.
+    """
+    columns, width = problem.columns.u, bounds.upper - bounds.lower
+    tolerance = np.where(np.isfinite(width), 1e-7 * width, 1e-9)
+    active = ActiveSet(motion.u <= bounds.lower + tolerance, motion.u >= bounds.upper - tolerance)
     for _ in range(EXCHANGES):
-        motion = motion._replace(u=np.where(low, limits[0], np.where(high, limits[1], motion.u)))
+        u = np.where(active.lower, bounds.lower, np.where(active.upper, bounds.upper, motion.u))
         held = np.zeros(problem.size, bool)
-        held[columns[low | high]] = True
-        made = extremal(problem, motion, None, held, max_iterations)
-        motion = made.motion
-        pull = (problem.price(motion)[1] + problem.jacobian(motion)[1].T @ made.multipliers)[columns]
-        rounding = SETTLED * (1.0 + np.abs(pull).max())
-        stay_low, stay_high = low & (pull > -rounding), high & (pull < rounding)
-        new_low, new_high = stay_low | (motion.u < limits[0] - near), stay_high | (motion.u > limits[1] + near)
-        if np.array_equal(new_low, low) and np.array_equal(new_high, high):
-            return made, held
-        low, high = new_low, new_high
-    return made._replace(optimality=np.inf), held
+        held[columns[active.either]] = True
+        last = extremal(problem, motion._replace(u=u), None, held, max_iterations)
+        motion = last.motion
+        following = _exchanged(problem, last, active, bounds, tolerance)
+        if following.equals(active):
+            return last, held
+        active = following
+    return last._replace(exchanging=True), held
+
+
+def _exchanged(
+    problem: Transcription, last: Extremal, active: ActiveSet, bounds: Bounds, tolerance: np.ndarray
+) -> ActiveSet:
+    """Active set without the controls that the Lagrangian pulls inwards, and with those beyond a bound."""
+    motion = last.motion
+    lagrangian = problem.cost(motion).gradient + problem.jacobian(motion)[1].T @ last.multipliers
+    slope = lagrangian[problem.columns.u]
+    rounding = SETTLED * (1.0 + np.abs(slope).max())
+    stay = ActiveSet(active.lower & (slope > -rounding), active.upper & (slope < rounding))
+    return ActiveSet(
+        stay.lower | (motion.u < bounds.lower - tolerance), stay.upper | (motion.u > bounds.upper + tolerance)
+    )
 
 
 def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
@@ -129,6 +208,6 @@ def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:
     return saddle(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
 
 
-def _speed(problem: Transcription, motion: Motion) -> float:
+def _speed(problem: Transcription, motion: DiscreteMotion) -> float:
     low, high = (jax.tree.map(lambda a, part=part: a[part], motion.g) for part in (slice(0, -1), slice(1, None)))
     return float(np.abs(steps_of(problem.system, low, high)).max() * problem.n_steps / motion.span)

@@ -16,12 +16,12 @@ import numpy as np
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.control.asked import asked, limits_of
-from geonh.control.descent import Found, descended, downhill, feasible
+from geonh.control.descent import Search, descended, escape_saddles, feasible
 from geonh.control.guess import guessed
-from geonh.control.kkt import SETTLED, Extremal, extremal, within
-from geonh.control.programmes import minimised, require
-from geonh.control.transcription import Motion, Transcription
+from geonh.control.kkt import SETTLED, Extremal, extremal, extremal_within
+from geonh.control.programmes import minimised_in_chart, require
+from geonh.control.steering import Bounds, bounds_on_controls, steering_problem
+from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups.base import Point
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.system import System
@@ -84,15 +84,15 @@ class OptimalControl:
 
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls, at the same nodes."""
-        p = self._problem
+        problem = self._problem
         return solve(
-            p.system,
-            p.method,
-            g0=p.asked.start,
-            xi0=p.asked.xi_start,
-            t0=p.asked.t0,
-            dt=(self.t[-1] - self.t[0]) / p.n_steps,
-            n_steps=p.n_steps,
+            problem.system,
+            problem.method,
+            g0=problem.steering.start,
+            xi0=problem.steering.xi_start,
+            t0=problem.steering.t0,
+            dt=(self.t[-1] - self.t[0]) / problem.n_steps,
+            n_steps=problem.n_steps,
             controls=self.u,
         )
 
@@ -180,7 +180,7 @@ def optimal_control(
     method = SymmetricProjection() if method is None else method
     if not isinstance(method, SymmetricProjection):
         raise TypeError(f"method must be a SymmetricProjection, got {type(method).__name__}")
-    what = asked(
+    steering = steering_problem(
         system,
         method,
         end=end,
@@ -193,85 +193,87 @@ def optimal_control(
         cost=cost,
         t0=t0,
     )
-    problem = Transcription(system, method, what, bool(free_span), as_count(n_steps, "n_steps", 2))
+    problem = Transcription(system, method, steering, bool(free_span), as_count(n_steps, "n_steps", 2))
     max_iterations = as_count(max_iterations, "max_iterations")
-    lam = None
+    multipliers = None
     if isinstance(guess, OptimalControl):
-        lam = (
-            guess.multipliers if (len(guess.t), len(guess.multipliers)) == (n_steps + 1, problem.n_equations) else None
-        )
-        motion = guessed(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else what.span)
+        if (len(guess.t), len(guess.multipliers)) == (n_steps + 1, problem.n_equations):
+            multipliers = guess.multipliers
+        motion = guessed(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else steering.span)
     else:
-        motion = guessed(problem, guess, what.span)
+        motion = guessed(problem, guess, steering.span)
     if bounds is None:
-        search = partial(_free, problem, max_iterations)
-        found = _newton(problem, max_iterations, motion, lam)
-        found = found if found.made.solved else search(motion)
+        search = partial(_search, problem, max_iterations)
+        found = _newton(problem, max_iterations, motion, multipliers)
+        found = found if found.extremal.solved else search(motion)
     else:
-        search = partial(_bounded, problem, limits_of(bounds, n_controls), solver, max_iterations)
+        search = partial(_search_within, problem, bounds_on_controls(bounds, n_controls), solver, max_iterations)
         found = search(motion)
-    curvature, found = descended(problem, found, search) if found.made.solved else (np.nan, found)
-    made = found.made
-    residual = problem.residual(made.motion)
-    if fault := _fault(problem, made, residual, curvature, bounds is not None):
+    curvature, found = escape_saddles(problem, found, search) if found.extremal.solved else (np.nan, found)
+    motion, residual = found.extremal.motion, problem.residual(found.extremal.motion)
+    if fault := _fault(problem, found.extremal, residual, curvature, bounds is not None):
         raise RuntimeError(f"no optimal control of {system.name} found: {fault}")
-    motion = made.motion
     return OptimalControl(
-        what.t0 + motion.span / n_steps * np.arange(n_steps + 1),
-        motion.g,
-        motion.u,
-        made.cost,
-        residual,
-        made.optimality,
-        curvature,
-        made.iterations,
-        found.before,
-        made.multipliers,
-        problem,
+        t=steering.t0 + motion.span / n_steps * np.arange(n_steps + 1),
+        g=motion.g,
+        u=motion.u,
+        cost=found.extremal.cost,
+        residual=residual,
+        optimality=found.extremal.optimality,
+        curvature=curvature,
+        iterations=found.extremal.iterations,
+        before=found.solver_iterations,
+        multipliers=found.extremal.multipliers,
+        _problem=problem,
     )
 
 
-def _fault(problem: Transcription, made: Extremal, residual: float, curvature: float, bounded: bool) -> str:
+def _fault(problem: Transcription, last: Extremal, residual: float, curvature: float, bounded: bool) -> str:
     """Reason why an iterate is not a solution; "" if it is one."""
-    if made.motion.span > LONG * problem.asked.span:
+    if last.motion.span > LONG * problem.steering.span:
         return (
-            f"the cost falls however long it lasts, to {made.cost:.3g} in {made.motion.span:.3g} s; let time cost too"
+            f"the cost falls however long it lasts, to {last.cost:.3g} in {last.motion.span:.3g} s; let time cost too"
         )
-    if not (made.solved and residual < 1e3 * SETTLED):
+    if not (last.solved and residual < 1e3 * SETTLED):
+        exchanging = ", and the controls at their bounds still change" if last.exchanging else ""
         hint = "wider bounds or a longer span, if none keeps within these; else " if bounded else ""
         return (
-            f"after {made.iterations} steps the equations are off by {residual:.2g}, the optimality by "
-            f"{made.optimality:.2g}; {hint}another guess, or more steps, may do"
+            f"after {last.iterations} steps the equations are off by {residual:.2g}, the optimality by "
+            f"{last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may do"
         )
     if curvature < 0:
-        return f"it ended at a saddle of cost {made.cost:.6g}, from which no way down was found; another guess may do"
+        return f"it ended at a saddle of cost {last.cost:.6g}, from which no way down was found; another guess may do"
     return ""
 
 
-def _newton(problem: Transcription, max_iterations: int, motion: Motion, lam: np.ndarray | None = None) -> Found:
+def _newton(
+    problem: Transcription, max_iterations: int, motion: DiscreteMotion, multipliers: np.ndarray | None = None
+) -> Search:
     """Without bounds: Newton's method from a motion and multipliers as a warm start."""
     held = np.zeros(problem.size, bool)
-    return Found(extremal(problem, motion, lam, held, max_iterations), held, 0)
+    return Search(extremal(problem, motion, multipliers, held, max_iterations), held, 0)
 
 
-def _free(problem: Transcription, max_iterations: int, motion: Motion) -> Found:
+def _search(problem: Transcription, max_iterations: int, motion: DiscreteMotion) -> Search:
     """Without bounds: Newton's method after feasibility restoration and descent."""
-    return _newton(problem, max_iterations, downhill(problem, feasible(problem, motion)))
+    return _newton(problem, max_iterations, descended(problem, feasible(problem, motion)))
 
 
-def _bounded(problem: Transcription, limits: Any, solver: str, max_iterations: int, motion: Motion) -> Found:
+def _search_within(
+    problem: Transcription, bounds: Bounds, solver: str, max_iterations: int, motion: DiscreteMotion
+) -> Search:
     """With bounds: from the guess, then after feasibility restoration, then after descent without bounds."""
 
-    def begins() -> Iterator[Motion]:
+    def guesses() -> Iterator[DiscreteMotion]:
         yield motion
         yield (near := feasible(problem, motion))
-        yield downhill(problem, near)
+        yield descended(problem, near)
 
-    before = 0
-    for begin in begins():
-        there, iterations = minimised(problem, begin, limits, solver)
-        made, held = within(problem, there, limits, max_iterations)
-        before += iterations
-        if made.solved:
+    solver_iterations = 0
+    for guess in guesses():
+        minimum, iterations = minimised_in_chart(problem, guess, bounds, solver)
+        last, held = extremal_within(problem, minimum, bounds, max_iterations)
+        solver_iterations += iterations
+        if last.solved:
             break
-    return Found(made, held, before)
+    return Search(last, held, solver_iterations)

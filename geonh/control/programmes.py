@@ -16,7 +16,8 @@ import scipy
 from jax import Array
 
 from geonh.arguments.validators import one_of
-from geonh.control.transcription import Motion, Transcription
+from geonh.control.steering import Bounds
+from geonh.control.transcription import FIXED, DiscreteMotion, Transcription
 from geonh.engine.compiled import mapped
 from geonh.mechanics.system import System
 
@@ -43,46 +44,49 @@ class Programme(NamedTuple):
     high: np.ndarray
 
 
-def minimised(
-    problem: Transcription, motion: Motion, limits: tuple[np.ndarray, np.ndarray], solver: str
-) -> tuple[Motion, int]:
+def minimised_in_chart(
+    problem: Transcription, motion: DiscreteMotion, bounds: Bounds, solver: str
+) -> tuple[DiscreteMotion, int]:
     """Minimum in the chart about the nodes of a guess, and iterations; failure is left for Newton's method to detect"""
-    eta, u, span = problem.columns
+    columns = problem.columns
     low, high = np.full(problem.size, -np.inf), np.full(problem.size, np.inf)
-    low[u], high[u] = limits[0] - motion.u, limits[1] - motion.u
-    if span >= 0:
-        low[span] = -0.9 * motion.span
-    scale = max(abs(problem.price(motion)[0]), 1.0)
+    low[columns.u], high[columns.u] = bounds.lower - motion.u, bounds.upper - motion.u
+    if problem.free_span:
+        low[columns.span] = -0.9 * motion.span
+    scale = max(abs(problem.cost(motion).value), 1.0)
+
+    def at(z: np.ndarray) -> DiscreteMotion:
+        return problem.moved(motion, z)
 
     def chart(z: np.ndarray) -> Any:
         """Derivative of perturbations at z with respect to those about the guess, block by block."""
-        padded = np.append(z, 0.0)[eta]
+        padded = np.append(z, 0.0)[columns.eta]
         blocks = mapped(_dexp, problem.system, -padded)
-        rows = np.broadcast_to(eta[:, :, None], blocks.shape)
-        columns = np.broadcast_to(eta[:, None, :], blocks.shape)
-        kept = (rows >= 0) & (columns >= 0)
-        rest = np.setdiff1d(np.arange(problem.size), eta)
-        data = np.concatenate([blocks[kept], np.ones(len(rest))])
-        at = (np.concatenate([rows[kept], rest]), np.concatenate([columns[kept], rest]))
-        return scipy.sparse.csr_matrix((data, at), (problem.size, problem.size))
+        i = np.broadcast_to(columns.eta[:, :, None], blocks.shape)
+        j = np.broadcast_to(columns.eta[:, None, :], blocks.shape)
+        free = (i != FIXED) & (j != FIXED)
+        rest = np.setdiff1d(np.arange(problem.size), columns.eta)
+        data = np.concatenate([blocks[free], np.ones(len(rest))])
+        places = (np.concatenate([i[free], rest]), np.concatenate([j[free], rest]))
+        return scipy.sparse.csr_matrix((data, places), (problem.size, problem.size))
 
     programme = Programme(
-        lambda z: problem.price(problem.moved(motion, z))[0] / scale,
-        lambda z: chart(z).T @ problem.price(problem.moved(motion, z))[1] / scale,
-        lambda z: problem.equations(problem.moved(motion, z)),
-        lambda z: problem.jacobian(problem.moved(motion, z))[1] @ chart(z),
-        low,
-        high,
+        value=lambda z: problem.cost(at(z)).value / scale,
+        gradient=lambda z: chart(z).T @ problem.cost(at(z)).gradient / scale,
+        equations=lambda z: problem.equations(at(z)),
+        jacobian=lambda z: problem.jacobian(at(z))[1] @ chart(z),
+        low=low,
+        high=high,
     )
-    z, iterations = least(programme, np.zeros(problem.size), solver, ITERATIONS)
-    return problem.moved(motion, z), iterations
+    z, iterations = minimised(programme, np.zeros(problem.size), solver, ITERATIONS)
+    return at(z), iterations
 
 
 def _dexp(system: System, eta: Array) -> Array:
     return system.group.dexp(eta)
 
 
-def least(programme: Programme, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
+def minimised(programme: Programme, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
     """Final iterate of a solver, from a guess clipped to the bounds, and its number of iterations."""
     begin = np.clip(guess, programme.low, programme.high)
     if solver == "ipopt":
@@ -127,7 +131,7 @@ def _by_ipopt(programme: Programme, begin: np.ndarray, max_iterations: int) -> t
 
         return into
 
-    made = ipyopt.Problem(
+    ipopt = ipyopt.Problem(
         len(begin),
         np.maximum(programme.low, -UNBOUNDED),
         np.minimum(programme.high, UNBOUNDED),
@@ -142,5 +146,5 @@ def _by_ipopt(programme: Programme, begin: np.ndarray, max_iterations: int) -> t
         put(lambda z: np.asarray(programme.jacobian(z)[rows, columns]).ravel()),
         ipopt_options={"max_iter": max_iterations, **SOLVERS["ipopt"]},
     )
-    found = made.solve(begin.copy())[0]
-    return found, int(made.stats["n_iter"])
+    z = ipopt.solve(begin.copy())[0]
+    return z, int(ipopt.stats["n_iter"])

@@ -15,9 +15,9 @@ Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programmin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,25 +27,76 @@ from jax import Array, lax
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.control.asked import Asked, across, asked, limits_of
-from geonh.control.programmes import Programme, least, require
+from geonh.control.programmes import Programme, minimised, require
+from geonh.control.steering import (
+    Bounds,
+    RunningCost,
+    SteeringProblem,
+    bounds_on_controls,
+    orthogonal_complement,
+    steering_problem,
+)
 from geonh.engine.compiled import mapped
-from geonh.geometry.field import evaluated
+from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Clock
+from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
-FAR = 1e10
+REJECTED = 1e10
+"""Cost and terminal residual of a trial that cannot be integrated, so large that the solver rejects it."""
 REACHED = 1e-7
 """Tolerance on the terminal residual, relative to 1 + |ξ|."""
-BENDS = 4
-"""Maximum number of perturbed guesses;"""
-BENT = 0.3
-"""displacement of the end by each, to first order, in radians or metres."""
+PERTURBED_GUESSES = 4
+"""Maximum number of perturbed guesses."""
+DISPLACEMENT = 0.3
+"""Displacement of the end by a perturbation of the guess, to first order, in radians or metres."""
+
+
+class ShootingProblem(NamedTuple):
+    """A motion from (g₀, ξ₀) at t₀ in n steps of a method, its cost, and the end that it is to reach.
+
+    ``g_rows`` are the rows T, and ``xi_rows`` the rows D, of the terminal conditions.
+    """
+
+    system: System
+    method: Integrator
+    g0: Point
+    xi0: ArrayLike
+    t0: ArrayLike
+    span: ArrayLike
+    n_steps: ArrayLike
+    cost: RunningCost
+    g_end: Point
+    xi_end: ArrayLike
+    g_rows: ArrayLike
+    xi_rows: ArrayLike
+
+    @property
+    def tolerance(self) -> float:
+        """Largest entry of the terminal residual with which the end counts as reached."""
+        return REACHED * (1 + np.abs(self.xi0).max())
+
+
+class ShootingValues(NamedTuple):
+    """Cost and terminal residual (J, r), shape=[1 + q], their derivative by all controls, shape=[1 + q, J·n_u], and
+    the status of the motion."""
+
+    values: np.ndarray
+    slopes: np.ndarray
+    status: int
+
+    @property
+    def miss(self) -> float:
+        """Largest entry of the terminal residual."""
+        return float(np.abs(self.values[1:]).max(initial=0.0))
+
+    def reaches(self, tolerance: float) -> bool:
+        """True if the motion was integrated, and reaches the end."""
+        return not self.status and self.miss <= tolerance
 
 
 @dataclass(frozen=True)
@@ -71,30 +122,30 @@ class Shot:
     cost: float
     miss: float
     iterations: int
-    _tree: tuple = field(repr=False)
+    _problem: ShootingProblem = field(repr=False)
 
     def __str__(self) -> str:
         span = self.knots[-1] - self.knots[0]
         return (
-            f"{self._tree[0].name}: cost {self.cost:.10g} in {span:.6g} s, {len(self.knots)} knots; the end is missed "
-            f"by {self.miss:.1e}; {self.iterations} iterations"
+            f"{self._problem.system.name}: cost {self.cost:.10g} in {span:.6g} s, {len(self.knots)} knots; the end is "
+            f"missed by {self.miss:.1e}; {self.iterations} iterations"
         )
 
     __repr__ = __str__
 
     def trajectory(self) -> Trajectory:
         """Trajectory of ``solve`` under these controls."""
-        system, method, start, n_steps = self._tree[:4]
-        knots, u = self.knots, self.u
+        problem, knots, u = self._problem, self.knots, self.u
+        n_steps = int(problem.n_steps)
         return solve(
-            system,
-            method,
-            g0=start[0],
-            xi0=start[1],
+            problem.system,
+            problem.method,
+            g0=problem.g0,
+            xi0=problem.xi0,
             t0=knots[0],
-            dt=(knots[-1] - knots[0]) / int(n_steps),
-            n_steps=int(n_steps),
-            controls=lambda t: _between(t, knots, u),
+            dt=(knots[-1] - knots[0]) / n_steps,
+            n_steps=n_steps,
+            controls=lambda t: _interpolated(t, knots, u),
         )
 
 
@@ -165,7 +216,7 @@ def shooting_control(
     """
     method = made_method(RKMK() if method is None else method)
     require(solver)
-    what = asked(
+    steering = steering_problem(
         system,
         method,
         end=end,
@@ -178,95 +229,113 @@ def shooting_control(
         cost=cost,
         t0=t0,
     )
-    n_u, K = what.n_controls, as_count(n_steps, "n_steps", 2)
+    n_u, K = steering.n_controls, as_count(n_steps, "n_steps", 2)
     J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
     if J > K + 1:
         raise ValueError(f"n_knots must be at most n_steps + 1 = {K + 1}, got {J}: the cost is seen at the nodes only")
     max_iterations = as_count(max_iterations, "max_iterations")
-    tree = (
-        system,
-        method,
-        (what.start, what.xi_start),
-        np.int64(K),
-        what.cost,
-        what.cost_takes_parameters,
-        np.array([what.t0, what.span]),
-        (what.end, what.xi_end, _places(what), what.allowed),
+    problem = ShootingProblem(
+        system=system,
+        method=method,
+        g0=steering.start,
+        xi0=steering.xi_start,
+        t0=np.float64(steering.t0),
+        span=np.float64(steering.span),
+        n_steps=np.int64(K),
+        cost=steering.cost,
+        g_end=steering.end,
+        xi_end=steering.xi_end,
+        g_rows=_position_rows(steering),
+        xi_rows=steering.end_velocities,
     )
-    given = np.zeros((2, n_u)) if guess is None else guess.u if isinstance(guess, Shot) else as_float64(guess, "guess")
+    if isinstance(guess, Shot):
+        guess = guess.u
+    given = np.zeros((2, n_u)) if guess is None else as_float64(guess, "guess")
     if given.ndim != 2 or given.shape[1] != n_u or len(given) < 2:
         raise ValueError(f"guess must be controls of shape [·, {n_u}], got {list(given.shape)}")
     at = np.linspace(0, 1, J)
     u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
-    found, missed, iterations = _least(tree, u0, bounds, solver, max_iterations)
-    value = _shots(tree, found)[0]
-    if not np.isfinite(value[0]):
-        raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value[0]}: look at cost")
-    return Shot(what.t0 + what.span * at, found, float(value[0]), missed, iterations, tree)
+    unbounded = Bounds(np.full(n_u, -np.inf), np.full(n_u, np.inf))
+    limits = unbounded if bounds is None else bounds_on_controls(bounds, n_u)
+    u, miss, iterations = _optimised(problem, u0, limits, solver, max_iterations)
+    value = float(_evaluated(problem, u).values[0])
+    if not np.isfinite(value):
+        raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value}: look at cost")
+    return Shot(steering.t0 + steering.span * at, u, value, miss, iterations, problem)
 
 
-def _places(what: Asked) -> np.ndarray:
+def _position_rows(problem: SteeringProblem) -> np.ndarray:
     """Rows T of the terminal conditions on positions, tangent to φ = 0, as many as there are independent conditions."""
-    n, tangent = what.mu.shape[1], across(what.G)
-    held = np.delete(np.eye(n), what.free, axis=0)
-    T = held @ tangent.T @ tangent
+    n, tangent = problem.end_rows.mu.shape[1], orthogonal_complement(problem.end_rows.G)
+    given = np.delete(np.eye(n), problem.free, axis=0)
+    T = given @ tangent.T @ tangent
     T = T[np.linalg.norm(T, axis=1) > 1e-9]
     if not len(T):
         return T
     return np.linalg.svd(T)[2][: np.linalg.matrix_rank(T)]
 
 
-def _least(tree: tuple, u0: np.ndarray, bounds: Any, solver: str, max_iterations: int) -> tuple[np.ndarray, float, int]:
+class Optimum(NamedTuple):
     """Controls of minimal cost, the largest entry of the terminal residual, and the number of iterations."""
-    shape = u0.shape
-    kept: dict[bytes, tuple[np.ndarray, np.ndarray, int]] = {}
 
-    def all_of(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    u: np.ndarray
+    miss: float
+    iterations: int
+
+
+def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver: str, max_iterations: int) -> Optimum:
+    """Minimum from a guess, or else from controls near it that reach the end."""
+    last: dict[bytes, ShootingValues] = {}
+
+    def at(z: np.ndarray) -> ShootingValues:
+        """Values at given controls, of which the last are kept: the solver asks for each several times."""
         key = z.tobytes()
-        if key not in kept:
-            kept.clear()
-            value, slope, status = _shots(tree, z.reshape(shape))
-            # A trial that cannot be integrated is given a cost so large that the solver rejects it.
-            kept[key] = np.nan_to_num(value, nan=FAR), np.nan_to_num(slope), status
-        return kept[key]
+        if key not in last:
+            last.clear()
+            values, slopes, status = _evaluated(problem, z.reshape(u0.shape))
+            last[key] = ShootingValues(np.nan_to_num(values, nan=REJECTED), np.nan_to_num(slopes), status)
+        return last[key]
 
-    first, _, status = all_of(u0.ravel())
-    if status:
-        raise RuntimeError(f"the motion of {tree[0].name} under the guess fails; a shorter span, or more steps, may do")
-    scale = max(abs(float(first[0])), 1.0)
-    low, high = (-np.inf, np.inf) if bounds is None else limits_of(bounds, shape[1])
-    programme = Programme(
-        lambda z: all_of(z)[0][0] / scale,
-        lambda z: all_of(z)[1][0] / scale,
-        lambda z: all_of(z)[0][1:],
-        lambda z: scipy.sparse.csr_matrix(all_of(z)[1][1:]),
-        *(np.broadcast_to(limit, shape).ravel() for limit in (low, high)),
-    )
-    iterations, near = 0, REACHED * (1 + np.abs(tree[2][1]).max())
-    for begun in (False, True):
-        begin = _reaching(programme, u0, near) if begun else u0.ravel()
-        z, more = least(programme, begin, solver, max_iterations)
-        iterations += more
-        value, _, status = all_of(z)
-        missed = float(np.abs(value[1:]).max(initial=0.0))
-        if not status and missed <= near:
-            break
-    else:
+    guess = at(u0.ravel())
+    if guess.status:
         raise RuntimeError(
-            f"no controls of {tree[0].name} found that reach the end: after {iterations} iterations it is missed by "
-            f"{missed:.2g}; another guess, more knots or optimal_control may do"
+            f"the motion of {problem.system.name} under the guess fails; a shorter span, or more steps, may do"
         )
-    return z.reshape(shape), missed, iterations
+    scale = max(abs(float(guess.values[0])), 1.0)
+    programme = Programme(
+        value=lambda z: at(z).values[0] / scale,
+        gradient=lambda z: at(z).slopes[0] / scale,
+        equations=lambda z: at(z).values[1:],
+        jacobian=lambda z: scipy.sparse.csr_matrix(at(z).slopes[1:]),
+        low=np.broadcast_to(bounds.lower, u0.shape).ravel(),
+        high=np.broadcast_to(bounds.upper, u0.shape).ravel(),
+    )
+
+    def guesses() -> Iterator[np.ndarray]:
+        yield u0.ravel()
+        yield _reaching(programme, u0, problem.tolerance)
+
+    iterations = 0
+    for begin in guesses():
+        z, more = minimised(programme, begin, solver, max_iterations)
+        iterations += more
+        found = at(z)
+        if found.reaches(problem.tolerance):
+            return Optimum(z.reshape(u0.shape), found.miss, iterations)
+    raise RuntimeError(
+        f"no controls of {problem.system.name} found that reach the end: after {iterations} iterations it is missed by "
+        f"{found.miss:.2g}; another guess, more knots or optimal_control may do"
+    )
 
 
-def _reaching(programme: Programme, u0: np.ndarray, near: float) -> np.ndarray:
+def _reaching(programme: Programme, u0: np.ndarray, tolerance: float) -> np.ndarray:
     """Controls near a guess that reach the end, from the guess or perturbations of it, as far as some are found.
 
     By the Levenberg–Marquardt method, for the derivative may be rank deficient: from rest, sideways.
     """
     random, waves = np.random.default_rng(0), np.sin(np.pi * np.outer(np.linspace(0, 1, len(u0)), [0.5, 1.5, 2.5]))
-    begin, slope = u0.ravel(), programme.jacobian(u0.ravel())
-    for _ in range(BENDS + 1):
+    begin, slopes = u0.ravel(), programme.jacobian(u0.ravel())
+    for _ in range(PERTURBED_GUESSES + 1):
         found = scipy.optimize.least_squares(
             programme.equations,
             np.clip(begin, programme.low, programme.high),
@@ -275,51 +344,61 @@ def _reaching(programme: Programme, u0: np.ndarray, near: float) -> np.ndarray:
             xtol=1e-12,
             gtol=1e-12,
         )
-        if np.abs(found.fun).max(initial=0.0) <= near:
+        if np.abs(found.fun).max(initial=0.0) <= tolerance:
             break
-        way = (waves @ random.normal(size=(3, u0.shape[1]))).ravel()
-        begin = u0.ravel() + BENT * way / max(np.linalg.norm(slope @ way), 1e-3 * np.linalg.norm(way))
+        change = (waves @ random.normal(size=(3, u0.shape[1]))).ravel()
+        displacement = max(np.linalg.norm(slopes @ change), 1e-3 * np.linalg.norm(change))
+        begin = u0.ravel() + DISPLACEMENT * change / displacement
     return found.x
 
 
-def _shots(tree: tuple, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """(J, r), their derivative by all controls, shapes [1 + q] and [1 + q, J·n_u], and the status of the motion."""
+def _evaluated(problem: ShootingProblem, u: np.ndarray) -> ShootingValues:
+    """Values of the motion under controls at the knots, and their derivatives by all of these."""
     directions = np.eye(u.size).reshape(-1, *u.shape)
-    (value, status), slope = mapped(_directional, tree, (np.broadcast_to(u, directions.shape), directions))
-    return value[0], np.asarray(slope).T, int(status[0])
+    (values, status), slopes = mapped(_directional, problem, (np.broadcast_to(u, directions.shape), directions))
+    return ShootingValues(values[0], np.asarray(slopes).T, int(status[0]))
 
 
-def _directional(tree: tuple, node: tuple) -> tuple[tuple, Array]:
+def _directional(problem: ShootingProblem, node: tuple) -> tuple[tuple, Array]:
     u, direction = node
     zero = jnp.zeros(())
-    (value, status), (slope, _) = jax.jvp(lambda s: _shot(tree, u + s * direction), (zero,), (zero + 1.0,))
-    return (value, status), slope
+    (values, status), (slope, _) = jax.jvp(lambda s: _values(problem, u + s * direction), (zero,), (zero + 1.0,))
+    return (values, status), slope
 
 
-def _shot(tree: tuple, u: Array) -> tuple[Array, Array]:
+class _Integration(NamedTuple):
+    """State of the loop over steps: the node, the cost so far, and the status of the first step that failed."""
+
+    node: State
+    cost: Array
+    status: Array
+
+
+def _values(problem: ShootingProblem, u: Array) -> tuple[Array, Array]:
     """(J, r) and the status of a motion."""
-    system, method, (g0, xi0), K, price, takes, (t0, span), (g1, xi1, T, D) = tree
-    h, knots, more = span / K, t0 + span * np.linspace(0, 1, len(u)), (system.parameters,) if takes else ()
-    clock = Clock(t0, h, lambda t: _between(t, knots, u))
+    system, method, t0, span = problem.system, problem.method, problem.t0, problem.span
+    h, knots = span / problem.n_steps, t0 + span * np.linspace(0, 1, len(u))
+    clock = Clock(t0, h, lambda t: _interpolated(t, knots, u))
 
-    def paid(state: Any) -> Array:
-        t = clock.time(state.k)
-        return h * evaluated("cost", price, t, state.g, clock.between(t), *more)
+    def cost(node: State) -> Array:
+        t = clock.time(node.k)
+        return h * problem.cost.at(system, t, node.g, clock.between(t))
 
-    def advance(_: Array, carry: tuple) -> tuple:
-        state, total, status = carry
-        new = method.next_node(system, clock, state)
-        return new, total + paid(new), jnp.where(status == 0, new.status, status)
+    def advance(_: Array, done: _Integration) -> _Integration:
+        node = method.next_node(system, clock, done.node)
+        return _Integration(node, done.cost + cost(node), jnp.where(done.status == 0, node.status, done.status))
 
-    state = method.first_node(system, clock, g0, xi0)
-    state, total, status = lax.fori_loop(0, K, advance, (state, paid(state) / 2, state.status))
-    xi = system.velocity(system.at(state.g, t0 + span), (state.p_plus + state.p_minus) / 2)
-    apart = system.group.log(system.group.compose(system.group.inverse(g1), state.g))
-    return jnp.concatenate([(total - paid(state) / 2)[None], T @ apart, D @ (xi - xi1)]), status
+    first = method.first_node(system, clock, problem.g0, problem.xi0)
+    begin = _Integration(first, cost(first) / 2, first.status)
+    last, total, status = lax.fori_loop(0, problem.n_steps, advance, begin)
+    J = total - cost(last) / 2  # the trapezoidal rule: half of the first and of the last node
+    xi = system.velocity(system.at(last.g, t0 + span), (last.p_plus + last.p_minus) / 2)
+    eta = system.group.log(system.group.compose(system.group.inverse(problem.g_end), last.g))
+    return jnp.concatenate([J[None], problem.g_rows @ eta, problem.xi_rows @ (xi - problem.xi_end)]), status
 
 
-def _between(t: Any, knots: Any, u: Any) -> Array:
-    """u(t), linear between the knots."""
+def _interpolated(t: Any, knots: Any, u: Any) -> Array:
+    """u(t), linear between equally spaced knots: Σ_j u_j·hat(place − j), of hat functions of the place among them."""
     place = (t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1)
     hats = jnp.clip(1 - jnp.abs(place - np.arange(len(knots))), 0.0, 1.0)
     return hats @ u

@@ -30,22 +30,78 @@ import numpy as np
 import scipy
 from jax import Array
 
-from geonh.control.asked import Asked, across
+from geonh.control.steering import RunningCost, SteeringProblem, orthogonal_complement
 from geonh.engine.compiled import computed, mapped
-from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
-from geonh.integrators.node import Clock, State
+from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 
+FIXED = -1
+"""Column of a component that is not an unknown: it selects the zero appended to a vector of unknowns."""
 
-class Motion(NamedTuple):
+
+class DiscreteMotion(NamedTuple):
     """Nodes, shape of a point with an axis of length K + 1, controls, shape=[K + 1, n_u], and the span T."""
 
     g: Point
     u: np.ndarray
     span: float
+
+
+class Columns(NamedTuple):
+    """Places among the unknowns of η_k, shape=[K + 1, n], of u_k, shape=[K + 1, n_u], and of T; FIXED if given."""
+
+    eta: np.ndarray
+    u: np.ndarray
+    span: int
+
+
+class ImposedEquations(NamedTuple):
+    """The equations imposed on (all steps, ξ_K), shape=[(K + 1)n]: sparse rows, and their values."""
+
+    rows: Any
+    values: np.ndarray
+
+
+class CostDerivatives(NamedTuple):
+    """J, its gradient, shape=[size], and its second derivative, sparse, shape=[size, size]."""
+
+    value: float
+    gradient: np.ndarray
+    hessian: Any
+
+
+class Step(NamedTuple):
+    """Data of the step from g_k: the nodes g_{k−1}, g_k, g_{k+1}, the controls u_k, u_{k+1}, the span, and k."""
+
+    g_before: Point
+    g: Point
+    g_after: Point
+    u: ArrayLike
+    u_after: ArrayLike
+    span: ArrayLike
+    k: ArrayLike
+
+
+class StepEquations(NamedTuple):
+    """Data common to all steps."""
+
+    system: System
+    method: SymmetricProjection
+    xi_start: ArrayLike
+    t0: ArrayLike
+    n_steps: ArrayLike
+
+
+class CostTerms(NamedTuple):
+    """Data common to the terms of the cost at all nodes."""
+
+    system: System
+    cost: RunningCost
+    t0: ArrayLike
+    n_steps: ArrayLike
 
 
 @dataclass(frozen=True)
@@ -55,7 +111,7 @@ class Transcription:
     Attributes
     ----------
     system, method : System, SymmetricProjection
-    asked : Asked
+    steering : SteeringProblem
         Boundary conditions, free components of the last node, and the cost.
     free_span : bool
         True if T is unknown.
@@ -65,147 +121,153 @@ class Transcription:
 
     system: System
     method: SymmetricProjection
-    asked: Asked
+    steering: SteeringProblem
     free_span: bool
     n_steps: int
 
     # --- the unknowns --------------------------------------------------------------------------------------
     @property
-    def columns(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """Columns of η_k, shape=[K + 1, n], of u_k, shape=[K + 1, n_u], and of T among the unknowns; −1 if not free."""
-        K, n, n_u, free = self.n_steps, self.system.group.dim, self.asked.n_controls, self.asked.free
-        eta = np.full((K + 1, n), -1)
+    def columns(self) -> Columns:
+        """Places of all components among the unknowns."""
+        K, n, n_u, free = self.n_steps, self.system.group.dim, self.steering.n_controls, self.steering.free
+        eta = np.full((K + 1, n), FIXED)
         eta[1:K] = np.arange((K - 1) * n).reshape(K - 1, n)
         eta[K, list(free)] = (K - 1) * n + np.arange(len(free))
         begin = (K - 1) * n + len(free)
         u = begin + np.arange((K + 1) * n_u).reshape(K + 1, n_u)
-        return eta, u, begin + (K + 1) * n_u if self.free_span else -1
+        return Columns(eta, u, begin + (K + 1) * n_u if self.free_span else FIXED)
 
     @property
     def size(self) -> int:
         """Number of unknowns."""
-        n_nodes = (self.n_steps - 1) * self.system.group.dim + len(self.asked.free)
-        return n_nodes + (self.n_steps + 1) * self.asked.n_controls + self.free_span
+        n_nodes = (self.n_steps - 1) * self.system.group.dim + len(self.steering.free)
+        return n_nodes + (self.n_steps + 1) * self.steering.n_controls + self.free_span
 
-    def moved(self, motion: Motion, z: np.ndarray) -> Motion:
+    def moved(self, motion: DiscreteMotion, z: np.ndarray) -> DiscreteMotion:
         """Update g_k exp(η_k), u + δu, T + δT."""
-        eta, u, span = self.columns
-        padded = np.append(z, 0.0)
-        g = mapped(moved, self.system, (motion.g, padded[eta]))
-        return Motion(g, motion.u + padded[u], motion.span + float(padded[span]))
+        columns, padded = self.columns, np.append(z, 0.0)
+        g = mapped(moved, self.system, (motion.g, padded[columns.eta]))
+        return DiscreteMotion(g, motion.u + padded[columns.u], motion.span + float(padded[columns.span]))
 
-    def brought(self, motion: Motion) -> Motion:
+    def projected(self, motion: DiscreteMotion) -> DiscreteMotion:
         """Project the inner nodes onto φ = 0 along its normals, where the projection exists."""
         if self.system.holonomic is None:
             return motion
-        times = self.asked.t0 + motion.span / self.n_steps * np.arange(self.n_steps + 1)
-        there, found = mapped(_onto, self.system, (motion.g, times))
-        found[[0, -1]] = False
-        g = jax.tree.map(lambda a, b: np.where(found.reshape(-1, *[1] * (a.ndim - 1)), a, b), there, motion.g)
+        times = self.steering.t0 + motion.span / self.n_steps * np.arange(self.n_steps + 1)
+        projections, exists = mapped(_onto, self.system, (motion.g, times))
+        exists[[0, -1]] = False
+        g = jax.tree.map(lambda a, b: np.where(exists.reshape(-1, *[1] * (a.ndim - 1)), a, b), projections, motion.g)
         return motion._replace(g=g)
 
     # --- equations and cost --------------------------------------------------------------------------------
     @functools.cached_property
-    def _kept(self) -> tuple[Any, np.ndarray]:
-        """Selection of the equations imposed on (all steps, ξ_K), shape=[(K + 1)n]: sparse rows, and their values."""
-        ends, n = self.asked, self.system.group.dim
-        moves = ends.G[:, list(ends.free)]
+    def _imposed(self) -> ImposedEquations:
+        """All equations, but those of the last step along φ where its end is given."""
+        problem, n = self.steering, self.system.group.dim
+        G = problem.end_rows.G
+        changes = G[:, list(problem.free)]  # of φ by what is free at the end
         if self.free_span:
-            moves = np.concatenate([moves, ends.rising[:, None]], axis=1)
-        last = across(across(moves.T) @ ends.G)
-        rows = scipy.sparse.block_diag([scipy.sparse.identity((self.n_steps - 1) * n), last, ends.allowed], "csr")
-        return rows, rows @ np.concatenate([np.zeros(self.n_steps * n), ends.xi_end])
+            changes = np.concatenate([changes, problem.end_rows.phi_rate[:, None]], axis=1)
+        last = orthogonal_complement(orthogonal_complement(changes.T) @ G)
+        inner = scipy.sparse.identity((self.n_steps - 1) * n)
+        rows = scipy.sparse.block_diag([inner, last, problem.end_velocities], "csr")
+        return ImposedEquations(rows, rows @ np.concatenate([np.zeros(self.n_steps * n), problem.xi_end]))
 
     @property
     def n_equations(self) -> int:
         """Number of equations."""
-        return len(self._kept[1])
+        return len(self._imposed.values)
 
-    def _local(self) -> np.ndarray:
+    def _step_columns(self) -> np.ndarray:
         """Columns of the unknowns of each step, (η_{k−1}, η_k, η_{k+1}, u_k, u_{k+1}, T), shape=[K, 3n + 2n_u + 1]."""
         eta, u, span = self.columns
         K = self.n_steps
-        before = np.concatenate([np.full_like(eta[:1], -1), eta[: K - 1]])
+        before = np.concatenate([np.full_like(eta[:1], FIXED), eta[: K - 1]])
         return np.concatenate([before, eta[:K], eta[1:], u[:K], u[1:], np.full((K, 1), span)], axis=1)
 
-    def _nodes(self, motion: Motion) -> tuple:
-        """Data of each step."""
+    def _steps(self, motion: DiscreteMotion) -> Step:
+        """Data of all steps, with a first axis of length K; g₋₁ continues the motion backwards with ξ₀."""
         K = self.n_steps
         h = motion.span / K
-        back = computed(moved, self.system, (jax.tree.map(lambda a: a[0], motion.g), -h * self.asked.xi_start))
-        g = jax.tree.map(lambda a, b: np.concatenate([b[None], a]), motion.g, back)
-        three = tuple(jax.tree.map(lambda a, i=i: a[i : i + K], g) for i in range(3))
-        same = (np.full(K, motion.span), np.arange(K, dtype=float))
-        return (*three, motion.u[:K], motion.u[1:], *same)
+        back = computed(moved, self.system, (jax.tree.map(lambda a: a[0], motion.g), -h * self.steering.xi_start))
+        nodes = jax.tree.map(lambda a, b: np.concatenate([b[None], a]), motion.g, back)
+        before, here, after = (jax.tree.map(lambda a, i=i: a[i : i + K], nodes) for i in range(3))
+        return Step(before, here, after, motion.u[:K], motion.u[1:], np.full(K, motion.span), np.arange(K, dtype=float))
 
     @property
-    def _tree(self) -> tuple:
-        return (self.system, self.method, self.asked.xi_start, np.float64(self.asked.t0), np.float64(self.n_steps))
+    def _step_equations(self) -> StepEquations:
+        problem = self.steering
+        return StepEquations(
+            self.system, self.method, problem.xi_start, np.float64(problem.t0), np.float64(self.n_steps)
+        )
 
-    def equations(self, motion: Motion) -> np.ndarray:
+    def equations(self, motion: DiscreteMotion) -> np.ndarray:
         """Residual of the imposed equations, shape=[n_equations]."""
-        return self._all(motion)[0]
+        return self._residuals(motion)[0]
 
-    def residual(self, motion: Motion) -> float:
+    def residual(self, motion: DiscreteMotion) -> float:
         """Largest entry of the residual of all equations, including the redundant ones that are left out."""
-        return max(float(np.abs(part).max(initial=0.0)) for part in self._all(motion))
+        return max(float(np.abs(part).max(initial=0.0)) for part in self._residuals(motion))
 
-    def _all(self, motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    def _residuals(self, motion: DiscreteMotion) -> tuple[np.ndarray, np.ndarray]:
         """Residual of the imposed equations, and of those of all steps."""
-        steps, end = mapped(_step, self._tree, self._nodes(motion))
-        rows, values = self._kept
-        return rows @ np.append(steps, end[-1]) - values, steps
+        steps, xi_after = mapped(_step, self._step_equations, self._steps(motion))
+        imposed = self._imposed
+        return imposed.rows @ np.append(steps, xi_after[-1]) - imposed.values, steps
 
-    def jacobian(self, motion: Motion) -> tuple[np.ndarray, Any]:
+    def jacobian(self, motion: DiscreteMotion) -> tuple[np.ndarray, Any]:
         """Equations and their Jacobian, a sparse matrix of shape=[n_equations, size]."""
-        local, K, n = self._local(), self.n_steps, self.system.group.dim
+        local, K, n = self._step_columns(), self.n_steps, self.system.group.dim
         N = local.shape[1]
-        nodes = jax.tree.map(lambda a: np.repeat(a, N, axis=0), self._nodes(motion))
+        steps = jax.tree.map(lambda a: np.repeat(a, N, axis=0), self._steps(motion))
         directions = np.tile(np.eye(N), (K, 1))
-        (steps, end), (by_step, by_end) = mapped(_first, self._tree, (nodes, directions))
-        slopes = np.concatenate([by_step, by_end[-N:]]).reshape(K + 1, N, n).transpose(0, 2, 1)
-        places = np.concatenate([local, local[-1:]])[:, None, :] + np.zeros((1, n, 1), int)
+        (residuals, xi_after), (slopes, xi_slopes) = mapped(
+            _first_derivative, self._step_equations, (steps, directions)
+        )
+        slopes = np.concatenate([slopes, xi_slopes[-N:]]).reshape(K + 1, N, n).transpose(0, 2, 1)
+        j = np.concatenate([local, local[-1:]])[:, None, :] + np.zeros((1, n, 1), int)
         i = np.arange((K + 1) * n).reshape(K + 1, n, 1) + np.zeros((1, 1, N), int)
-        free = places >= 0
-        whole = scipy.sparse.csr_matrix((slopes[free], (i[free], places[free])), ((K + 1) * n, self.size))
-        rows, values = self._kept
-        return rows @ np.append(steps[::N], end[-1]) - values, rows @ whole
+        free = j != FIXED
+        whole = scipy.sparse.csr_matrix((slopes[free], (i[free], j[free])), ((K + 1) * n, self.size))
+        imposed = self._imposed
+        return imposed.rows @ np.append(residuals[::N], xi_after[-1]) - imposed.values, imposed.rows @ whole
 
-    def bending(self, motion: Motion, multipliers: np.ndarray) -> Any:
+    def equations_hessian(self, motion: DiscreteMotion, multipliers: np.ndarray) -> Any:
         """Second derivative of the equations, contracted with multipliers: sparse, shape=[size, size]."""
-        local, K, n = self._local(), self.n_steps, self.system.group.dim
+        local, K, n = self._step_columns(), self.n_steps, self.system.group.dim
         N = local.shape[1]
         a, b = np.triu_indices(N)
-        nodes = jax.tree.map(lambda x: np.repeat(x, len(a), axis=0), self._nodes(motion))
-        weights, one = (self._kept[0].T @ multipliers).reshape(K + 1, n), np.eye(N)
-        of_end = np.zeros((K, n))
-        of_end[-1] = weights[K]
+        steps = jax.tree.map(lambda x: np.repeat(x, len(a), axis=0), self._steps(motion))
+        weights, one = (self._imposed.rows.T @ multipliers).reshape(K + 1, n), np.eye(N)
+        xi_weights = np.zeros((K, n))
+        xi_weights[-1] = weights[K]
         directions = np.tile(one[a], (K, 1)), np.tile(one[b], (K, 1))
-        by = (np.repeat(part, len(a), axis=0) for part in (weights[:K], of_end))
-        data = mapped(_second, self._tree, (nodes, *directions, *by)).reshape(K, -1)
+        both = (np.repeat(part, len(a), axis=0) for part in (weights[:K], xi_weights))
+        data = mapped(_second_derivative, self._step_equations, (steps, *directions, *both)).reshape(K, -1)
         return self._symmetric(data, local[:, a], local[:, b])
 
-    def price(self, motion: Motion) -> tuple[float, np.ndarray, Any]:
-        """J = hΣw_k c(t_k, g_k, u_k), w = ½ at the ends, its gradient and its second derivative."""
+    def cost(self, motion: DiscreteMotion) -> CostDerivatives:
+        """J = hΣw_k c(t_k, g_k, u_k), w = ½ at the ends, and its derivatives."""
         eta, u, span = self.columns
         K = self.n_steps
         local = np.concatenate([eta, u, np.full((K + 1, 1), span)], axis=1)
         weights = np.ones(K + 1)
         weights[[0, -1]] = 0.5
         nodes = (motion.g, motion.u, np.full(K + 1, motion.span), np.arange(K + 1.0), weights)
-        ends = self.asked
-        tree = (self.system, ends.cost, ends.cost_takes_parameters, np.float64(ends.t0), np.float64(K))
-        value, slope, bend = mapped(_price, tree, nodes)
+        terms = CostTerms(self.system, self.steering.cost, np.float64(self.steering.t0), np.float64(K))
+        values, slopes, hessians = mapped(_cost, terms, nodes)
         gradient = np.zeros(self.size + 1)
-        np.add.at(gradient, local, slope)
+        np.add.at(gradient, local, slopes)
         N = local.shape[1]
         a, b = np.triu_indices(N)
-        return float(value.sum()), gradient[:-1], self._symmetric(bend[:, a, b], local[:, a], local[:, b])
+        hessian = self._symmetric(hessians[:, a, b], local[:, a], local[:, b])
+        return CostDerivatives(float(values.sum()), gradient[:-1], hessian)
 
     def _symmetric(self, data: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
-        kept = (i >= 0) & (j >= 0)
-        upper = scipy.sparse.csr_matrix((data[kept], (i[kept], j[kept])), (self.size, self.size))
-        off = (np.broadcast_to(i, data.shape) != np.broadcast_to(j, data.shape)) & kept
+        """Sparse matrix from the upper triangles of symmetric blocks; several entries of one place are added."""
+        free = (i != FIXED) & (j != FIXED)
+        upper = scipy.sparse.csr_matrix((data[free], (i[free], j[free])), (self.size, self.size))
+        off = (np.broadcast_to(i, data.shape) != np.broadcast_to(j, data.shape)) & free
         return upper + scipy.sparse.csr_matrix((data[off], (j[off], i[off])), (self.size, self.size))
 
 
@@ -229,12 +291,11 @@ def _onto(system: System, node: tuple) -> tuple[Point, Array]:
     return onto(system, *node)
 
 
-def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
+def _step(equations: StepEquations, step: Step) -> tuple[Array, Array]:
     """Equations of the step from g_k, in metres per second, and the velocity with which it arrives."""
-    system, method, xi_start, t0, K = tree
-    before, g, after, u, u_after, span, k = node
-    group, h, tau = system.group, span / K, method.tau(system)
-    time = t0 + k * h
+    system, method, xi_start, t0, n_steps = equations
+    group, h, tau = system.group, step.span / n_steps, method.tau(system)
+    time = t0 + step.k * h
 
     def state(g: Point, p: Array) -> State:
         xi = jnp.zeros(group.dim)
@@ -244,37 +305,40 @@ def _step(tree: tuple, node: tuple) -> tuple[Array, Array]:
     def increment(g: Point, after: Point) -> Array:
         return tau.inverse(group, group.compose(group.inverse(g), after))
 
+    def arrival(clock: Clock, begin: State, zeta: Array) -> Array:
+        return method.flow(system, clock, begin, zeta)[1].momentum
+
     nothing = jnp.zeros(group.dim)
-    back, here = Clock(time - h, h, jnp.stack([u, u])), Clock(time, h, jnp.stack([u, u_after]))
-    arrives = method.flow(system, back, state(before, nothing), increment(before, g))[1].momentum
-    p = jnp.where(k == 0, system.momentum(system.at(g, time), xi_start), arrives)
-    zeta, begin = increment(g, after), state(g, p)
-    end = method.flow(system, here, begin, zeta)[1].momentum
+    back, here = Clock(time - h, h, jnp.stack([step.u, step.u])), Clock(time, h, jnp.stack([step.u, step.u_after]))
+    arrives = arrival(back, state(step.g_before, nothing), increment(step.g_before, step.g))
+    p = jnp.where(step.k == 0, system.momentum(system.at(step.g, time), xi_start), arrives)
+    zeta, begin = increment(step.g, step.g_after), state(step.g, p)
+    p_after = arrival(here, begin, zeta)
     residual = method.equations(system, here, begin).residual(zeta)
-    return residual / h, system.velocity(system.at(after, time + h), end)
+    return residual / h, system.velocity(system.at(step.g_after, time + h), p_after)
 
 
-def _perturbed(tree: tuple, node: tuple, z: Array) -> tuple[Array, Array]:
-    system = tree[0]
-    *points, u, u_after, span, k = node
-    group, n, n_u = system.group, system.group.dim, len(u)
+def _perturbed(equations: StepEquations, step: Step, z: Array) -> tuple[Array, Array]:
+    group, n, n_u = equations.system.group, equations.system.group.dim, len(step.u)
+    points = (step.g_before, step.g, step.g_after)
     moved = [group.compose(g, group.exp(z[i * n : (i + 1) * n])) for i, g in enumerate(points)]
-    return _step(tree, (*moved, u + z[3 * n : 3 * n + n_u], u_after + z[3 * n + n_u : -1], span + z[-1], k))
+    u, u_after = step.u + z[3 * n : 3 * n + n_u], step.u_after + z[3 * n + n_u : -1]
+    return _step(equations, Step(*moved, u, u_after, step.span + z[-1], step.k))
 
 
-def _first(tree: tuple, node: tuple) -> tuple:
-    data, direction = node
+def _first_derivative(equations: StepEquations, node: tuple[Step, Array]) -> tuple:
+    step, direction = node
     zero = jnp.zeros(())
-    return jax.jvp(lambda s: _perturbed(tree, data, s * direction), (zero,), (zero + 1.0,))
+    return jax.jvp(lambda s: _perturbed(equations, step, s * direction), (zero,), (zero + 1.0,))
 
 
-def _second(tree: tuple, node: tuple) -> Array:
-    data, a, b, weights, of_end = node
+def _second_derivative(equations: StepEquations, node: tuple) -> Array:
+    step, a, b, weights, xi_weights = node
     zero = jnp.zeros(())
 
     def scalar(r: Array, s: Array) -> Array:
-        steps, end = _perturbed(tree, data, r * a + s * b)
-        return steps @ weights + end @ of_end
+        residual, xi_after = _perturbed(equations, step, r * a + s * b)
+        return residual @ weights + xi_after @ xi_weights
 
     def slope(s: Array) -> Array:
         return jax.jvp(lambda r: scalar(r, s), (zero,), (zero + 1.0,))[1]
@@ -282,16 +346,15 @@ def _second(tree: tuple, node: tuple) -> Array:
     return jax.jvp(slope, (zero,), (zero + 1.0,))[1]
 
 
-def _price(tree: tuple, node: tuple) -> tuple[Array, Array, Array]:
-    system, cost, takes_parameters, t0, K = tree
+def _cost(terms: CostTerms, node: tuple) -> tuple[Array, Array, Array]:
+    """Term of the cost at a node, and its derivatives by (η, u, T)."""
     g, u, span, k, weight = node
-    group, n = system.group, system.group.dim
+    system, n = terms.system, terms.system.group.dim
 
-    def price(z: Array) -> Array:
-        h = (span + z[-1]) / K
-        at = group.compose(g, group.exp(z[:n]))
-        more = (system.parameters,) if takes_parameters else ()
-        return weight * h * evaluated("cost", cost, t0 + k * h, at, u + z[n:-1], *more)
+    def cost(z: Array) -> Array:
+        h = (span + z[-1]) / terms.n_steps
+        moved = system.group.compose(g, system.group.exp(z[:n]))
+        return weight * h * terms.cost.at(system, terms.t0 + k * h, moved, u + z[n:-1])
 
     zero = jnp.zeros(n + len(u) + 1)
-    return price(zero), jax.jacfwd(price)(zero), jax.jacfwd(jax.jacfwd(price))(zero)
+    return cost(zero), jax.jacfwd(cost)(zero), jax.jacfwd(jax.jacfwd(cost))(zero)

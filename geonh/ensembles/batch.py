@@ -93,11 +93,15 @@ class Members:
         given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
         arrays = map(np.asarray, jax.tree.leaves(given))
         numbers = [(a.shape, hashlib.sha256(a.tobytes()).hexdigest()) for a in arrays]
-        ends = [self.part(0, min(64, self.size)).members, self.part(max(self.size - 64, 0), self.size).members]
+        ends = [self.batch(0, min(64, self.size)).members, self.batch(max(self.size - 64, 0), self.size).members]
         return digest(str((self.axes, numbers)), [np.asarray(a) for a in jax.tree.leaves(ends)])
 
-    def part(self, start: int, stop: int) -> Batch:
-        """Members ``start`` to ``stop``, as a batch."""
+    def member(self, i: int) -> Member:
+        """Initial data of a member."""
+        return jax.tree.map(lambda a: a[0], self.batch(i, i + 1).members)
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Members ``start`` to ``stop``."""
         places = np.unravel_index(np.arange(start, stop), tuple(self.shape.values()))
         at = {name: place for (names, _), place in zip(self.axes, places, strict=True) for name in names}
 
@@ -199,15 +203,16 @@ class Shared(NamedTuple):
 
     def problem(self, member: Member) -> Problem:
         """Problem of a member."""
-        own = self.controls if member.controls is None else member.controls
-        clock = Clock(member.t0, member.dt, own)
+        controls = self.controls if member.controls is None else member.controls
+        clock = Clock(member.t0, member.dt, controls)
         return Problem(with_parameters(self.system, member.parameters), self.method, clock, self.events)
 
 
 def _projected(shared: Shared, member: Member) -> tuple:
+    """Configuration and velocity of a member on the constraints."""
     system = shared.problem(member).system
-    found = system.project(member.g, member.xi, member.t0)
-    return found if system.holonomic is not None else (member.g, found)
+    projected = system.project(member.g, member.xi, member.t0)
+    return projected if system.holonomic is not None else (member.g, projected)
 
 
 def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
@@ -226,12 +231,11 @@ def _axes(lengths: dict[str, int], combine: str) -> list[tuple[list[str], int]]:
         names = [name for name in group if name in lengths]
         if not names:
             continue
-        found = {lengths[name] for name in names}
-        if len(found) > 1:
-            told = ", ".join(f"{name}: {lengths[name]}" for name in names)
+        if len({lengths[name] for name in names}) > 1:
+            numbers = ", ".join(f"{name}: {lengths[name]}" for name in names)
             hint = "" if combine == "product" else "; combine='product' crosses them"
-            raise ValueError(f"what goes together must have as many members ({told}){hint}")
-        axes.append((names, found.pop()))
+            raise ValueError(f"what goes together must have as many members ({numbers}){hint}")
+        axes.append((names, lengths[names[0]]))
     return axes
 
 

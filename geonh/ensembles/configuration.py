@@ -31,7 +31,7 @@ class Configuration:
 
     @property
     def shared(self) -> Shared:
-        """Data common to all members, without events: only ``Passages`` looks for them."""
+        """Data common to all members, without events: only ``MemberEvents`` looks for them."""
         return Shared(self.system, self.method, self.controls)
 
     @property

@@ -147,21 +147,22 @@ class Ensemble(Observed):
     @classmethod
     def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
         """Create an ensemble from the solved members of a sweep."""
+        events = {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events}
         return cls(
-            sweep.system,
-            sweep.method,
-            sweep.controls,
-            found.batch,
-            np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
-            found.kept,
-            {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events},
-            told(sweep.statistics, found.statistics) if found.statistics else {},
-            sweep.statistics,
-            found.status,
-            found.n_steps,
-            found.faults,
-            found.engine,
-            sweep.method_reason,
+            system=sweep.system,
+            method=sweep.method,
+            controls=sweep.controls,
+            batch=found.batch,
+            k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
+            kept=found.kept,
+            events=events,
+            statistics=results_of(sweep.statistics, found.statistics) if found.statistics else {},
+            gathered=sweep.statistics,
+            status=found.status,
+            n_steps=found.n_steps,
+            faults=found.faults,
+            engine=found.engine,
+            method_reason=sweep.method_reason,
         )
 
     def __len__(self) -> int:
@@ -232,13 +233,13 @@ class Ensemble(Observed):
         """Arrays of shape=[members, N, …] by name: the kept observables, and those that ``Trajectory`` computes from
         the nodes.
         """
-        own = {name: values for name, values in self.kept.items() if name not in NODES}
+        kept = {name: values for name, values in self.kept.items() if name not in NODES}
         if not self.has_nodes:
-            return own
+            return kept
         size = len(self)
         k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
         nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
-        return read_all(Shared(self.system, self.method, self.controls), self.batch.members, nodes) | own
+        return read_all(Shared(self.system, self.method, self.controls), self.batch.members, nodes) | kept
 
     def __getitem__(self, member: int) -> Trajectory:
         """Member as a ``Trajectory`` up to its last saved node; to continue it, start a ``solve`` there."""
@@ -260,7 +261,9 @@ class Ensemble(Observed):
     def begun(self, member: int) -> tuple[Trajectory, State]:
         """First node of a member, as a ``Trajectory`` of its system, and its state, for ``ensemble[member]``."""
         one = jax.tree.map(lambda a: a[member], self.batch.members)
-        return begun(Shared(self.system, self.method, self.controls), one, int(self.k[1]), self.method_reason)
+        return first_trajectory(
+            Shared(self.system, self.method, self.controls), one, int(self.k[1]), self.method_reason
+        )
 
     @property
     def _k_column(self) -> np.ndarray:
@@ -284,14 +287,14 @@ class Ensemble(Observed):
         units = self.units
         nodes = "time" if self.same_times else "step"
         found: dict[str, tuple] = {
-            name: (_dims(name, values, nodes), values, told_of(name)) for name, values in self.kept.items()
+            name: (_dims(name, values, nodes), values, attributes_of(name)) for name, values in self.kept.items()
         }
         found["status"] = (("member",), self.status, STATUS)
         found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
         for name, passed in self.events.items():
             for what, value in passed._asdict().items():
                 label = f"{name}:{what}"
-                found[label] = (_dims(label, value, f"event of {name}")[: value.ndim], value, told_of(label))
+                found[label] = (_dims(label, value, f"event of {name}")[: value.ndim], value, attributes_of(label))
         if not self.same_times:
             found["t"] = (("member", "step"), self.t, {"units": units["time"]})
         for name, values in self.parameters.items():
@@ -316,7 +319,7 @@ class Ensemble(Observed):
         data = self.variables(self.observables)
         for key, value in self.observables.items():
             unit = {"units": units["energy"]} if is_energy(key) else {}
-            data[key] = (_dims(key, value, nodes), value, {**told_of(key), **unit})
+            data[key] = (_dims(key, value, nodes), value, {**attributes_of(key), **unit})
         data |= labelled(self.gathered, self.statistics, nodes)
         coordinates: dict[str, Any] = {
             "member": np.arange(len(self)),
@@ -354,7 +357,7 @@ class Ensemble(Observed):
         }
 
 
-def begun(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
+def first_trajectory(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
     """First node of a member, as a ``Trajectory`` of its system, and its state."""
     state, _ = computed(first_node, shared, member)
     system, method, clock, _ = shared.problem(member)
@@ -371,12 +374,12 @@ def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
     return "member", nodes, *(f"{name} axis {i}" for i in range(values.ndim - 2))
 
 
-def told(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def results_of(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Results of statistics from their states, by label."""
-    found: dict[str, np.ndarray] = {}
-    for statistic, one in zip(statistics, known, strict=True):
-        found |= statistic.labelled(one)
-    return found
+    results: dict[str, np.ndarray] = {}
+    for statistic, state in zip(statistics, known, strict=True):
+        results |= statistic.labelled(state)
+    return results
 
 
 def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
@@ -391,11 +394,11 @@ def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray],
             found[dims[1]] = (dims[1:], *axes[label])
         rest = values.ndim - len(dims)
         dims += [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
-        found[label] = (tuple(dims), values, told_of(label))
+        found[label] = (tuple(dims), values, attributes_of(label))
     return found
 
 
-def told_of(name: str) -> dict[str, str]:
+def attributes_of(name: str) -> dict[str, str]:
     """Attributes of an observable."""
     return {"long_name": LONG_NAMES.get(name, name.replace("_", " "))}
 

@@ -13,8 +13,7 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
-from geonh.ensembles.ensemble import labelled
-from geonh.ensembles.ensemble import told as what_they_tell
+from geonh.ensembles.ensemble import labelled, results_of
 from geonh.ensembles.statistics import made_statistic
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 from geonh.results.trajectory import Trajectory
@@ -55,8 +54,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     store = SweepStore(path)
     faults, missing = store.faults(deep=True, of=STATISTIC), store.missing()  # statistics are read here
     if faults:
-        told = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
-        raise StoreError(f"{path}: {len(faults)} shards are damaged ({told}): run it again, that mends them")
+        some = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
+        raise StoreError(f"{path}: {len(faults)} shards are damaged ({some}): run it again, that mends them")
     if missing:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
@@ -126,7 +125,7 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
             joined = one if joined is None else statistic.joined(joined, one)
         known.append(joined or {})
     pairs = [(s, k) for s, k in zip(statistics, known, strict=True) if k]
-    return what_they_tell([s for s, _ in pairs], [k for _, k in pairs])
+    return results_of([s for s, _ in pairs], [k for _, k in pairs])
 
 
 @judged

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
@@ -17,7 +18,7 @@ from geonh.engine.compiled import mapped, prepared
 from geonh.ensembles.batch import Member, Shared
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Clock
+from geonh.integrators.node import ArrayLike, Clock
 from geonh.mechanics.system import System
 from geonh.results.events import Event
 from geonh.results.observables import observe
@@ -26,6 +27,8 @@ from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_
 NODES = ("g", "p_plus", "p_minus")
 """Fields that define a Trajectory, kept by default."""
 ARGUMENTS = "t, g, xi, lam"
+OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
+"""Data of an event where it occurs."""
 TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "coordinate", "component", "constraint"}
 """Names reserved by tables and files."""
 
@@ -59,6 +62,16 @@ class Nodes(NamedTuple):
 
     def after(self, before: Nodes) -> Nodes:
         return Nodes(*(np.concatenate(pair, axis=1) for pair in zip(before, self, strict=True)))
+
+
+class MemberNode(NamedTuple):
+    """Node of a member, or of many along a first axis, with the initial data of its member."""
+
+    member: Member
+    k: ArrayLike
+    g_vector: ArrayLike
+    p_plus: ArrayLike
+    p_minus: ArrayLike
 
 
 def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
@@ -98,8 +111,7 @@ def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
             if function is not None:
                 what = f"observables[{name!r}]"
                 more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
-                made = jax.make_jaxpr(functools.partial(evaluated, what, function))(zero, g, xi, lam, *more)
-                inspected(what, made)
+                inspected(what, jax.make_jaxpr(functools.partial(evaluated, what, function))(zero, g, xi, lam, *more))
 
 
 def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ...]) -> dict[str, np.ndarray]:
@@ -111,41 +123,41 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
         Data common to the members.
     """
     shape, n = nodes.k.shape, nodes.k.size
-    found = {name: getattr(nodes, name) for name in NODES if Wanted(name) in wanted}
-    others = tuple(one for one in wanted if one.name not in found)
+    known = {name: getattr(nodes, name) for name in NODES if Wanted(name) in wanted}
+    others = tuple(one for one in wanted if one.name not in known)
     if others:
-        at = _flat(members, nodes)
-        values = mapped(_values, (shared, others), at)
-        empty = np.isnan(at[1][1][:, 0])
+        flat = _flat(members, nodes)
+        values = mapped(_values, (shared, others), flat)
+        empty = np.isnan(flat.g_vector[:, 0])
         for name, value in values.items():
             value = np.asarray(value, float) if value.dtype.kind != "c" else value
             value[empty] = np.nan
-            found[name] = value.reshape(*shape, *value.shape[1:]) if n else value
-    return {one.name: found[one.name] for one in wanted}
+            known[name] = value.reshape(*shape, *value.shape[1:]) if n else value
+    return {one.name: known[one.name] for one in wanted}
 
 
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Evaluate all observables of ``observe`` at nodes."""
-    at = _flat(members, nodes)
-    found = mapped(_everything, shared, at)
-    empty = np.isnan(at[1][1][:, 0])
-    for value in found.values():
+    flat = _flat(members, nodes)
+    observables = mapped(_everything, shared, flat)
+    empty = np.isnan(flat.g_vector[:, 0])
+    for value in observables.values():
         value[empty] = np.nan
-    return {name: value.reshape(*nodes.k.shape, *value.shape[1:]) for name, value in found.items()}
+    return {name: value.reshape(*nodes.k.shape, *value.shape[1:]) for name, value in observables.items()}
 
 
-def _flat(members: Member, nodes: Nodes) -> tuple[Member, tuple]:
+def _flat(members: Member, nodes: Nodes) -> MemberNode:
     """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node."""
     count, n = nodes.k.shape
     k = np.nan_to_num(nodes.k).astype(np.int64)
-    own = None
+    rows = None
     if members.controls is not None:
         last = members.controls.shape[1] - 1
-        own = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
-        own = own.reshape(count * n, *own.shape[2:])
+        rows = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
+        rows = rows.reshape(count * n, *rows.shape[2:])
     many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
     flat = [a.reshape(count * n, *a.shape[2:]) for a in (nodes.g, nodes.p_plus, nodes.p_minus)]
-    return many._replace(controls=own), (k.ravel(), *flat)
+    return MemberNode(many._replace(controls=rows), k.ravel(), *flat)
 
 
 def _at(shared: Shared, member: Member, k: Any) -> tuple[Problem, Any]:
@@ -157,33 +169,34 @@ def _at(shared: Shared, member: Member, k: Any) -> tuple[Problem, Any]:
     return problem._replace(clock=clock), jnp.zeros_like(k)
 
 
-def _everything(shared: Shared, node: tuple) -> dict[str, Any]:
+def _everything(shared: Shared, node: MemberNode) -> dict[str, Any]:
     problem, at = _placed(shared, node)
     return observe(problem, *at)
 
 
-def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: tuple) -> dict[str, Any]:
-    (shared, wanted), (member, (k, vector, *_)) = tree, node
+def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: MemberNode) -> dict[str, Any]:
+    shared, wanted = tree
     known = _everything(shared, node)
-    (system, _, clock, _), k = _at(shared, member, k)
-    g = system.group.from_vector(vector)
-    found = {}
+    (system, _, clock, _), k = _at(shared, node.member, node.k)
+    g = system.group.from_vector(node.g_vector)
+    values = {}
     for name, function in wanted:
         if function is not None:
             what = f"observables[{name!r}]"
             more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
-            found[name] = evaluated(what, careful(function), clock.time(k), g, known["xi"], known["multipliers"], *more)
+            arguments = (clock.time(k), g, known["xi"], known["multipliers"], *more)
+            values[name] = evaluated(what, careful(function), *arguments)
         elif name in known or f"integral:{name}" in known:
-            found[name] = known[name] if name in known else known[f"integral:{name}"]
+            values[name] = known[name] if name in known else known[f"integral:{name}"]
         else:
             there = ", ".join([*NODES, *known])
             raise ValueError(
                 f"{system.name} has no observable {name!r}; there are {there}, and functions of ({ARGUMENTS})"
             )
-    return {name: jnp.asarray(value, float) for name, value in found.items()}
+    return {name: jnp.asarray(value, float) for name, value in values.items()}
 
 
-class Passages:
+class MemberEvents:
     """Events of some members: the first occurrences of each event in each member, up to a maximum number.
 
     The interpolation between nodes indicates whether a step may contain an event, which is located by partial steps of
@@ -195,49 +208,52 @@ class Passages:
         self._members, self._most = members, most
         self._count = np.zeros((len(members.dt), len(events)), np.int64)
         self._before: np.ndarray | None = None
-        self._found: dict[str, np.ndarray] = {}
+        self._results: dict[str, np.ndarray] = {}
         self._directions = np.array([event.direction for event in events])
         self._unknown, self._jumped = set[int](), set[int]()
 
-    def see(self, nodes: Nodes) -> np.ndarray:
+    def locate(self, nodes: Nodes) -> np.ndarray:
         """Locate events between nodes; returns the last node before a stop of each member, or its last node.
 
         The first node is the last one of the previous call.
         """
         before, after = (Nodes(*(a[:, part] for a in nodes)) for part in (slice(None, -1), slice(1, None)))
-        end = np.full(len(nodes.k), before.k.shape[1])
-        if not end[0]:
-            return end
+        n_steps = before.k.shape[1]
+        last = np.full(len(nodes.k), n_steps)
+        if not n_steps:
+            return last
         pairs = _flat(self._members, before), _flat(self._members, after)
-        *ends, suspects = (a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs))
-        for values, part in zip(ends, (before, after), strict=True):
-            self._warn(np.isnan(values) & ~np.isnan(part.k)[..., None])
-        m, n, e = np.nonzero(suspects)
-        if not len(m):
-            return end
-        member = jax.tree.map(lambda a: a[m], self._members)
-        flat, flat_after = (_flat(member, Nodes(*(a[m, n][:, None] for a in part))) for part in (before, after))
+        values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
+        self._warn(np.isnan(values.before) & ~np.isnan(before.k)[..., None])
+        self._warn(np.isnan(values.after) & ~np.isnan(after.k)[..., None])
+        members, steps, which = np.nonzero(values.suspects)
+        if not len(members):
+            return last
+        data = jax.tree.map(lambda a: a[members], self._members)
+        flat, flat_after = (_flat(data, Nodes(*(a[members, steps][:, None] for a in part))) for part in (before, after))
         one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
-        locate = prepared(_located, self._shared, (one, e[0], *np.zeros(3)))
-        passed = passages(
-            locate, flat, flat_after, e, np.stack([a[m, n, e] for a in ends], axis=1), self._directions[e]
-        )
-        of, sense = m[passed.row], np.sign(self._members.dt[m[passed.row]])
-        stopped = np.zeros(len(end), bool)
-        for i in np.lexsort((passed.t * sense, of)).tolist():
-            event, number = self._events[passed.which[i]], int(passed.which[i])
-            if stopped[of[i]]:
+        locate = prepared(_located, self._shared, (one, which[0], *np.zeros(3)))
+        at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
+        passed = passages(locate, flat, flat_after, which, at_ends, self._directions[which])
+        owners = members[passed.row]
+        order = np.lexsort(
+            (passed.t * np.sign(self._members.dt[owners]), owners)
+        )  # of each member in its order of time
+        stopped = np.zeros(len(last), bool)
+        for i in order.tolist():
+            owner, number = owners[i], int(passed.which[i])
+            event = self._events[number]
+            if stopped[owner]:
                 continue
             if passed.jumped[i]:
                 if number not in self._jumped:
                     warn_of_a_jump(event, f"at t = {passed.t[i]:.6g} of some member")
                 self._jumped.add(number)
                 continue
-            values = {name: getattr(passed, name)[i] for name in ("t", "g_vector", "xi", "multipliers")}
-            self._keep(of[i], number, values)
+            self._keep(owner, number, {name: getattr(passed, name)[i] for name in OCCURRENCE})
             if event.stop:
-                stopped[of[i]], end[of[i]] = True, n[passed.row[i]]
-        return end
+                stopped[owner], last[owner] = True, steps[passed.row[i]]
+        return last
 
     def _warn(self, unknown: np.ndarray) -> None:
         """Warn once of an event function that is nan at a node, shape=[members, nodes, events]."""
@@ -254,11 +270,11 @@ class Passages:
 
     def _array(self, event: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
         key = f"{event}:{name}"
-        if key not in self._found:
-            self._found[key] = np.full((len(self._count), self._most, *shape), np.nan)
-        return self._found[key]
+        if key not in self._results:
+            self._results[key] = np.full((len(self._count), self._most, *shape), np.nan)
+        return self._results[key]
 
-    def told(self) -> dict[str, np.ndarray]:
+    def results(self) -> dict[str, np.ndarray]:
         """Results by "event:name": t, g, xi, multipliers of shape=[members, most, …], and the number per member."""
         first = jax.tree.map(lambda a: a[:1], self._members)
         vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
@@ -266,24 +282,32 @@ class Passages:
         begin = (_flat(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1)))
         shapes = jax.tree.map(np.shape, mapped(_located, self._shared, begin))[2:]
         for event, count in zip(self._events, self._count.T, strict=True):
-            for name, shape in zip(("t", "g_vector", "xi", "multipliers"), shapes, strict=True):
+            for name, shape in zip(OCCURRENCE, shapes, strict=True):
                 self._array(event.name, name, shape[1:])
-            self._found[f"{event.name}:number"] = count
-        return self._found
+            self._results[f"{event.name}:number"] = count
+        return self._results
 
 
-def _placed(shared: Shared, node: tuple) -> tuple[Problem, tuple]:
+def _placed(shared: Shared, node: MemberNode) -> tuple[Problem, tuple]:
     """Problem and (k, g, p⁺, p⁻) of a member's node."""
-    member, (k, vector, p_plus, p_minus) = node
-    problem, k = _at(shared, member, k)
-    return problem, (k, problem.system.group.from_vector(vector), p_plus, p_minus)
+    problem, k = _at(shared, node.member, node.k)
+    return problem, (k, problem.system.group.from_vector(node.g_vector), node.p_plus, node.p_minus)
 
 
-def _event_values(shared: Shared, nodes: tuple) -> tuple:
+class _EventValues(NamedTuple):
     """Values of the events at two nodes, and flags of those that may lie between them."""
-    (here, before), (there, after) = (_placed(shared, node) for node in nodes)
-    (xi, at_before), (next_xi, at_after) = at_node(here, before), at_node(there, after)
-    return at_before, at_after, suspects_of(here, before[0], (before[1], xi), (after[1], next_xi), at_before, at_after)
+
+    before: Array
+    after: Array
+    suspects: Array
+
+
+def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _EventValues:
+    (problem, before), (problem_after, after) = (_placed(shared, node) for node in nodes)
+    (xi, at_before), (xi_after, at_after) = at_node(problem, before), at_node(problem_after, after)
+    (k, g, *_), (_, g_after, *_) = before, after
+    suspects = suspects_of(problem, k, (g, xi), (g_after, xi_after), at_before, at_after)
+    return _EventValues(at_before, at_after, suspects)
 
 
 def _located(shared: Shared, node: tuple) -> tuple:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ from geonh.arguments.precision import float64
 from geonh.engine.compiled import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.reading import Nodes, Passages, read
+from geonh.ensembles.reading import MemberEvents, Nodes, read
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
@@ -74,24 +74,24 @@ def solved(
     MemoryError
         If the observables kept would take most of the machine's memory, before the first step.
     """
-    one = sum(map(np.size, jax.tree.leaves(sweep.members.part(start, start + 1).members)))
+    one = sum(map(np.size, jax.tree.leaves(sweep.members.member(start))))
     more = "make fewer, or a Sweep and run it on a store"
     refuse_too_much(f"{stop - start} members' starts and parameters", {"members": (stop - start) * one}, more)
-    batch = sweep.members.part(start, stop)
+    batch = sweep.members.batch(start, stop)
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     found = Solved(batch, "", status, counts, {})
-    state, _, first = _begun(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
-    keeping = _Keeping(sweep, start, found, first)
+    first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
+    recorder = _Recorder(sweep, start, found, first.nodes)
     with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
-            runner = _runner(sweep, batch, state)
+            runner = _runner(sweep, batch, first.states)
             found.engine = runner.engine
-            _Work(sweep, runner, threads, keeping, found).all_members(report)
+            _Integration(sweep, runner, threads, recorder, found).all_members(report)
         elif sweep.events:
-            nothing = Passages(sweep.shared, sweep.events, batch.members, sweep.most_events)
-            keeping.events.append((np.arange(batch.size), nothing.told()))
-    found.events = _joined(keeping.events, batch.size)
+            nothing = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events)
+            recorder.events.append((np.arange(batch.size), nothing.results()))
+    found.events = _joined(recorder.events, batch.size)
     return found
 
 
@@ -108,70 +108,113 @@ def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
 
 
 @dataclass
-class _Work:
-    """Loop over batches."""
+class _Integration:
+    """Loop over batches of members."""
 
     sweep: Configuration
     runner: Crowd
     threads: int
-    keeping: _Keeping
+    recorder: _Recorder
     found: Solved
 
     def all_members(self, report: Callable[[int, int], None]) -> None:
+        """Integrate all members, some at a time, as many as take about ``SECONDS``."""
         done, size, total = 0, FIRST, self.found.batch.size
         while done < total:
-            these = np.arange(done, min(done + size, total))
+            indices = np.arange(done, min(done + size, total))
             begun = time.perf_counter()
-            for part in self._some(these):
+            for part in self._some_members(indices):
                 if part < 1:
-                    report(done + int(part * len(these)), total)
-            done += len(these)
+                    report(done + int(part * len(indices)), total)
+            done += len(indices)
             elapsed = time.perf_counter() - begun
             size = FIRST * int(np.clip(size * SECONDS / max(elapsed, 1e-3), FIRST, 4 * size) // FIRST)
             report(done, total)
 
-    def _some(self, these: np.ndarray) -> Any:
-        """Integrate some members to the end; yields the completed fraction after each batch."""
-        sweep, found, keeping = self.sweep, self.found, self.keeping
-        states, faults, nodes = _begun(sweep.shared, keeping.of(these))
-        found.faults |= {int(these[i]): fault for i, fault in faults.items()}
-        found.status[these[list(faults)]] = Result.START
-        going = np.array([i not in faults for i in range(len(these))])
-        status, counts = np.zeros(len(these), int), np.zeros(len(these), np.int64)
-        passages = Passages(sweep.shared, sweep.events, keeping.of(these), sweep.most_events) if sweep.events else None
-        leap = 1 if passages else sweep.save_every
-        keeping.take(nodes, these, 0)
-        done = saved = 0
-        most = max(PIECE // (8 * self.runner.width * len(these)), 1)
-        while done < sweep.n_steps and going.any():
-            n = min((sweep.n_steps - done) // leap, most)
-            piece = np.full((len(these), n, self.runner.width), np.nan)
-            before = _taken(states, going)
-            rows, reached = self.runner.run(these[going], before, n, leap, self.threads)
-            rows[np.arange(n) >= reached.n_rows[:, None]] = np.nan
-            piece[going], status[going] = rows, reached.status
-            counts[going] += reached.state.k - before.k
-            states = _put(states, going, reached.state)
-            new = Nodes.of_rows(piece, sweep.system.group.dim)
-            if passages:
-                stops = passages.see(new.after(nodes.last()))
-                early = stops < n
-                for a in new:
-                    a[early[:, None] & (np.arange(1, n + 1) > stops[:, None])] = np.nan
-                status[early], counts[early] = Result.EVENT, done + stops[early]
-            keep = new.every(-(done + 1) % (sweep.save_every // leap) if leap == 1 else 0, sweep.save_every // leap)
-            keeping.take(keep, these, saved + 1)
-            done, saved, nodes = done + n * leap, saved + keep.k.shape[1], new
-            going &= status == 0
-            found.status[these[status > 0]], found.n_steps[these] = status[status > 0], counts
+    def _some_members(self, indices: np.ndarray) -> Iterator[float]:
+        """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
+        sweep, found, recorder = self.sweep, self.found, self.recorder
+        members = recorder.members(indices)
+        starts = _starts(sweep.shared, members)
+        found.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
+        progress = _Progress.at(starts, indices)
+        progress.record(found)
+        events = MemberEvents(sweep.shared, sweep.events, members, sweep.most_events) if sweep.events else None
+        stride = 1 if events else sweep.save_every
+        nodes_per_saved = sweep.save_every // stride
+        longest = max(PIECE // (8 * self.runner.width * len(indices)), 1)
+        nodes, done, saved = starts.nodes, 0, 1
+        recorder.take(nodes, indices, 0)
+        while done < sweep.n_steps and progress.active.any():
+            n = min((sweep.n_steps - done) // stride, longest)
+            rows = progress.advance(self.runner, n, stride, self.threads)
+            last, nodes = nodes.last(), Nodes.of_rows(rows, sweep.system.group.dim)
+            if events:
+                progress.stop(events.locate(nodes.after(last)), nodes, done)
+            to_save = nodes.every(-(done + 1) % nodes_per_saved, nodes_per_saved)
+            recorder.take(to_save, indices, saved)
+            done, saved = done + n * stride, saved + to_save.k.shape[1]
+            progress.record(found)
             yield done / sweep.n_steps
-        found.status[these[going]] = Result.SUCCESS
-        if passages:
-            keeping.events.append((these, passages.told()))
+        found.status[indices[progress.active]] = Result.SUCCESS
+        if events:
+            recorder.events.append((indices, events.results()))
 
 
-def _taken(tree: Any, where: np.ndarray) -> Any:
-    return jax.tree.map(lambda a: a[where], tree)
+@dataclass
+class _Progress:
+    """Some members during their integration, by the last good state of each.
+
+    Attributes
+    ----------
+    indices : ndarray of int, shape=[members]
+        Their indices in the batch.
+    status : ndarray of int, shape=[members]
+        SUCCESS while a member has not stopped.
+    """
+
+    indices: np.ndarray
+    states: State
+    status: np.ndarray
+    n_steps: np.ndarray
+
+    @classmethod
+    def at(cls, starts: Starts, indices: np.ndarray) -> _Progress:
+        """Members before their first step; those without a sound start have stopped."""
+        status = np.full(len(indices), int(Result.SUCCESS))
+        status[list(starts.faults)] = Result.START
+        return cls(indices, starts.states, status, np.zeros(len(indices), np.int64))
+
+    @property
+    def active(self) -> np.ndarray:
+        """Mask of the members that have not stopped."""
+        return self.status == Result.SUCCESS
+
+    def advance(self, runner: Crowd, n_nodes: int, stride: int, threads: int) -> np.ndarray:
+        """Integrate the active members; rows of all, shape=[members, n_nodes, width], nan after the last good node."""
+        active = self.active
+        before = jax.tree.map(lambda a: a[active], self.states)
+        computed, reached = runner.run(self.indices[active], before, n_nodes, stride, threads)
+        computed[np.arange(n_nodes) >= reached.n_rows[:, None]] = np.nan
+        rows = np.full((len(active), n_nodes, runner.width), np.nan)
+        rows[active] = computed
+        self.status[active] = reached.status
+        self.n_steps[active] += reached.state.k - before.k
+        self.states = _put(self.states, active, reached.state)
+        return rows
+
+    def stop(self, last: np.ndarray, nodes: Nodes, done: int) -> None:
+        """Stop members at events, ``last`` steps after ``done`` steps; their nodes after that become nan."""
+        n = nodes.k.shape[1]
+        for values in nodes:
+            values[np.arange(n) >= last[:, None]] = np.nan
+        stopped = last < n
+        self.status[stopped], self.n_steps[stopped] = Result.EVENT, done + last[stopped]
+
+    def record(self, found: Solved) -> None:
+        """Enter the numbers of steps, and the status of the members that have stopped, into the results."""
+        found.n_steps[self.indices] = self.n_steps
+        found.status[self.indices[~self.active]] = self.status[~self.active]
 
 
 def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
@@ -187,7 +230,7 @@ def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
     return jax.tree.map(put, tree, values)
 
 
-class _Keeping:
+class _Recorder:
     """Destination of results: arrays for the observables kept, and the statistics."""
 
     def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
@@ -214,48 +257,58 @@ class _Keeping:
             found.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
         found.statistics = [s.nothing(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
 
-    def of(self, these: np.ndarray) -> Member:
-        return jax.tree.map(lambda a: a[these], self._found.batch.members)
+    def members(self, indices: np.ndarray) -> Member:
+        """Initial data of some members."""
+        return jax.tree.map(lambda a: a[indices], self._found.batch.members)
 
-    def _read(self, nodes: Nodes, these: np.ndarray) -> dict[str, np.ndarray]:
-        return read(self._sweep.shared, self.of(these), nodes, self._sweep.reading)
+    def _read(self, nodes: Nodes, indices: np.ndarray) -> dict[str, np.ndarray]:
+        return read(self._sweep.shared, self.members(indices), nodes, self._sweep.reading)
 
-    def take(self, nodes: Nodes, these: np.ndarray, node: int) -> None:
-        """Evaluate nodes, and store the results from saved node ``node`` on."""
+    def take(self, nodes: Nodes, indices: np.ndarray, node: int) -> None:
+        """Evaluate nodes of consecutive members, and store the results from saved node ``node`` on."""
         if not nodes.k.size:
             return
-        values, end = self._read(nodes, these), node + nodes.k.shape[1]
+        values, end = self._read(nodes, indices), node + nodes.k.shape[1]
         for one in self._sweep.observables:
-            self._found.kept[one.name][these[0] : these[-1] + 1, node:end] = values[one.name]
+            self._found.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
         for statistic, known in zip(self._sweep.statistics, self._found.statistics, strict=True):
-            statistic.seen(known, values[statistic.wanted.name], self._start, int(these[0]), node)
+            statistic.seen(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
 
 
 def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-    for these, told in parts:
-        for name, values in told.items():
+    """Arrays of all members from those of some, empty for the rest."""
+    joined: dict[str, np.ndarray] = {}
+    for indices, results in parts:
+        for name, values in results.items():
             empty = 0 if values.dtype.kind == "i" else np.nan
-            found.setdefault(name, np.full((size, *values.shape[1:]), empty, values.dtype))[these] = values
-    return found
+            joined.setdefault(name, np.full((size, *values.shape[1:]), empty, values.dtype))[indices] = values
+    return joined
 
 
-def _begun(shared: Shared, members: Member) -> tuple[State, dict[int, str], Nodes]:
-    """``first_nodes``, and the nodes to evaluate: nan for invalid starts."""
+class Starts(NamedTuple):
+    """States of members at node 0, descriptions of invalid starts, by index, and the nodes: nan for invalid starts."""
+
+    states: State
+    faults: dict[int, str]
+    nodes: Nodes
+
+
+def _starts(shared: Shared, members: Member) -> Starts:
     with float64():
         states, faults = first_nodes(shared, members)
     rows = mapped(node_row, Problem(shared.system, None, None), states)[:, None]
     rows[list(faults)] = np.nan
-    return states, faults, Nodes.of_rows(rows, shared.system.group.dim)
+    return Starts(states, faults, Nodes.of_rows(rows, shared.system.group.dim))
 
 
 def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and descriptions of invalid starts, by index."""
-    states, found = mapped(first_node, shared, members)
-    faults, sound = {}, clearly_sound(members.xi, Facts(*found)) & (np.asarray(states.status) == 0)
+    states, facts = mapped(first_node, shared, members)
+    facts, faults = Facts(*facts), {}
+    sound = clearly_sound(members.xi, facts) & (np.asarray(states.status) == 0)
     for i in np.flatnonzero(~sound).tolist():
-        member, one = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, Facts(*found)))
-        fault = start_fault(shared.system, float(member.t0), member.g, member.xi, float(member.dt), one)
+        member, of_member = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, facts))
+        fault = start_fault(shared.system, float(member.t0), member.g, member.xi, float(member.dt), of_member)
         if not fault and states.status[i]:
             fault = Result(int(states.status[i])).message
         if fault:

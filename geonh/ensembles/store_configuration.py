@@ -18,7 +18,7 @@ from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_count
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.described import START, STATISTIC, SweepStore
-from geonh.ensembles.ensemble import Ensemble, begun
+from geonh.ensembles.ensemble import Ensemble, first_trajectory
 from geonh.ensembles.reading import ARGUMENTS
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.statistics import Quantiles
@@ -86,15 +86,14 @@ def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | N
         empty = solved(sweep, 0, 1, 1, empty=True)
         size = _size(sweep, empty) if shard is None else as_count(shard, "shard")
         shards = -(-sweep.members.size // size)
-        return _fields(parts_of(sweep, empty, size), sweep.members.size, size, shards), shards
+        return _fields(shard_arrays(sweep, empty, size), sweep.members.size, size, shards), shards
 
     return store_of(sweep, path, "ensemble", shard, layout, note)
 
 
 def first_of(sweep: Configuration) -> tuple[Trajectory, State]:
     """First node of member 0, and its state."""
-    member = jax.tree.map(lambda a: a[0], sweep.members.part(0, 1).members)
-    return begun(sweep.shared, member, sweep.save_every, sweep.method_reason)
+    return first_trajectory(sweep.shared, sweep.members.member(0), sweep.save_every, sweep.method_reason)
 
 
 def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
@@ -136,58 +135,56 @@ def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: i
         kinds = {"ensemble": "an ensemble", "run": "one run"}
         raise StoreError(f"{store.path} is a store of {kinds[store.about['what']]}, not of {kinds[what]}")
     there, here = store.about["configuration"], json.loads(json.dumps(configuration_of(sweep, what)))
-    told = [f"{name}: {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]]
+    lines = [f"{name}: {there.get(name)} there, {here[name]} here" for name in here if there.get(name) != here[name]]
     if shard is not None and shard != store.about["shard"]:
-        told.append(f"entries of a shard: {store.about['shard']} there, {shard} here")
-    if not told:
+        lines.append(f"entries of a shard: {store.about['shard']} there, {shard} here")
+    if not lines:
         before = store.first()
         first, _ = first_of(sweep)
         assert first.system is not None
         found = differences(before, before.known, first.system, first.clock)
-        told = [f"{name}: {words}" for name, words in found.items()]
-    if told:
-        words = "\n".join(f"  {line}" for line in told)
+        lines = [f"{name}: {words}" for name, words in found.items()]
+    if lines:
+        words = "\n".join(f"  {line}" for line in lines)
         raise StoreError(f"{store.path} is of another configuration:\n{words}\nname another store, or delete this one")
 
 
 def _size(sweep: Configuration, one: Solved) -> int:
     """Number of members of a shard."""
-    bytes_of_one = sum(part.values.nbytes for part in parts_of(sweep, one, 1).values() if not part.whole)
+    bytes_of_one = sum(array.values.nbytes for array in shard_arrays(sweep, one, 1).values() if not array.of_shard)
     return BLOCK * int(np.clip(min(SHARD // bytes_of_one, MOST) // BLOCK, 1, -(-sweep.members.size // BLOCK)))
 
 
-class _Part(NamedTuple):
+class _ShardArray(NamedTuple):
     """Values of a shard: of its members, or of the shard as a whole, with a first axis of length one."""
 
     values: np.ndarray
     dims: tuple[str, ...]
     attributes: dict[str, str]
-    whole: bool
+    of_shard: bool
 
 
-def parts_of(sweep: Configuration, found: Solved, size: int) -> dict[str, _Part]:
+def shard_arrays(sweep: Configuration, found: Solved, size: int) -> dict[str, _ShardArray]:
     """Content of a shard of a store: arrays of members, and states of the statistics."""
-    parts = {
-        name: _Part(np.asarray(values), dims, attributes, False)
+    arrays = {
+        name: _ShardArray(np.asarray(values), dims, attributes, of_shard=False)
         for name, (dims, values, attributes) in Ensemble.of(sweep, found).variables().items()
     }
     for i, (statistic, known) in enumerate(zip(sweep.statistics, found.statistics, strict=True)):
         for name, values in known.items():
-            label, whole = f"{STATISTIC}{i}:{name}", statistic.over == "members"
-            if whole:
-                values = _filled(values, min(statistic.sample, size) if isinstance(statistic, Quantiles) else None)[
-                    None
-                ]
-            dims = ("shard" if whole else "member", *(f"{label} {j}" for j in range(1, values.ndim)))
-            parts[label] = _Part(values, dims, {}, whole)
-    return parts
+            label, of_shard = f"{STATISTIC}{i}:{name}", statistic.over == "members"
+            if isinstance(statistic, Quantiles):
+                values = _padded(values, min(statistic.sample, size))
+            if of_shard:
+                values = values[None]
+            dims = ("shard" if of_shard else "member", *(f"{label} {j}" for j in range(1, values.ndim)))
+            arrays[label] = _ShardArray(values, dims, {}, of_shard)
+    return arrays
 
 
-def _filled(values: np.ndarray, room: int | None) -> np.ndarray:
+def _padded(values: np.ndarray, length: int) -> np.ndarray:
     """Pad values to the size of a shard, which may have fewer members than others."""
-    if room is None:
-        return values
-    filled = np.full((room, *values.shape[1:]), _fill(values), values.dtype)
+    filled = np.full((length, *values.shape[1:]), _fill(values), values.dtype)
     filled[: len(values)] = values
     return filled
 
@@ -196,16 +193,16 @@ def _fill(values: np.ndarray) -> Any:
     return -1 if values.dtype.kind == "i" else np.nan
 
 
-def _fields(parts: dict[str, _Part], members: int, size: int, shards: int) -> dict[str, Field]:
+def _fields(arrays: dict[str, _ShardArray], members: int, size: int, shards: int) -> dict[str, Field]:
     return {
         name: Field(
-            part.values.shape[1:],
-            str(part.values.dtype),
-            part.dims,
-            part.attributes,
-            1 if part.whole else size,
-            shards if part.whole else members,
-            int(Result.INTERRUPTED) if name == "status" else _fill(part.values),
+            array.values.shape[1:],
+            str(array.values.dtype),
+            array.dims,
+            array.attributes,
+            1 if array.of_shard else size,
+            shards if array.of_shard else members,
+            int(Result.INTERRUPTED) if name == "status" else _fill(array.values),
         )
-        for name, part in parts.items()
+        for name, array in arrays.items()
     }

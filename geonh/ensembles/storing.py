@@ -31,7 +31,7 @@ from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.ensemble import Ensemble, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
-from geonh.ensembles.store_configuration import ensemble_store, parts_of
+from geonh.ensembles.store_configuration import ensemble_store, shard_arrays
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 from geonh.integrators.node import Result
 from geonh.runs.loop import check_progress, reporting
@@ -113,13 +113,13 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
 
     events = {f"{e.name}:{what}": of(f"{e.name}:{what}") for e in sweep.events for what in Passed._fields}
     found = Solved(
-        sweep.members.part(start, stop),
-        records[0].get("engine", ""),
-        of("status"),
-        of("n_steps"),
-        {i - start: words for i, words in faults.items() if start <= i < stop},
-        {one.name: of(one.name) for one in sweep.observables},
-        events,
+        batch=sweep.members.batch(start, stop),
+        engine=records[0].get("engine", ""),
+        status=of("status"),
+        n_steps=of("n_steps"),
+        faults={i - start: words for i, words in faults.items() if start <= i < stop},
+        kept={one.name: of(one.name) for one in sweep.observables},
+        events=events,
     )
     return replace(Ensemble.of(sweep, found), statistics=statistics_of(store))
 
@@ -156,8 +156,8 @@ def compute(sweep: Configuration, store: Store, shard: int, threads: int) -> int
                 "failed": int(np.sum(~np.isin(found.status, (Result.SUCCESS, Result.EVENT)))),
                 "engine": found.engine,
             }
-            parts = parts_of(sweep, found, size)
-            store.write(shard, {name: part.values for name, part in parts.items()}, facts)
+            arrays = shard_arrays(sweep, found, size)
+            store.write(shard, {name: array.values for name, array in arrays.items()}, facts)
     return shard
 
 

@@ -20,7 +20,7 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
 from geonh.engine.compiled import Stepping, computed, stepping
 from geonh.engine.interrupts import Interrupts
-from geonh.ensembles.ensemble import AXES, told_of
+from geonh.ensembles.ensemble import AXES, attributes_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import Nodes, read
 from geonh.ensembles.solving import first_nodes
@@ -95,7 +95,7 @@ def stream(
     StoreError
         If the store belongs to another run, or cannot be written.
     """
-    made = Sweep.of(
+    sweep = Sweep.of(
         system,
         method,
         xi0=as_float64(xi0, "xi0", (system.group.dim,))[None],
@@ -108,9 +108,9 @@ def stream(
         observables=observables,
     )
     check_progress(progress, "steps_done, n_steps")
-    if not made.observables:
+    if not sweep.observables:
         raise ValueError("observables must name what is kept of each node, got none")
-    run = _Stream(made, store)
+    run = _Stream(sweep, store)
     with reporting(progress, n_steps) as report, Interrupts() as interrupts:
         for done in run.shards():
             report(min(done, n_steps), n_steps)
@@ -125,13 +125,13 @@ class _Stream:
     def __init__(self, sweep: Sweep, path: str | os.PathLike) -> None:
         self.sweep = sweep
         with float64():
-            _, faults = first_nodes(sweep.shared, sweep.members.part(0, 1).members)
+            _, faults = first_nodes(sweep.shared, sweep.members.batch(0, 1).members)
         if faults:
             raise ValueError(faults[0])
-        begun, self.state = first_of(sweep)
-        assert begun.system is not None
-        self.member = jax.tree.map(np.asarray, sweep.members.part(0, 1).members)
-        self.problem = begun.problem
+        first, self.state = first_of(sweep)
+        assert first.system is not None
+        self.member = jax.tree.map(np.asarray, sweep.members.batch(0, 1).members)
+        self.problem = first.problem
         self.loop: Stepping = stepping(next_node, node_row, self.problem, self.state)
         nodes = sweep.n_steps // sweep.save_every + 1
         self.first = computed(node_row, self.problem, self.state)
@@ -139,7 +139,9 @@ class _Stream:
         self.per = max(SHARD // (8 * self.loop.width), 1)
         shards = -(-nodes // self.per)
         fields = {
-            name: Field(value.shape[1:], "float64", _dims(name, value), told_of(name), self.per, nodes, float("nan"))
+            name: Field(
+                value.shape[1:], "float64", _dims(name, value), attributes_of(name), self.per, nodes, float("nan")
+            )
             for name, value in one.items()
         }
         self.store = store_of(sweep, path, "run", self.per, lambda: (fields, shards))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from geonh.arguments.precision import is_traced
@@ -99,7 +98,7 @@ class Sweep(Configuration):
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")
         shared, own = parted_controls(system, controls, n_steps + 1)
-        made = made_members(
+        given = made_members(
             system,
             {"xi0": xi0, "g0": g0, "dt": dt, "t0": t0},
             parameters,
@@ -109,7 +108,7 @@ class Sweep(Configuration):
             seed=seed,
             project=project,
         )
-        first = jax.tree.map(lambda a: a[0], made.part(0, 1).members)
+        first = given.member(0)
         one = shared if own is None else own[0]
         clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
         gathered = entries(statistics)
@@ -122,17 +121,17 @@ class Sweep(Configuration):
         refuse_clashes(kept, gathered)
         inspect_functions(system, (*kept, *(s.wanted for s in gathered)))
         return cls(
-            system,
-            method,
-            None if own is not None else clock.controls,
-            made,
-            n_steps,
-            stride,
-            kept,
-            tuple(gathered),
-            events_of(events, system, clock),
-            as_count(most_events, "most_events"),
-            reason,
+            system=system,
+            method=method,
+            controls=None if own is not None else clock.controls,
+            members=given,
+            n_steps=n_steps,
+            save_every=stride,
+            observables=kept,
+            statistics=tuple(gathered),
+            events=events_of(events, system, clock),
+            most_events=as_count(most_events, "most_events"),
+            method_reason=reason,
         )
 
     def __repr__(self) -> str:

@@ -8,8 +8,8 @@ from scipy.special import ellipk
 
 import geonh as gn
 from geonh.analysis import continue_orbit, periodic_orbit
-from geonh.analysis.closing import Returns
-from geonh.analysis.flow import Shooting, shot
+from geonh.analysis.closing import Periodicity
+from geonh.analysis.flow import Arc, BoundaryProblem, PhasePoint, flow_derivatives
 from geonh.groups import SO3, Torus, Translations
 from geonh.mechanics import reference_trajectory
 
@@ -240,14 +240,15 @@ def test_slopes_of_a_motion_are_those_of_the_equations_not_of_their_iterations(m
     """Steps that keep a Jacobian and guess well iterate once: that iteration has another slope than the solution."""
     body = gn.System(gn.groups.SO3(), metric=[1.0, 1.7, 2.4], distribution=gn.Distribution([[0.3, -0.2, 1.0]]))
     g, xi, span = np.eye(3), body.project(None, [0.9, 0.4, 0.0]), 2.0
-    shooting = Shooting(body, method, None, np.float64(0.0), np.int64(200), Returns(None, lambda g, xi: xi), None, "")
+    end = Periodicity(None, lambda g, xi: xi)
+    problem = BoundaryProblem(body, method, None, np.float64(0.0), np.int64(200), end, None, "")
 
     def residual(z):
         with gn.float64():
             moved = np.asarray(body.group.exp(z[:3]))
-        return shot(shooting, moved, xi + z[3:6], span + z[6], np.nan).residual
+        return flow_derivatives(problem, Arc(PhasePoint(moved, xi + z[3:6]), span + z[6], np.nan)).residual
 
-    found, h = shot(shooting, g, xi, span, np.nan).slope[:, :7], 1e-5
+    found, h = flow_derivatives(problem, Arc(PhasePoint(g, xi), span, np.nan)).slope[:, :7], 1e-5
     differences = np.stack([(residual(h * e) - residual(-h * e)) / (2 * h) for e in np.eye(7)], axis=1)
     np.testing.assert_allclose(found, differences, rtol=0, atol=1e-8 * np.abs(differences).max())
 

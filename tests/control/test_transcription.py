@@ -9,8 +9,8 @@ from test_shooting import ANGLE, PENDULUM
 
 import geonh as gn
 from geonh.control import optimal_control, shooting_control
-from geonh.control.asked import asked
-from geonh.control.transcription import Motion, Transcription
+from geonh.control.steering import steering_problem
+from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups import SE2, Translations
 
 
@@ -44,7 +44,7 @@ def a_problem(n_steps=4, **options):
     end = BODY.project_position(np.array([0.5, 0.9, 0.1]), 1.1)
     rest = np.zeros(3)
     given = {"free": (), "xi_end": BODY.project(end, rest, t0=1.1)[1], "cost": lambda t, g, u: u @ u * (1 + g[1] ** 2)}
-    what = asked(
+    steering = steering_problem(
         BODY,
         gn.SymmetricProjection(),
         end=end,
@@ -55,11 +55,11 @@ def a_problem(n_steps=4, **options):
         t0=0.3,
         **(given | options),
     )
-    problem = Transcription(BODY, gn.SymmetricProjection(), what, True, n_steps)
+    problem = Transcription(BODY, gn.SymmetricProjection(), steering, True, n_steps)
     rng = np.random.default_rng(5)
     nodes = start + np.linspace(0, 1, n_steps + 1)[:, None] * (end - start)
     nodes[1:-1] += 0.05 * rng.normal(size=(n_steps - 1, 3))
-    return problem, Motion(nodes, rng.normal(size=(n_steps + 1, 2)), 0.8), rng
+    return problem, DiscreteMotion(nodes, rng.normal(size=(n_steps + 1, 2)), 0.8), rng
 
 
 @pytest.mark.parametrize("options", [{}, {"free": ("omega",), "xi_end": "free"}])
@@ -70,11 +70,11 @@ def test_derivatives_are_exact(options):
 
     def along(s):
         moved = problem.moved(motion, s * z)
-        return np.append(problem.equations(moved), problem.price(moved)[0])
+        return np.append(problem.equations(moved), problem.cost(moved).value)
 
     c, A = problem.jacobian(motion)
-    _, slope, bend = problem.price(motion)
-    H = problem.bending(motion, lam)
+    _, slope, bend = problem.cost(motion)
+    H = problem.equations_hessian(motion, lam)
     np.testing.assert_allclose(c, problem.equations(motion), atol=1e-13)
     h = 1e-3
     far, near = ((along(s * h) - along(-s * h)) / (2 * s * h) for s in (2, 1))
@@ -158,14 +158,20 @@ def test_a_pivot_that_moves_is_an_inertial_force():
 def test_everything_at_once_is_what_shooting_finds():
     """A group, φ(t, x), affine forms and a metric that depend on the time."""
     problem, *_ = a_problem()
-    what = problem.asked
-    options = {"start": what.start, "xi_start": what.xi_start, "end": what.end, "xi_end": what.xi_end, "t0": what.t0}
-    options |= {"n_controls": 2, "span": 0.8, "cost": what.cost}
+    steering = problem.steering
+    options = {
+        "start": steering.start,
+        "xi_start": steering.xi_start,
+        "end": steering.end,
+        "xi_end": steering.xi_end,
+        "t0": steering.t0,
+    }
+    options |= {"n_controls": 2, "span": 0.8, "cost": steering.cost.function}
     found = [optimal_control(BODY, **options, n_steps=K) for K in (80, 160, 320)]
     for one in found:
         run = one.trajectory()
         np.testing.assert_allclose(run.g, one.g, atol=1e-10)
-        np.testing.assert_allclose(run.xi[-1], what.xi_end, atol=1e-9)
+        np.testing.assert_allclose(run.xi[-1], steering.xi_end, atol=1e-9)
         assert np.abs(run.holonomic_residual).max() < 1e-14
     guess, shots = found[0].u, []
     for K in (160, 320, 640):

@@ -21,10 +21,10 @@ from geonh.engine.native.programs import BLOCKS, stepping_blocks
 from geonh.engine.native.storage import LINE
 
 ROWS, STEPS = 4, 5
-"""Columns of a program's table of blocks: address of the rows, and number of steps done."""
+"""Columns of a program's table of blocks: address of the next row, and number of steps done by the last call."""
 
 
-class Members(NamedTuple):
+class Ends(NamedTuple):
     """Result of ``Lanes.run``: every array has the batch as its first axis.
 
     ``state`` is the last good one; ``status`` is 0, or the reason why the step after it failed; ``n_steps`` counts the
@@ -94,7 +94,7 @@ class Lanes:
         buffer: np.ndarray,
         *,
         threads: int | None = None,
-    ) -> Members:
+    ) -> Ends:
         """Steps of all members up to ``n_nodes`` saved nodes, one every ``stride`` steps.
 
         Parameters
@@ -115,70 +115,67 @@ class Lanes:
             raise ValueError(f"expected a buffer of shape {expected} in double precision, got {buffer.shape}")
         if buffer.size and buffer.ctypes.data % LINE:
             raise ValueError(f"expected a buffer that begins at a multiple of {LINE} bytes: make it by buffer()")
-        leads = [(n,) if v else () for v in self._varies]
+        leads = [(n,) if varies else () for varies in self._varies]
         constants = [
-            self._in_blocks(x) if v else x
-            for x, v in zip(self._params.arrays(params, leads=leads), self._varies, strict=True)
+            self._in_blocks(x) if varies else x
+            for x, varies in zip(self._params.arrays(params, leads=leads), self._varies, strict=True)
         ]
         homes = [self._in_blocks(x) for x in self._state.arrays(states, leads=[(n,)] * len(self._state.types))]
-        n_blocks, beyond = expected[0], -n % self.width
+        n_blocks, padding = expected[0], -n % self.width
         status = np.zeros((n_blocks, self.width), np.int32)
-        status[-1:, self.width - beyond :] = 1  # padding lanes never run
-        done = np.zeros((n_blocks, self.width), np.int64)
-        shared = [not v for v in self._varies]
-        tables = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
-        places = [(x.ctypes.data, x.strides[0]) for x in (*tables, status, done, buffer)]
-        each = np.stack([first + size * np.arange(n_blocks) for first, size in (*places, (0, 0))], axis=1)
-        kept = constants, homes, tables, status, done, buffer
-        self._advance(each, n_nodes * stride, stride, threads or os.cpu_count() or 1, kept)
+        status[-1:, self.width - padding :] = 1  # padding lanes never run
+        n_steps = np.zeros((n_blocks, self.width), np.int64)
+        shared = [not varies for varies in self._varies]
+        addresses = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
+        of_blocks = (*addresses, status, n_steps, buffer)
+        columns = [x.ctypes.data + x.strides[0] * np.arange(n_blocks) for x in of_blocks]
+        table = np.stack([*columns, np.zeros(n_blocks, np.int64)], axis=1)
+        self._advance(table, n_nodes * stride, stride, threads or os.cpu_count() or 1, (constants, homes, of_blocks))
         after = [self._from_blocks(x, n) for x in homes]
-        return Members(self._state.tree(after), status.ravel()[:n], done.ravel()[:n])
+        return Ends(self._state.tree(after), status.ravel()[:n], n_steps.ravel()[:n])
 
-    def _advance(self, each: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
-        """Do all steps of blocks, over threads; ``each`` has five addresses and the steps done: shape=[blocks, 6].
+    def _advance(self, table: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
+        """Do ``total`` steps of all blocks, over threads.
 
-        ``kept`` are the arrays at these addresses, which are kept alive.
+        ``table`` has five addresses and the steps done of each block, shape=[blocks, 6]; ``kept`` are the arrays at
+        these addresses, which are kept alive.
         """
-        workers, lock, stop = min(threads, len(each)), threading.Lock(), threading.Event()
-        size, begun = 8 * self.row_size * self.width, 0
+        if not total:
+            return
+        workers, stop = max(min(threads, len(table)), 1), threading.Event()
+        queue = _Queue(table, 2 * workers)
 
         def work() -> None:
-            nonlocal begun
             pace = Pace(self._known)
 
             def call(blocks: np.ndarray, done: int) -> None:
-                n = min(pace.amount, total - done)
+                n, to_next_row = min(pace.amount, total - done), stride - done % stride
                 pace.begin()
-                self._program.call(
-                    blocks.ctypes.data, len(blocks), n, stride, stride - done % stride, kept=(blocks, kept)
-                )
+                self._program.call(blocks.ctypes.data, len(blocks), n, stride, to_next_row, kept=(blocks, kept))
                 pace.end(int(blocks[:, STEPS].sum()))
 
-            while begun < len(each) and not stop.is_set():
-                with lock:  # a fraction of the rest, so that threads end together
-                    n = min(pace.amount // total, (len(each) - begun) // (2 * workers))
-                    blocks = each[begun : begun + max(n, 1)]
-                    begun += len(blocks)
-                if len(blocks):
-                    call(blocks, 0)
-                for b in np.flatnonzero(blocks[:, STEPS] < total):
-                    block, done = blocks[b : b + 1], int(blocks[b, STEPS])
-                    rows = int(block[0, ROWS])
-                    while done < total and block[0, STEPS] and not stop.is_set():  # 0 if all failed
-                        block[0, ROWS] = rows + done // stride * size
-                        call(block, done)
-                        done += int(block[0, STEPS])
+            def finish(block: np.ndarray) -> None:
+                """Continue a block after its first call, to the end or until all its members have failed."""
+                first_row, done = int(block[0, ROWS]), int(block[0, STEPS])
+                while done < total and not _all_failed(block) and not stop.is_set():
+                    block[0, ROWS] = first_row + done // stride * 8 * self.row_size * self.width
+                    call(block, done)
+                    done += int(block[0, STEPS])
+
+            while not stop.is_set() and len(blocks := queue.take(pace.amount // total)):
+                call(blocks, 0)
+                for i in np.flatnonzero(blocks[:, STEPS] < total):
+                    finish(blocks[i : i + 1])
             self._known = pace.amount
 
-        if total:
-            with ThreadPoolExecutor(max(workers - 1, 1)) as pool:
-                try:
-                    others = [pool.submit(work) for _ in range(workers - 1)]
-                    work()
-                    for other in others:
-                        other.result()
-                finally:
-                    stop.set()
+        with ThreadPoolExecutor(max(workers - 1, 1)) as pool:
+            try:
+                others = [pool.submit(work) for _ in range(workers - 1)]
+                work()
+                for other in others:
+                    other.result()
+            finally:
+                stop.set()
 
     def _in_blocks(self, values: np.ndarray) -> np.ndarray:
         """Values of all members as shape=[blocks, ..., width], padded with the last member."""
@@ -188,6 +185,25 @@ class Lanes:
 
     def _from_blocks(self, blocks: np.ndarray, n: int) -> np.ndarray:
         return np.moveaxis(blocks, -1, 1).reshape(len(blocks) * self.width, *blocks.shape[1:-1])[:n]
+
+
+class _Queue:
+    """Blocks that no thread has taken yet, of which each takes a fraction 1/``parts``, so that threads end together."""
+
+    def __init__(self, blocks: np.ndarray, parts: int) -> None:
+        self._left, self._parts, self._lock = blocks, parts, threading.Lock()
+
+    def take(self, most: int) -> np.ndarray:
+        """Some of the blocks left, up to ``most``, but at least one; none if none is left."""
+        with self._lock:
+            n = max(min(most, len(self._left) // self._parts), 1)
+            taken, self._left = self._left[:n], self._left[n:]
+            return taken
+
+
+def _all_failed(block: np.ndarray) -> bool:
+    """True if the last call did no step of a block: each of its members has failed."""
+    return block[0, STEPS] == 0
 
 
 def _tables(arrays: list[np.ndarray], shared: list[bool], n_blocks: int) -> np.ndarray:
