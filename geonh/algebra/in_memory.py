@@ -167,3 +167,42 @@ def solution(em: Emitter, A: Memory, B: Memory, *, symmetric: bool) -> Memory:
         rows.loop(0, n, lambda i: rows.store(rows.load(rows.address(x, 1, i)), rows.address("%r0", 1, i)))
 
     return called(em, f"solution.{n}.{k}.{symmetric:d}", [A, B], [((n, k), "d")], write)[0]
+
+
+def orthogonalized(em: Emitter, A: Memory, n: int) -> Memory:
+    """Rows of A, shape=[m, w], orthogonalized in their first n entries, with coefficients and squared lengths.
+
+    Scalar products are sums over the lanes of a vector, then over vectors; the lanes are added in pairs.
+    """
+    m, w = A.shape
+    total = w + m + 1
+
+    def write(rows: Rows) -> None:
+        place = partial(rows.address, "%r0", total)
+
+        def begin(i: str) -> None:
+            for at, width in rows.pieces(w):
+                rows.store(rows.load(rows.address("%a0", w, i, at), width), place(i, at), width)
+            for at, width in rows.pieces(m + 1):
+                rows.store(rows.zero(width), place(i, w + at), width)
+
+        def subtract(k: str) -> None:
+            square = rows.dot(partial(place, k), partial(place, k), n)
+            rows.store(square, place(k, w + m))
+            inverse = rows.inverse(square)
+
+            def update(i: str) -> None:
+                factor = rows.apply("fmul", 1, rows.dot(partial(place, i), partial(place, k), n), inverse)
+                rows.store(factor, rows.new(f"getelementptr {rows.one}, ptr {place(i, w)}, i64 {k}"))
+                minus = rows.apply("fneg", 1, factor)
+                for at, width in rows.pieces(w):
+                    here, x = place(i, at), rows.load(place(k, at), width)
+                    new = rows.multiply_add(width, rows.all(minus, width), x, rows.load(here, width))
+                    rows.store(new, here, width)
+
+            rows.loop(rows.new(f"add nsw i64 {k}, 1"), m, update)
+
+        rows.loop(0, m, begin)
+        rows.loop(0, m, subtract)
+
+    return called(em, f"orthogonalized.{m}.{w}.{n}", [A], [((m, total), "d")], write)[0]

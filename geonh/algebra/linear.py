@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
-from geonh.algebra.elimination import BY_ROWS, eliminated, pivots_by_rows
+from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
 
 
 def solve(A: Array, b: Array) -> Array:
@@ -99,19 +100,31 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
 
     Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
-    whole, _, squares = _separated(jnp.concatenate([rows, beside], axis=1), rows.shape[1])
-    scales = jnp.stack([jnp.ones(()), *(jnp.sqrt(squares[0] / square) for square in squares[1:])])[: len(rows)]
-    whole = whole * scales[:, None]
+    parted = _separated(jnp.concatenate([rows, beside], axis=1), rows.shape[1])
+    scales = jnp.sqrt(parted.squares[:1] / parted.squares)
+    whole = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
     return whole[:, : rows.shape[1]], whole[:, rows.shape[1] :]
 
 
-def _separated(
-    whole: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows
-) -> tuple[Array, list[Array], list[Array]]:
-    """Orthogonalize rows in their first n entries, each against those before it; return the rows, for each the
-    coefficients of those after it, and the squared lengths. ``held`` is applied to their input (stop_gradient).
+class Orthogonal(NamedTuple):
+    """Orthogonal rows, shape=[m, w], the coefficients by which earlier ones were subtracted, shape=[m, m], and their
+    squared lengths, shape=[m].
     """
-    found, coefficients, squares = [], [], []
+
+    rows: Array
+    coefficients: Array
+    squares: Array
+
+
+def _separated(whole: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
+    """Orthogonalize rows in their first n entries, each against those before it; ``held`` is applied to what
+    coefficients and lengths are computed from (stop_gradient), where rows are few.
+    """
+    m, w = whole.shape
+    if m >= BY_ROWS:
+        found = orthogonalized(whole, n=n)
+        return Orthogonal(found[:, :w], found[:, w:-1], found[:, -1])
+    rows, coefficients, squares = [], [], []
     while len(whole):
         row, whole = whole[0], whole[1:]
         along = held(row[:n])
@@ -119,8 +132,13 @@ def _separated(
         if len(whole):
             coefficients.append((held(whole[:, :n]) @ along) * (1 / squares[-1]))
             whole = whole - coefficients[-1][:, None] * row
-        found.append(row)
-    return jnp.stack(found) if found else whole, coefficients, squares
+        rows.append(row)
+    columns = [jnp.concatenate([jnp.zeros(m - len(column)), column]) for column in coefficients]
+    return Orthogonal(
+        jnp.stack(rows) if rows else whole,
+        jnp.stack([*columns, jnp.zeros(m)], axis=1) if rows else jnp.zeros((0, 0)),
+        jnp.stack(squares) if rows else jnp.zeros(0),
+    )
 
 
 # --- saddle-point system of a mass matrix and constraints --------------------------------------------------
@@ -138,8 +156,11 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
     found = solve_spd(whole, jnp.concatenate([force, right]))
     found, lam = found[:n], -found[n:]
-    for k in reversed(range(len(coefficients))):  # multipliers of the original rows
-        lam = lam.at[k].add(-coefficients[k] @ lam[k + 1 :])
+    if m >= BY_ROWS:  # multipliers of the original rows
+        options = {"left_side": True, "lower": True, "transpose_a": True, "unit_diagonal": True}
+        return found, lax.linalg.triangular_solve(coefficients, lam[:, None], **options)[:, 0]
+    for k in reversed(range(m - 1)):
+        lam = lam.at[k].add(-coefficients[k + 1 :, k] @ lam[k + 1 :])
     return found, lam
 
 

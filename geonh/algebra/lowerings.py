@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from geonh.algebra import corrections, in_memory
-from geonh.algebra.elimination import BY_ROWS, eliminated, pivots_by_rows
+from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
 from geonh.engine.lowering import register_lowering
 from geonh.engine.native.derivatives import Push, Tangent, zero_tangent
 from geonh.engine.native.emitter import Emitter
@@ -231,6 +231,9 @@ register_lowering(
     eliminated.primitive, _eliminated, degree="solution", tangent=_of_solution, in_numpy=_eliminated_by_rows
 )
 register_lowering(pivots_by_rows.primitive, lambda em, eqn, xs: [in_memory.pivots(em, em.memory(xs[0], "d"))])
+register_lowering(
+    orthogonalized.primitive, lambda em, eqn, xs: [in_memory.orthogonalized(em, em.memory(xs[0], "d"), eqn.params["n"])]
+)
 register_lowering(corrections.correction.primitive, _correction, degree="solution", tangent=_of_solution)
 register_lowering(corrections.inverted.primitive, _inverted)
 register_lowering(corrections.applied.primitive, _applied, degree="linear in each")

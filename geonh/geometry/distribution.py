@@ -12,21 +12,51 @@ geometric nonholonomic integrator reflects.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
+from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.engine.precise import Precise
 from geonh.geometry.field import Field
 
 DEPENDENT = 1e-9
 """Least singular value of rows of length one at or below which they count as dependent."""
+MANY = 16
+"""Least dimension of a group for which the columns of forms are computed in a loop."""
 SIZES = 1e75
 """Bound on the size of rows, and on its reciprocal, within which their squares are accurate in float64."""
+
+
+class VelocityForms(eqx.Module):
+    """Forms given by the velocities that they stand for, linear in ξ: a function of a base point and parameters.
+
+    Parameters
+    ----------
+    velocities : callable
+        ``velocities(x, xi, parameters)`` → list of m velocities, for ξ of shape=[n], or of shape=[n, k] for k at once.
+    n : int
+        Dimension of the group.
+    """
+
+    velocities: Callable
+    n: int = eqx.field(static=True)
+
+    def __call__(self, x: Any, parameters: Any) -> Array:
+        """The forms, shape=[m, n]."""
+        if self.n < MANY:
+            return self.of(x, jnp.eye(self.n), parameters)
+        return jacobian(lambda xi: self.of(x, xi, parameters), jnp.zeros(self.n), together=SIDE_BY_SIDE)
+
+    def of(self, x: Any, xi: Array, parameters: Any) -> Array:
+        """μ(x)ξ, shape=[m], of a velocity of shape=[n]."""
+        return jnp.stack(self.velocities(x, xi, parameters))
 
 
 class Distribution(Precise):
@@ -83,6 +113,8 @@ class Distribution(Precise):
 
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""
+        if self.forms is not None and isinstance(self.forms.function, VelocityForms):
+            return self.forms.function.of(x, xi, parameters) - self.right_hand_side(x, parameters)
         return self.annihilator(x, parameters) @ xi - self.right_hand_side(x, parameters)
 
     def degeneracy_rows(self, x: Any, parameters: Any = None) -> Array:

@@ -11,6 +11,7 @@ known there up to full turns, so the metric must be periodic in them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -40,12 +41,12 @@ class KineticMetric(RiemannianMetric):
         ``system.group.space()``. ``space.equip_with_metric(KineticMetric, system=system)`` equips it;
         ``system.space`` is equipped already.
     system : LagrangianSystem
-        A system given by ``metric=``. Its constraints, potential and forces are ignored.
+        A system whose Lagrangian is quadratic in the velocity. Its constraints, potential and forces are ignored.
 
     Raises
     ------
     ValueError
-        If the system has no kinetic metric.
+        If the Lagrangian is not quadratic.
 
     Notes
     -----
@@ -54,8 +55,10 @@ class KineticMetric(RiemannianMetric):
     """
 
     def __init__(self, space: Any, system: LagrangianSystem):
-        if system.metric is None:
-            raise ValueError(f"{system.name} is given by a Lagrangian, not by metric=; it has no kinetic metric")
+        if not system.is_quadratic:
+            raise ValueError(
+                f"the Lagrangian of {system.name} is not quadratic in the velocity: it has no kinetic metric"
+            )
         super().__init__(space)
         self.system = system
         self._free = eqx.tree_at(
@@ -64,6 +67,9 @@ class KineticMetric(RiemannianMetric):
             (None,) * 4,
             is_leaf=lambda leaf: leaf is None,
         )
+        if system.lagrangian_function is not None:
+            kinetic = KineticEnergy(system.lagrangian_function, system.lagrangian_takes_parameters)
+            self._free = eqx.tree_at(lambda s: s.lagrangian_function, self._free, kinetic)
         self._motions = FreeMotions(self._free)
 
     # --- tangent vectors -----------------------------------------------------------------------------------
@@ -291,6 +297,19 @@ class KineticMetric(RiemannianMetric):
                 "space.to_tangent(vector, base_point) gives a tangent vector"
             )
         return xi
+
+
+class KineticEnergy(eqx.Module):
+    """The part of a quadratic Lagrangian that is even in the velocity, without the potential."""
+
+    lagrangian: Callable
+    takes_parameters: bool = eqx.field(static=True)
+
+    def __call__(self, *arguments: Any) -> Array:
+        i = len(arguments) - 1 - self.takes_parameters
+        before, xi, after = arguments[:i], arguments[i], arguments[i + 1 :]
+        ahead, back, at_rest = (self.lagrangian(*before, v, *after) for v in (xi, -xi, 0.0 * xi))
+        return 0.5 * (ahead + back) - at_rest
 
 
 # --- single elements ---------------------------------------------------------------------------------------

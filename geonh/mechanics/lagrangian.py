@@ -350,6 +350,8 @@ class LagrangianSystem(Precise):
 
     def constraint_residual(self, x: Any, xi: Array) -> Array:
         """μ(x)ξ − b(x), shape=[m], those of φ first; ``xi`` of shape=[n]."""
+        if self.holonomic is None:
+            return self.nonholonomic_residual(x, xi)
         return self.annihilator(x) @ xi - self.right_hand_side(x)
 
     def nonholonomic_residual(self, x: Any, xi: Array) -> Array:

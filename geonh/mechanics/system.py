@@ -171,12 +171,12 @@ class System(LagrangianSystem):
 
     @property
     def space(self) -> Any:
-        """Configuration space as a geomstats manifold, with the kinetic energy as its metric if there is one.
+        """Configuration space as a geomstats manifold, with the kinetic energy as its metric if it is quadratic.
 
         Raises NotImplementedError for a group without a geomstats manifold.
         """
         space = self.group.space()
-        if self.metric is not None:
+        if self.is_quadratic:
             from geonh.mechanics.kinetic_metric import KineticMetric  # which imports geomstats
 
             space.equip_with_metric(KineticMetric, system=self)

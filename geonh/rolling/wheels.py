@@ -15,9 +15,11 @@ The energy is that of the bodies, ½Iχ̇² of wheels and ½I(ω + δ̇)² of st
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,7 +31,8 @@ from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
 from geonh.drawing import planar as placed
 from geonh.engine.precise import Precise
-from geonh.geometry.distribution import Distribution
+from geonh.geometry.distribution import Distribution, VelocityForms
+from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
@@ -320,9 +323,8 @@ def planar(
     standing = any(part.wheels for part in _chain(body))
     return System(
         space,
-        metric=_metric,
-        potential=potential,
-        distribution=Distribution(forms=_forms) if standing else None,
+        lagrangian=_Lagrangian(None if potential is None else Field(potential, "potential")),
+        distribution=Distribution(forms=VelocityForms(_constraints, 3 + len(names))) if standing else None,
         forces=forces,
         parameters={"body": body, **(parameters or {})},
         base="shape" if names else "point",
@@ -346,24 +348,31 @@ def _names(body: PlanarBody) -> Iterator[str]:
         yield from _names(drawn)
 
 
-def _metric(x: Any, p: Any) -> Array:
-    return _assembled(x, p["body"])[0]
+class _Lagrangian(eqx.Module):
+    """Kinetic energy of a planar body, its wheels and trailers, less a potential: velocities body by body."""
+
+    potential: Field | None
+
+    def __call__(self, x: Any, xi: Array, p: Any) -> Array:
+        terms = [0.5 * weight * velocity * velocity for weight, velocity in _visited(x, xi, p["body"]).energies]
+        kinetic = functools.reduce(operator.add, terms)
+        return kinetic if self.potential is None else kinetic - self.potential(x, p)
 
 
-def _forms(x: Any, p: Any) -> Array:
-    return _assembled(x, p["body"])[1]
+def _constraints(x: Any, xi: Array, p: Any) -> list[Array]:
+    return _visited(x, xi, p["body"]).constraints
 
 
-def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
-    """Metric M and forms; x is the vector of the angles, or () without any."""
-    n = 3 + len(x)
-    rates, free = iter(jnp.eye(n)[3:]), iter(x)
-    M, rows = jnp.zeros((n, n)), []
+class _Velocities(NamedTuple):
+    """Velocities with their masses and moments of inertia, and velocities that vanish."""
 
-    def energy(weight: Any, *velocities: Array) -> None:
-        nonlocal M
-        for row in velocities:
-            M = M + weight * jnp.outer(row, row)
+    energies: list[tuple[Any, Array]]
+    constraints: list[Array]
+
+
+def _visited(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
+    """Velocities of the parts of a chain; x are the angles, xi the velocity, shape=[n], or one in each row."""
+    rates, free, found = iter(xi[3:]), iter(x), _Velocities([], [])
 
     def directed(omega: Array, u: Array, v: Array, at: Any, angle: Any) -> tuple[Array, Array]:
         """Velocity of a point, along and across a direction."""
@@ -372,28 +381,28 @@ def _assembled(x: Any, body: PlanarBody) -> tuple[Array, Array]:
         return c * u + s * v, c * v - s * u
 
     def visit(body: PlanarBody, omega: Array, u: Array, v: Array) -> None:
-        energy(body.mass, *directed(omega, u, v, body.centre, 0.0))
-        energy(body.inertia, omega)
+        found.energies.extend((body.mass, velocity) for velocity in directed(omega, u, v, body.centre, 0.0))
+        found.energies.append((body.inertia, omega))
         for own in body.wheels:
             angle, names = own.angle, list(own.names)
             if len(names) > (own.radius is not None):
                 angle = angle + next(free)
-                energy(own.steering, omega + next(rates))
+                found.energies.append((own.steering, omega + next(rates)))
             along, across = directed(omega, u, v, own.at, angle)
             if own.grips:
-                rows.append(across)
+                found.constraints.append(across)
             if own.radius is not None:
                 next(free)
                 rolling = next(rates)
-                energy(own.inertia, rolling)
-                rows.append(along - own.radius * rolling)
+                found.energies.append((own.inertia, rolling))
+                found.constraints.append(along - own.radius * rolling)
         for drawn in body.trailers:
             turned = omega + next(rates)
             along, across = directed(omega, u, v, drawn.hitch, next(free))
             visit(drawn, turned, along, across - drawn.length * turned)
 
-    visit(body, *jnp.eye(n)[:3])
-    return M, jnp.stack(rows) if rows else jnp.zeros((0, n))
+    visit(body, *xi[:3])
+    return found
 
 
 def _drawing(t: Any, g: Any, p: Any) -> list[Body]:

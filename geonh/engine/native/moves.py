@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -270,12 +270,16 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         return total
 
     most = math.prod(sides[0].shape) * sides[1].shape[1]
-    if most > PRODUCTS and np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS:
+    large = any(isinstance(x, Memory) and x.size > STRAIGHT for x in sides)
+    if large or (most > PRODUCTS and np.einsum("bfc,bgc->", *map(_nonzero, sides)) > PRODUCTS):
         left, right = sides
-        if kind == "d" and em.lanes == 1 and right.shape[1] >= WIDTH and right.shape[2] <= LONG:
+        by_rows = kind == "d" and right.shape[1] >= WIDTH and right.shape[2] <= LONG
+        if by_rows and em.lanes == 1:
             turned = _arranged(em, right, kind, ([0], [2], [1]))
             return [_products_by_rows(em, em.memory(left, kind), em.memory(turned, kind), em.place(aval))]
-        return [_products(em, add, mul, em.memory(left, kind), em.memory(right, kind), em.place(aval))]
+        in_parts = kind == "d" and not by_rows and WIDTH <= right.shape[2] <= STRAIGHT
+        summed = partial(_in_parts, em) if in_parts else partial(_term_by_term, em, add, mul, kind)
+        return [_products(em, summed, em.memory(left, kind), em.memory(right, kind), em.place(aval))]
     out = []
     for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
         for u in u_rows:
@@ -291,27 +295,20 @@ def _nonzero(x: Value) -> np.ndarray:
     return np.array([isinstance(y, str) or y != 0 for y in x.ravel().tolist()], int).reshape(x.shape)
 
 
-def _products(em: Emitter, add: Callable, mul: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
+def _products(em: Emitter, summed: Callable, left: Memory, right: Memory, out: Memory) -> Memory:
     """Write the products of rows of ``left`` and ``right``, shapes [b, f, c] and [b, g, c], to ``out``, in loops."""
     (n_blocks, n_left, length), n_right = left.shape, right.shape[1]
 
     def place(row: Entry, size: int, i: Entry) -> Entry:
         return em.integer("add", "i64", em.integer("mul", "i64", row, size), i)
 
-    def product(i: Entry, j: Entry) -> Entry:
-        def term(k: Entry) -> Entry:
-            return mul(em.load(left, place(i, length, k)), em.load(right, place(j, length, k)))
-
-        if length > STRAIGHT:
-            return _in_turn(em, add, length, out.kind, term)
-        return reduce(add, [term(k) for k in range(length)])
-
     def block(b: str) -> None:
         def row(f: str) -> None:
             i = place(b, n_left, f)
 
             def entry(g: Entry) -> None:
-                em.store(product(i, place(b, n_right, g)), out, place(i, n_right, g))
+                first, second = place(i, length, 0), place(place(b, n_right, g), length, 0)
+                em.store(summed(left, first, right, second, length), out, place(i, n_right, g))
 
             if n_right * length > PRODUCTS:
                 em.for_each(n_right, entry)
@@ -323,6 +320,52 @@ def _products(em: Emitter, add: Callable, mul: Callable, left: Memory, right: Me
 
     em.for_each(n_blocks, block)
     return out
+
+
+def _term_by_term(
+    em: Emitter,
+    add: Callable,
+    mul: Callable,
+    kind: str,
+    left: Memory,
+    first: Entry,
+    right: Memory,
+    second: Entry,
+    length: int,
+) -> Entry:
+    """Scalar product of rows that begin at these entries."""
+
+    def term(k: Entry) -> Entry:
+        return mul(
+            em.load(left, em.integer("add", "i64", first, k)), em.load(right, em.integer("add", "i64", second, k))
+        )
+
+    if length > STRAIGHT:
+        return _in_turn(em, add, length, kind, term)
+    return reduce(add, [term(k) for k in range(length)])
+
+
+def _in_parts(em: Emitter, left: Memory, first: Entry, right: Memory, second: Entry, length: int) -> Entry:
+    """The same of real numbers, summed in as many parts as a vector has entries, which are added in pairs."""
+
+    def pair(at: int, load: Callable[[Memory, Entry], str]) -> Entry:
+        return em.mul(*(load(x, em.integer("add", "i64", start, at)) for x, start in ((left, first), (right, second))))
+
+    parts: list[Entry] = []
+    if em.lanes == 1:
+        with em.side_by_side(WIDTH):
+            vectors = range(0, length - WIDTH + 1, WIDTH)
+            total = str(reduce(em.add, [pair(at, em.load_row) for at in vectors]))
+            parts = [em.lane(total, "d", i) for i in range(WIDTH)]
+    else:
+        parts = [
+            reduce(em.add, [pair(at + i, em.load) for at in range(0, length - WIDTH + 1, WIDTH)]) for i in range(WIDTH)
+        ]
+    for i in range(length % WIDTH):
+        parts[i] = em.add(parts[i], pair(length - length % WIDTH + i, em.load))
+    while len(parts) > 1:
+        parts = [em.apply("fadd", "d", x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 def _products_by_rows(em: Emitter, left: Memory, right: Memory, out: Memory) -> Memory:

@@ -140,6 +140,31 @@ class Rows:
         em.jump(head)
         em.begin(after)
 
+    def dot(self, first: Callable[[int], str], second: Callable[[int], str], n: int) -> str:
+        """Scalar product of n numbers, summed in as many parts as a vector has entries, which are added in pairs."""
+        parts: list[str] = []
+        if self.wide:
+            for at in range(n):
+                x, y = self.load(first(at)), self.load(second(at))
+                new = at < WIDTH
+                total = self.apply("fmul", 1, x, y) if new else self.multiply_add(1, x, y, parts[at % WIDTH])
+                parts[at % WIDTH : at % WIDTH + 1] = [total]
+        else:
+            total = ""
+            for at in range(0, n - n % WIDTH, WIDTH):
+                x, y = self.load(first(at), WIDTH), self.load(second(at), WIDTH)
+                total = self.multiply_add(WIDTH, x, y, total) if total else self.apply("fmul", WIDTH, x, y)
+            if total:
+                parts = [self.new(f"extractelement {self.type(WIDTH)} {total}, i64 {i}") for i in range(WIDTH)]
+            for i in range(n % WIDTH):
+                x, y = self.load(first(n - n % WIDTH + i)), self.load(second(n - n % WIDTH + i))
+                parts[i : i + 1] = [self.multiply_add(1, x, y, parts[i]) if total else self.apply("fmul", 1, x, y)]
+        while len(parts) > 1:
+            half = (len(parts) + 1) // 2
+            pairs = zip(parts[:half], parts[half:], strict=False)
+            parts = [self.apply("fadd", 1, x, y) for x, y in pairs] + parts[len(parts) // 2 : half]
+        return parts[0]
+
     # parts of eliminations
 
     def copy(self, source: str, target: str, m: int, n: int) -> None:

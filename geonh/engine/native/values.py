@@ -18,7 +18,7 @@ import numpy as np
 Entry: TypeAlias = str | float | int | bool
 """Known number, or name of an LLVM value."""
 
-STRAIGHT = 512
+STRAIGHT = 256
 """Maximum number of entries of an array held entry by entry; larger ones are in memory, and processed in loops."""
 WIDTH = 8
 """Number of entries of an array in memory that are processed in one vector."""
