@@ -153,15 +153,21 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     whole = jnp.concatenate([mu, right[:, None]], axis=1)
     rows, coefficients, _ = _separated(whole, n, lax.stop_gradient)  # the solution does not depend on these
     mu, right = rows[:, :n], rows[:, n]
-    whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
-    found = solve_spd(whole, jnp.concatenate([force, right]))
-    found, lam = found[:n], -found[n:]
+    found, lam = saddle_directly(M, mu, force, right)
     if m >= BY_ROWS:  # multipliers of the original rows
         options = {"left_side": True, "lower": True, "transpose_a": True, "unit_diagonal": True}
         return found, lax.linalg.triangular_solve(coefficients, lam[:, None], **options)[:, 0]
     for k in reversed(range(m - 1)):
         lam = lam.at[k].add(-coefficients[k + 1 :, k] @ lam[k + 1 :])
     return found, lam
+
+
+def saddle_directly(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
+    """``saddle`` without orthogonalization, which loses the digits of 1/ε² where forms are at an angle ε."""
+    m, n = mu.shape
+    whole = jnp.concatenate([jnp.concatenate([M, mu.T], axis=1), jnp.concatenate([mu, jnp.zeros((m, m))], axis=1)])
+    found = solve_spd(whole, jnp.concatenate([force, right]))
+    return found[:n], -found[n:]
 
 
 class Saddle(NamedTuple):

@@ -59,3 +59,16 @@ class Named:
     def _batched(self, args: tuple, axes: tuple, **options: Any) -> tuple:
         mapped = jax.vmap(functools.partial(self.function, **options), tuple(axes))
         return mapped(*args), 0
+
+
+@Named
+def differentiated_as(value: jax.Array, other: jax.Array) -> jax.Array:
+    """``value``, with the derivative of ``other``, which equals it but for rounding and is not computed otherwise."""
+    return value
+
+
+def _jvp_of_other(primals: tuple, tangents: tuple) -> tuple:
+    return differentiated_as(*primals), ad.instantiate_zeros(tangents[1])
+
+
+ad.primitive_jvps[differentiated_as.primitive] = _jvp_of_other

@@ -11,16 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax import Array
+from jax import Array, lax
 
+from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
+from geonh.engine.named import differentiated_as
 from geonh.engine.outside import evaluated
 from geonh.engine.precise import in_float64
 from geonh.engine.tracing import traced_once
 from geonh.groups.base import Point
-from geonh.mechanics.lagrangian import LagrangianSystem
+from geonh.mechanics.lagrangian import MANY, LagrangianSystem
 
 
 @judged
@@ -79,7 +81,15 @@ def accelerations_at(system: LagrangianSystem, t: Array, x: Any, xi: Array, u: A
     )
     H, mu = system.mass_matrix(x, xi), system.annihilator(x)
     turning = jax.jvp(lambda x: system.constraint_residual(x, xi), (x,), (velocity_of_x,))[1]
-    return system.constrained(H, mu, force, -turning)
+    rate, lam = system.constrained(H, mu, force, -turning)
+    if system.group.dim < MANY or not system.is_quadratic:
+        return rate, lam
+    # The derivative by x of the equations for this ξ̇ and λ: that of M and μ would be n times as long.
+    v, held = lax.stop_gradient(rate), lax.stop_gradient(lam)
+    missing = force - (system.momentum(x, v) - system.momentum_at_rest(x)) + system.reaction(x, held)
+    gap = -turning - system.constraint_residual(x, v) - system.right_hand_side(x)
+    change = saddle_directly(lax.stop_gradient(H), lax.stop_gradient(mu), missing, gap)
+    return differentiated_as(rate, v + change[0]), differentiated_as(lam, held + change[1])
 
 
 @judged

@@ -354,6 +354,10 @@ class LagrangianSystem(Precise):
             return self.nonholonomic_residual(x, xi)
         return self.annihilator(x) @ xi - self.right_hand_side(x)
 
+    def reaction(self, x: Any, lam: Array) -> Array:
+        """Constraint force μ(x)ᵀλ, shape=[n], of multipliers of shape=[m]."""
+        return jax.grad(lambda xi: lam @ self.constraint_residual(x, xi))(jnp.zeros(self.group.dim))
+
     def nonholonomic_residual(self, x: Any, xi: Array) -> Array:
         """μ(x)ξ − b(x) of the distribution alone, shape=[m − k]; ``xi`` of shape=[n]."""
         if self.distribution is None:

@@ -20,6 +20,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from geonh.arguments.precision import float64
 from geonh.engine import jacobian
 from geonh.engine.dependence import ABSENT, BILINEAR, CALLS, LINEAR, called_jaxpr, round_a_loop
+from geonh.engine.named import differentiated_as
 from geonh.engine.native import elementary
 from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.loops import Stacked, passes
@@ -46,7 +47,7 @@ def linearised(
     def moves(var: Any) -> bool:
         return not hasattr(var, "val") and var in moved
 
-    for eqn in em.used(jaxpr):
+    for eqn in em.used(jaxpr, derivatives=True):
         xs = [em.constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v] for v in eqn.invars]
         before = [moves(var) for var in eqn.invars]
         out, after, push = (
@@ -57,9 +58,18 @@ def linearised(
         if push is not None and any(after):
             steps.append((eqn, push))
 
+    live = {var for var in jaxpr.outvars if not hasattr(var, "val")}  # those whose tangents are needed
+    needed: list[tuple[Any, Push]] = []
+    for eqn, push in reversed(steps):
+        if not live.isdisjoint(eqn.outvars):
+            inputs = eqn.invars[1:] if eqn.primitive is differentiated_as.primitive else eqn.invars
+            live.update(var for var in inputs if not hasattr(var, "val"))
+            needed.append((eqn, push))
+    needed.reverse()
+
     def push_all(tangents: list[Tangent]) -> list[Tangent]:
         known = dict(zip(jaxpr.invars, tangents, strict=True))
-        for eqn, push in steps:
+        for eqn, push in needed:
             here = [None if hasattr(var, "val") else known.get(var) for var in eqn.invars]
             if any(t is not None for t in here):
                 known.update(zip(eqn.outvars, push(here), strict=True))
@@ -75,6 +85,8 @@ def _equation(
     name = eqn.primitive.name
     if name in CALLS and not name.startswith("custom"):
         return linearised(em, called_jaxpr(eqn), xs, moving)
+    if eqn.primitive is differentiated_as.primitive:
+        return [xs[0]], [moving[1]], lambda tangents: [tangents[1]]
     out = list(em.equation(eqn, xs))
     if name == "scan":
         changing, push = _scan(em, eqn, xs, moving)

@@ -12,6 +12,7 @@ import numpy as np
 
 from geonh.engine import jacobian
 from geonh.engine.dependence import CALLS, called_jaxpr
+from geonh.engine.named import differentiated_as
 from geonh.engine.native.arithmetic import Arithmetic
 from geonh.engine.native.elementwise import ELEMENTWISE, UNCHANGED
 from geonh.engine.native.storage import APART
@@ -40,7 +41,7 @@ class Emitter(Arithmetic):
     def __init__(self, lanes: int = 1, *, fma: bool = True) -> None:
         super().__init__(lanes, fma=fma)
         self._sizes: dict[int, int] = {}
-        self._used: dict[int, list[Any]] = {}
+        self._used: dict[tuple[int, bool], list[Any]] = {}
         self._largest: dict[int, int] = {}
         self._seen: list[Any] = []  # kept alive, so that an id names one jaxpr
 
@@ -71,6 +72,9 @@ class Emitter(Arithmetic):
             return self.constant(np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else env[var]
 
         for eqn in self.used(jaxpr):
+            if eqn.primitive is differentiated_as.primitive:
+                env[eqn.outvars[0]] = read(eqn.invars[0])
+                continue
             inputs = [read(var) for var in eqn.invars]
             env.update(zip(eqn.outvars, self.equation(eqn, inputs), strict=True))
         return [read(var) for var in jaxpr.outvars]
@@ -232,17 +236,20 @@ class Emitter(Arithmetic):
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
         return self.closed(called_jaxpr(eqn), inputs)
 
-    def used(self, jaxpr: Any) -> list[Any]:
-        """Equations that the outputs of a jaxpr depend on."""
-        if id(jaxpr) not in self._used:
+    def used(self, jaxpr: Any, *, derivatives: bool = False) -> list[Any]:
+        """Equations that the outputs of a jaxpr depend on, or that these and their derivatives do."""
+        key = (id(jaxpr), derivatives)
+        if key not in self._used:
             self._seen.append(jaxpr)
             needed, found = {var for var in jaxpr.outvars if not hasattr(var, "val")}, []
             for eqn in reversed(jaxpr.eqns):
                 if not needed.isdisjoint(eqn.outvars):
-                    needed.update(var for var in eqn.invars if not hasattr(var, "val"))
+                    alone = eqn.primitive is differentiated_as.primitive and not derivatives
+                    inputs = eqn.invars[:1] if alone else eqn.invars
+                    needed.update(var for var in inputs if not hasattr(var, "val"))
                     found.append(eqn)
-            self._used[id(jaxpr)] = found[::-1]
-        return self._used[id(jaxpr)]
+            self._used[key] = found[::-1]
+        return self._used[key]
 
     # sizes
 

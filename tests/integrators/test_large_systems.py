@@ -1,0 +1,108 @@
+"""Systems of some twenty velocities: arrays in memory, one system in two formulations, ensembles, derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import geonh as gn
+from geonh.groups import SO3, Product
+from geonh.rolling import knife_edge, planar, planar_body, trailer
+
+MASS, LENGTH, INERTIA, GRAVITY = 1.0, 0.4, np.diag([0.1, 0.12, 0.02]), 9.81
+ARM = np.array([0.0, 0.0, -LENGTH])
+HAT = np.array([[0.0, LENGTH, 0.0], [-LENGTH, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+def velocities(x, xi):
+    """Velocity and height of the centre of each body of a chain on ball joints, and its angular velocity."""
+    v, height = jnp.zeros(3), 0.0
+    for i, R in enumerate(x):
+        omega = xi[3 * i : 3 * i + 3]
+        end = v - R @ (HAT @ omega)
+        yield 0.5 * (v + end), height + 0.5 * (R @ ARM)[2], omega
+        v, height = end, height + (R @ ARM)[2]
+
+
+def lagrangian(x, xi):
+    parts = [
+        0.5 * MASS * (v @ v) + 0.5 * (omega @ (INERTIA @ omega)) - MASS * GRAVITY * z
+        for v, z, omega in velocities(x, xi)
+    ]
+    return sum(parts[1:], parts[0])
+
+
+def metric(x):
+    n = 3 * len(x)
+    rows = jax.jacfwd(lambda xi: jnp.stack([v for v, _, _ in velocities(x, xi)]).ravel())(jnp.zeros(n))
+    return MASS * rows.T @ rows + jnp.kron(jnp.eye(len(x)), INERTIA)
+
+
+def potential(x):
+    return MASS * GRAVITY * sum(z for _, z, _ in velocities(x, jnp.zeros(3 * len(x))))
+
+
+def chain(n, **how):
+    return gn.System(Product(tuple(SO3() for _ in range(n))), name=f"chain of {n}", **how)
+
+
+def train(n):
+    body = planar_body(1.0, 0.3, [knife_edge()])
+    for i in range(n):
+        drawn = trailer(body, 1.0, hitch=(-0.3, 0.0), name=f"a{n - 1 - i}")
+        body = planar_body(1.0, 0.3, [knife_edge()], [drawn])
+    return planar(body, name=f"{n} trailers")
+
+
+def start(system):
+    n = system.group.dim - 3
+    g0 = ([0.0, 0.0, 0.0], list(0.2 * np.cos(np.arange(n))))
+    return {"g0": g0, "xi0": system.project(g0, np.r_[0.3, 1.0, np.zeros(n + 1)])}
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "gauss4"])
+def test_a_lagrangian_and_a_metric_are_one_system(method):
+    xi0 = 0.5 * np.sin(np.arange(18) + 1.0)
+    one, other = (
+        gn.solve(chain(6, **how), method, xi0=xi0, dt=0.005, n_steps=40)
+        for how in ({"lagrangian": lagrangian}, {"metric": metric, "potential": potential})
+    )
+    np.testing.assert_allclose(one.xi[-1], other.xi[-1], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(one.energy, other.energy, rtol=0, atol=1e-11)
+
+
+def test_a_long_train_keeps_its_constraints_and_its_energy():
+    system = train(15)  # 18 velocities, 16 forms
+    run = gn.solve(system, "rkmk4", **start(system), dt=0.005, n_steps=200)
+    fine = gn.solve(system, "rkmk6", **start(system), dt=0.005, n_steps=200)
+    assert np.abs(run.constraint_residual).max() < 1e-11
+    assert np.abs(run.energy / run.energy[0] - 1).max() < 1e-9
+    np.testing.assert_allclose(run.xi[-1], fine.xi[-1], atol=1e-7)
+
+
+def test_members_have_the_bits_of_single_runs():
+    system = train(14)
+    begin = start(system)
+    scales = np.array([0.5, 0.8, 1.0, 1.3, 1.7])
+    runs = gn.solve_ensemble(
+        system, "rkmk4", g0=begin["g0"], xi0=scales[:, None] * begin["xi0"], dt=0.01, n_steps=30, save_every=1
+    )
+    for i, scale in enumerate(scales):
+        run = gn.solve(system, "rkmk4", g0=begin["g0"], xi0=scale * begin["xi0"], dt=0.01, n_steps=30, save_every=1)
+        np.testing.assert_array_equal(runs.xi[i], run.xi)
+
+
+@pytest.mark.parametrize("method", ["rkmk4", "gauss4"])
+def test_derivatives_of_a_run_are_those_of_differences(method):
+    system = chain(6, lagrangian=lagrangian)
+    xi0 = 0.5 * np.sin(np.arange(18) + 1.0)
+
+    def end(xi0):
+        return jnp.sum(jnp.sin(gn.integrate(system, method, xi0=xi0, dt=0.01, n_steps=10).p_minus[-1]))
+
+    with jax.enable_x64(True):
+        got = jax.grad(end)(jnp.asarray(xi0))
+        h = 1e-5
+        for direction in (np.eye(18)[3], np.cos(np.arange(18))):
+            want = (end(jnp.asarray(xi0 + h * direction)) - end(jnp.asarray(xi0 - h * direction))) / (2 * h)
+            np.testing.assert_allclose(got @ direction, want, rtol=1e-7)
