@@ -147,7 +147,8 @@ def lyapunov_exponents(
     point = system.point(g, name="g")
     controls = made_drive(system, controls, point, xi)
     node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
-    if not as_float64(dt, "dt", ()):
+    dt = float(as_float64(dt, "dt", ()))
+    if not dt:
         raise ValueError("dt must not be zero")
     if fault := place_fault(system, 0.0, point, "at g"):
         raise ValueError(fault)
@@ -160,7 +161,7 @@ def lyapunov_exponents(
         raise ValueError(f"count must be at most {len(frame)}, the dimension of the states, got {count}")
     rounds = n_steps // every
     state = _Perturbations(np.zeros(()), point, xi, frame[:count], np.zeros(count))
-    propagation = _Propagation(system, method, controls, as_float64(dt, "dt", ()), np.int64(every))
+    propagation = _Propagation(system, method, controls, np.float64(dt), np.int64(every))
     loop = stepping(_round, _row, propagation, state)
     stride = max(rounds // n_saved, 1)
     buffer = np.empty((rounds // stride, loop.width))

@@ -253,7 +253,7 @@ def continue_orbit(
     n_orbits = as_count(n_orbits, "n_orbits")
     if not as_float64(step, "step", ()):
         raise ValueError("step must not be zero")
-    known = isinstance(limits, list | tuple | np.ndarray) and len(limits) == 2
+    known = isinstance(limits, list | tuple | np.ndarray) and np.ndim(limits) == 1 and len(limits) == 2
     if not known or not all(isinstance(v, int | float | np.number) for v in limits) or not limits[0] <= limits[1]:
         raise ValueError(f"limits must be two values of the parameter, the lower first, got {shortly(limits)}")
     problem = orbit._problem._replace(system=system, parameter=parameter)

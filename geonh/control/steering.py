@@ -90,8 +90,8 @@ def steering_problem(
         raise ValueError(f"{system.name} has no forces that controls could act by")
     n, names = system.group.dim, system.group.velocity_names
     t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
-    if not span > 0:
-        raise ValueError(f"span must be positive, got {span}")
+    if not 1e-150 < span < 1e150:  # its square is a number
+        raise ValueError(f"span must be positive, between 1e-150 and 1e150, got {span}")
     if unknown := [name for name in free if name not in names]:
         near = close(str(unknown[0]), names)
         raise ValueError(

@@ -72,6 +72,7 @@ def reference_trajectory(
     forward = np.diff(times) > 0 if times.ndim == 1 else np.zeros(1, bool)
     if times.ndim != 1 or len(times) < 2 or np.any(forward != forward[0]) or np.any(np.diff(times) == 0):
         raise ValueError(f"times must be two or more in one direction, shape [N], got {shortly(times)}")
+    rtol, atol = (float(as_float64(value, name, ())) for value, name in ((rtol, "rtol"), (atol, "atol")))
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not 0 < tolerance < 1:
             raise ValueError(f"{name} must lie in (0, 1), got {tolerance}")

@@ -309,6 +309,7 @@ def axes(length: float = 1.0) -> list[Part]:
     TypeError
         If ``length`` is not a number.
     """
+    length = float(as_float64(length, "length", ()))
     return [line([[0, 0, 0], length * e]).painted(c) for e, c in zip(np.eye(3), AXIS_COLOURS, strict=True)]
 
 

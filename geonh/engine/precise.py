@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
-from geonh.arguments.validators import refuse_kinds, refuse_single
+from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import evaluated
 
 _FLOAT64 = np.dtype(np.float64)
@@ -143,15 +143,21 @@ class Precise(eqx.Module):
                 setattr(cls, name, _Public(_guarded(name, method)))
 
 
-def _in_float64(value: Any) -> Any:
-    """Convert an integer array, which would wrap, or one of another byte order to float64; also within a tuple (a point
-    of a product).
+def _in_float64(value: Any, name: str) -> Any:
+    """Convert an integer array, which would wrap, one of another byte order, or a labelled one (xarray, pandas) to
+    float64; also within a tuple (a point of a product). TypeError, with the name, for arrays of other objects.
     """
-    if isinstance(value, np.ndarray) and value.dtype is not _FLOAT64 and value.shape:
-        kind = value.dtype.kind
-        return value.astype(np.float64) if kind in "iu" or (kind == "f" and not value.dtype.isnative) else value
-    if type(value) is tuple and any(isinstance(part, np.ndarray) for part in value):
-        return tuple(map(_in_float64, value))
+    if isinstance(value, np.ndarray):
+        if value.dtype is not _FLOAT64 and value.shape:
+            kind = value.dtype.kind
+            if kind in "Ob":
+                return as_float64(value, name, finite=False)
+            return value.astype(np.float64) if kind in "iu" or (kind == "f" and not value.dtype.isnative) else value
+    elif type(value) is tuple:
+        if any(isinstance(part, np.ndarray) for part in value):
+            return tuple(_in_float64(part, name) for part in value)
+    elif hasattr(value, "__array__") and not isinstance(value, jax.Array | np.generic | jax.ShapeDtypeStruct):
+        return as_float64(np.asarray(value), name, finite=False)
     return value
 
 
@@ -173,9 +179,13 @@ def _guarded(name: str, method: Callable) -> Callable:
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
-            args = tuple(_as_numbers(_in_float64(value)) for value in args)
-            kwargs = {name: _in_float64(value) for name, value in kwargs.items()}
-            self._inspect(name, (*zip(_parameters(method)[1:], args, strict=False), *kwargs.items()))
+            of = method.__qualname__
+            names = (*_parameters(method)[1 : len(args) + 1], *("an argument",) * len(args))
+            args = tuple(
+                _as_numbers(_in_float64(value, f"{label} of {of}")) for value, label in zip(args, names, strict=False)
+            )
+            kwargs = {label: _in_float64(value, f"{label} of {of}") for label, value in kwargs.items()}
+            self._inspect(name, (*zip(names, args, strict=False), *kwargs.items()))
             return evaluated(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)

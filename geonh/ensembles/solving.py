@@ -305,15 +305,28 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
     """Node 0 of every member, and descriptions of invalid starts, by index."""
     states, facts = mapped(first_node, shared, members)
     facts, faults = Facts(*facts), {}
-    sound = clearly_sound(members.xi, facts) & (np.asarray(states.status) == 0)
+    sound = clearly_sound(members.xi, facts) & (np.asarray(states.status) == 0) & (not shared.method.limits_starts)
     for i in np.flatnonzero(~sound).tolist():
         member, of_member = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, facts))
         fault = start_fault(shared.system, float(member.t0), member.g, member.xi, float(member.dt), of_member)
         if not fault and states.status[i]:
             fault = Result(int(states.status[i])).message
-        if fault:
+        if fault := fault or _refused_by_method(shared, member):
             faults[i] = fault
     return states, faults
+
+
+def _refused_by_method(shared: Shared, member: Member) -> str:
+    """Why the method cannot start a member, or nothing."""
+    if not shared.method.limits_starts:
+        return ""
+    problem = shared.problem(member)
+    try:
+        with float64():
+            problem.method.refuse_start(problem.system, float(member.dt), member.g, member.xi)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def first_node(shared: Shared, member: Member) -> tuple[State, Facts]:

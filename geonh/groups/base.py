@@ -154,6 +154,14 @@ class LieGroup(Precise):
                 _check_vectors(self, value, f"{name} of {type(self).__name__}.{of}")
             elif name in ("matrix", "vector"):
                 self._inspect_array(of, name, value)
+            elif of == "from_geomstats":
+                array = value if hasattr(value, "shape") else as_float64(value, f"{name} of {type(self).__name__}.{of}")
+                shape = self.space().shape
+                if array.shape[max(0, array.ndim - len(shape)) :] != shape:
+                    want = f"[..., {', '.join(map(str, shape))}]"
+                    raise ValueError(
+                        f"{name} of {type(self).__name__}.{of} must have shape {want}, got {list(array.shape)}"
+                    )
 
     def _inspect_array(self, of: str, name: str, value: Any) -> None:
         """Check the last axes of the argument of ``from_matrix`` or ``from_vector``."""

@@ -147,6 +147,11 @@ class Integrator(Precise):
         """
 
     @property
+    def limits_starts(self) -> bool:
+        """True if ``refuse_start`` may refuse one, so that an ensemble asks it for each member."""
+        return False
+
+    @property
     def order(self) -> int:
         """Order of convergence of (g, ξ) at the nodes."""
         return self.guarantees.order

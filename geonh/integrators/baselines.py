@@ -84,6 +84,10 @@ class RungeKutta(Integrator):
                 "constraints, no forces and nothing that depends on the time; use project='constraint'"
             )
 
+    @property
+    def limits_starts(self) -> bool:
+        return self.baumgarte != 0
+
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
         if self.baumgarte and dt < 0:
             raise ValueError(f"Baumgarte's term repels backwards in time: dt must be > 0, got {dt}, or baumgarte=0")

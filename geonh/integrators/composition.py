@@ -115,6 +115,10 @@ class Composition(Integrator):
         for member in self.members:
             member.refuse_start(system, dt * max(map(abs, self.fractions)), g0, xi0)
 
+    @property
+    def limits_starts(self) -> bool:
+        return any(member.limits_starts for member in self.members)
+
     def impulse_step(self, clock: Clock) -> Array:
         return self.parts[0].impulse_step(clock._replace(dt=self.fractions[0] * clock.dt))
 

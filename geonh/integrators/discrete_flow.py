@@ -165,10 +165,11 @@ class ReflectingFlow(DiscreteFlow):
         return made._replace(p_minus=reflected(made.p_plus, middle.momentum))
 
 
-def check_start(start: str) -> None:
-    """Raise ValueError for a word unknown to ``started``."""
+def check_start(start: str) -> str:
+    """Return the word for ``started``; ValueError for an unknown one."""
     if not isinstance(start, str) or start not in ("average", "multiplier"):
         raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
+    return start
 
 
 def started(start: str, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:

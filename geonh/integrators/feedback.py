@@ -119,6 +119,10 @@ class Feedback(Integrator):
         if system.forces is not None and self._gain("energy"):
             raise ValueError(f"the energy of {system.name} is not kept (it has forces): leave 'energy' out of gains")
 
+    @property
+    def limits_starts(self) -> bool:
+        return True
+
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
         """Raise ValueError if dt times the fastest rate of the feedback exceeds the stability limit, or dt < 0.
 

@@ -61,6 +61,10 @@ class RuleFlow(DiscreteFlow):
             reference="",
         )
 
+    @property
+    def limits_starts(self) -> bool:
+        return type(self.rule).refuse is not DiscreteLagrangian.refuse
+
     def refuse_start(self, system: System, dt: float, g0: Point, xi0: Array) -> None:
         self.rule.refuse(system, self.tau(system), dt, g0, xi0)
 

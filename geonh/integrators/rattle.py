@@ -68,7 +68,7 @@ class RATTLE(ReflectingFlow):
     def __init__(
         self, retraction: str | Retraction = "auto", *, newton: Newton | None = None, start: str = "multiplier"
     ) -> None:
-        self.retraction, self.newton, self.start = make_retraction(retraction), make_newton(newton), start
+        self.retraction, self.newton, self.start = make_retraction(retraction), make_newton(newton), check_start(start)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -115,8 +115,7 @@ class SHAKE(Integrator):
     holds = NextStep
 
     def __init__(self, *, newton: Newton | None = None, start: str = "multiplier") -> None:
-        self.newton, self.start = make_newton(newton), start
-        check_start(start)
+        self.newton, self.start = make_newton(newton), check_start(start)
 
     @property
     def guarantees(self) -> Guarantees:

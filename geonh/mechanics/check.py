@@ -153,7 +153,8 @@ def _points(system: LagrangianSystem, at: Any) -> list:
     if isinstance(system.group.identity(), tuple):
         several = isinstance(at, list) and bool(at) and isinstance(at[0], tuple)
     else:
-        several = isinstance(at, list | tuple | np.ndarray) and len(at) > 0 and np.ndim(at[0]) == len(shapes[0])
+        several = (isinstance(at, list | tuple) or (isinstance(at, np.ndarray) and at.ndim > 0)) and len(at) > 0
+        several = several and np.ndim(at[0]) == len(shapes[0])
     return [system.point(g, name=f"at[{i}]") for i, g in enumerate(at)] if several else [system.point(at, name="at")]
 
 

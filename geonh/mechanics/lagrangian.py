@@ -24,7 +24,7 @@ from geonh.algebra.elimination import UNROLLED
 from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, pivots, saddle, solve_spd
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine.compiled import computed
 from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.engine.precise import Precise, in_float64
@@ -111,7 +111,7 @@ class LagrangianSystem(Precise):
                     "many nodes use jax.vmap"
                 )
 
-    def _inspect_point(self, of: str, x: Any) -> None:
+    def _inspect_point(self, of: str, x: Any, name: str = "x") -> None:
         leaves = jax.tree.leaves(x.x if isinstance(x, Moment) else x)
         if leaves and isinstance(leaves[0], jax.core.Tracer):  # a tracer, checked where its trace began
             return
@@ -119,7 +119,7 @@ class LagrangianSystem(Precise):
         shapes = [list(_shape(leaf) or ()) for leaf in leaves]
         if shapes != expected or not all(hasattr(leaf, "dtype") for leaf in leaves):
             raise ValueError(
-                f"x of {type(self).__name__}.{of} must be a point of {self.group}, of shape "
+                f"{name} of {type(self).__name__}.{of} must be a point of {self.group}, of shape "
                 f"{', '.join(map(str, expected))}, got {shortly(x)}; for many nodes use jax.vmap"
             )
 
@@ -170,11 +170,14 @@ class LagrangianSystem(Precise):
         ValueError
             If the system depends on the time, and ``t`` is left out.
         """
+        if not is_traced(g):
+            self._inspect_point("at", g, "g")
         if not self.is_timed:
             return self.action.at(g)
         if t is None:
             raise ValueError(f"{self.name} depends on the time explicitly; this is for systems that do not")
-        return Moment(jnp.asarray(t, dtype=float), self.action.at(g))
+        time = t if is_traced(t) else as_float64(t, "t", (), finite=False)
+        return Moment(jnp.asarray(time, dtype=float), self.action.at(g))
 
     def act(self, x: Any, W: Point, dt: Any) -> Any:
         """Base point x·W after ``dt`` seconds, of a base point and a point of the group."""
@@ -489,7 +492,7 @@ class LagrangianSystem(Precise):
             If it does not have the structure and shapes of a point of the group, or (unless ``on_group`` is false) does
             not lie on it.
         """
-        identity = self.group.identity()
+        identity, on_group = self.group.identity(), as_flag(on_group, "on_group")
         if g is None:
             return jax.tree.map(np.asarray, identity)
         structure, shapes = jax.tree.structure(identity), self.group.point_shapes

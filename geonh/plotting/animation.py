@@ -75,6 +75,9 @@ def animate(
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
         if not as_float64(value, name, ()) > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
+    fps, dpi = float(fps), float(dpi)
+    if not 0.01 <= fps <= 1000:
+        raise ValueError(f"fps must lie between 0.01 and 1000, got {fps:g}")
     if not 10 <= dpi <= 1000:
         raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
     if not isinstance(progress, bool) and not callable(progress):

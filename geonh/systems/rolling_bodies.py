@@ -77,8 +77,8 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
     ValueError
         If one is not positive.
     """
-    positive(m=m, r=r, g=g)
-    inertia = np.array([1.0, 2.0, 1.0]) * m * r * r / 4
+    given = positive(m=m, r=r, g=g)
+    inertia = np.array([1.0, 2.0, 1.0]) * given["m"] * given["r"] * given["r"] / 4
     return rolling(disc(r, (0, 1, 0)), inertia, m, gravity=g, draw=draw, name="rolling-disc")
 
 

@@ -95,7 +95,7 @@ def spherical_robot(
         If a rotor's moment is not less than that of the ball with it.
     """
     moments, rotors = as_float64(J, "J", (3,)), as_float64(j, "j", (3,))
-    parameters = positive(m=m, r=r, J=moments, j=rotors)
+    parameters = positive(m=as_float64(m, "m", ()), r=as_float64(r, "r", ()), J=moments, j=rotors)
     if not np.all(rotors < moments):
         raise ValueError(f"j must be less than J, which is with the rotors; got {rotors} and {moments}")
     return System(
