@@ -112,9 +112,20 @@ def test_vectors_that_are_not_tangent_and_wrong_shapes_raise():
         metric.log(np.eye(3, dtype=np.float32), point)
     with pytest.raises(NotImplementedError):
         metric.christoffels(point)
-    free = gn.System(SE2(), lagrangian=lambda x, xi: 0.5 * xi @ xi, base="point")
-    with pytest.raises(ValueError, match="metric="):
-        KineticMetric(free.space, free)
+    fast = gn.System(SE2(), lagrangian=lambda x, xi: -jnp.sqrt(1 - xi @ xi), base="point")
+    with pytest.raises(ValueError, match="not quadratic"):
+        KineticMetric(fast.space, fast)
+
+
+def test_a_quadratic_lagrangian_has_a_metric():
+    M = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])
+    words = {"base": "point", "parameters": {"m": 1.3}}
+    given = gn.System(SE2(), metric=lambda x, p: p["m"] * M, **words)
+    free = gn.System(SE2(), lagrangian=lambda x, xi, p: 0.5 * p["m"] * xi @ M @ xi + xi[0] - 3.0, **words)
+    a, point = free.space.metric.tangent_vec([0.4, 0.3, -0.2], np.eye(3)), np.eye(3)
+    for metric in (given.space.metric, free.space.metric):
+        np.testing.assert_allclose(metric.exp(a, point), given.space.metric.exp(a, point), atol=1e-12)
+        np.testing.assert_allclose(metric.squared_norm(a, point), given.space.metric.squared_norm(a, point), rtol=1e-13)
 
 
 # --- geodesics ---------------------------------------------------------------------------------------------

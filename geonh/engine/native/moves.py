@@ -16,6 +16,8 @@ IN_TURN = 8
 """Maximum number of entries that are reduced sequentially."""
 LONG = 64
 """Maximum number of entries of an unrolled sum, or other reduction to one entry, of an array in memory."""
+IN_PARTS = 16
+"""Minimum number of terms of a scalar product in a loop that is summed in as many parts as a vector has entries."""
 PRODUCTS = 500
 """Maximum number of products in an unrolled product of matrices, without those with a known zero."""
 
@@ -277,7 +279,7 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         if by_rows and em.lanes == 1:
             turned = _arranged(em, right, kind, ([0], [2], [1]))
             return [_products_by_rows(em, em.memory(left, kind), em.memory(turned, kind), em.place(aval))]
-        in_parts = kind == "d" and not by_rows and WIDTH <= right.shape[2] <= STRAIGHT
+        in_parts = kind == "d" and not by_rows and IN_PARTS <= right.shape[2] <= STRAIGHT
         summed = partial(_in_parts, em) if in_parts else partial(_term_by_term, em, add, mul, kind)
         return [_products(em, summed, em.memory(left, kind), em.memory(right, kind), em.place(aval))]
     out = []
