@@ -69,6 +69,17 @@ class Composition(Integrator):
         For each substep, its fraction of the step; they sum to one.
     composed_order : int
         The order.
+
+    References
+    ----------
+    .. [Yoshida1990] H. Yoshida, "Construction of higher order symplectic integrators", Physics Letters A 150
+       (1990), 262–268.
+    .. [Suzuki1990] M. Suzuki, "Fractal decomposition of exponential operators with applications to many-body
+       theories and Monte Carlo simulations", Physics Letters A 146 (1990), 319–323.
+    .. [Kahan1997] W. Kahan, R.-C. Li, "Composition constants for raising the orders of unconventional schemes for
+       ordinary differential equations", Mathematics of Computation 66 (1997), 1089–1099.
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §II.4, §V.3.2.
     """
 
     members: tuple[Integrator, ...]
@@ -208,6 +219,11 @@ class Adjoint(ImplicitIntegrator):
     ------
     ValueError
         If the method has a memory that belongs to its node.
+
+    References
+    ----------
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §II.3.
     """
 
     method: Integrator
