@@ -91,7 +91,7 @@ class RungeKutta(Integrator):
         steady = not (system.is_affine or system.is_timed)
         if self.project == "energy" and not (steady and system.is_quadratic and system.forces is None):
             raise ValueError(
-                f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x), linear "
+                f"the energy of {system.name} cannot be restored by scaling ξ: that needs ℓ = ½ξᵀMξ − V(x), linear "
                 "constraints, no forces and nothing that depends on the time; use project='constraint'"
             )
 

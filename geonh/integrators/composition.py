@@ -243,7 +243,9 @@ class Adjoint(ImplicitIntegrator):
     def refuse(self, system: System) -> None:
         self.method.refuse(system)
         if self.method.guarantees.energy == "projected":
-            raise ValueError(f"{type(self.method).__name__} puts the energy back; that has no inverse, so no adjoint")
+            raise ValueError(
+                f"{type(self.method).__name__} restores the energy by a projection, which has no inverse, so no adjoint"
+            )
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         return self.method.init(system, clock, g0, xi0)
@@ -308,7 +310,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     """
     require_method(method, "a method")
     if method.holds is NextStep:
-        raise ValueError(f"{type(method).__name__} holds the next step at a node: it cannot be composed")
+        raise ValueError(f"{type(method).__name__} keeps the next step in its node, so it cannot be composed")
     if order is not None:
         order = as_count(order, "order")
     if isinstance(coefficients, str):
@@ -342,7 +344,7 @@ def _refuse_memory(method: Integrator, what: str) -> None:
             _refuse_memory(one, what)
         elif one.holds is not None and not one.holds_constants:
             raise ValueError(
-                f"{type(one).__name__} holds {one.holds.__name__} at a node, which belongs to it: it {what}"
+                f"{type(one).__name__} holds {one.holds.__name__} in its node, for its own next step: it {what}"
             )
 
 
@@ -358,7 +360,7 @@ def pair(a: Integrator, b: Integrator) -> Composition:
         _refuse_memory(method, "cannot be composed with another method")
     if a.guarantees.node != b.guarantees.node:
         kinds = " and ".join(f"that of {type(m).__name__} is {m.guarantees.node!r}" for m in (a, b))
-        raise ValueError(f"methods that follow each other must hold the same at a node; {kinds}")
+        raise ValueError(f"composed methods must have the same kind of node; {kinds}")
     order = max(2, min(a.order, b.order)) if same(a, b.adjoint()) else min(a.order, b.order)
     return Composition((b, a), (0, 1), (0.5, 0.5), order)
 

@@ -111,7 +111,7 @@ def test_failures_are_masked_with_their_time_and_reason():
     with pytest.raises(ValueError, match="did not start"):
         runs[3]
     assert "member 1" in str(runs.to_xarray().reason.values[1])
-    with pytest.raises(ValueError, match="no member has a sound start"):
+    with pytest.raises(ValueError, match="no member has a valid start"):
         gn.solve_ensemble(system, "rk4", xi0=xi0[3:4], dt=0.1, n_steps=4)
 
 
@@ -155,7 +155,7 @@ JUNK = {
     "shape": ({"xi0": np.zeros((2, 3))}, r"xi0 must have shape \[2\]"),
     "g0": ({"g0": np.zeros((3, 3)), "xi0": [0.1, 0.0]}, r"g0 must have shape \[2\]"),
     "lengths": ({"dt": [0.1, 0.2, 0.3]}, "must have as many members .*combine='product'"),
-    "dt": ({"dt": [0.1, 0.0]}, "member 1: time stands still"),
+    "dt": ({"dt": [0.1, 0.0]}, "member 1: the time does not advance"),
     "parameter": ({"parameters": {"mass": [1.0, 2.0]}}, "has no 'mass'"),
     "parameters": ({"parameters": [1.0, 2.0]}, "parameters must be a mapping"),
     "combine": ({"combine": "outer"}, "combine must be one of"),

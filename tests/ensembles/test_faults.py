@@ -122,7 +122,7 @@ def test_spoiled_shards(whole, tmp_path, how):
         with pytest.raises(ValueError, match="checksum"):
             gn.open_store(path).energy.load()
     else:
-        with pytest.raises(StoreError, match="run it again, that mends them"):
+        with pytest.raises(StoreError, match="run it again to repair them"):
             gn.open_store(path)
     with pytest.raises(StoreError, match="shard 2 is damaged"):
         sweep().load(path)
