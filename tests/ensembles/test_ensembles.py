@@ -12,13 +12,25 @@ from geonh.integrators.node import Result
 from geonh.systems import catalogue
 
 
-def top():
+def inertia(x, p):
+    return jnp.diag(jnp.asarray(p["J"]))
+
+
+def weight(x, p):
+    return p["weight"] * x[2, 2]
+
+
+def form(x):
+    return [[0.2, x[0, 1], 1.0]]
+
+
+def top(J=(1.0, 1.4, 2.0), m=0.5):
     return gn.System(
         SO3(),
-        metric=lambda x, p: jnp.diag(jnp.asarray(p["J"])),
-        potential=lambda x, p: p["weight"] * x[2, 2],
-        distribution=gn.Distribution(lambda x: [[0.2, x[0, 1], 1.0]]),
-        parameters={"J": [1.0, 1.4, 2.0], "weight": 0.5},
+        metric=inertia,
+        potential=weight,
+        distribution=gn.Distribution(form),
+        parameters={"J": list(J), "weight": m},
     )
 
 
@@ -42,13 +54,7 @@ def test_each_member_has_the_bits_of_its_own_run(method):
     assert runs.success.all()
     assert runs.g.shape == (n, 4, 3, 3)
     for i in range(n):
-        own = gn.System(
-            SO3(),
-            metric=lambda x, p: jnp.diag(jnp.asarray(p["J"])),
-            potential=lambda x, p: p["weight"] * x[2, 2],
-            distribution=gn.Distribution(lambda x: [[0.2, x[0, 1], 1.0]]),
-            parameters={"J": list(parameters["J"][i]), "weight": parameters["weight"][i]},
-        )
+        own = top(parameters["J"][i], parameters["weight"][i])
         one = gn.solve(own, method, g0=g0[i], xi0=xi0[i], dt=dt[i], t0=t0[i], n_steps=60, save_every=20)
         np.testing.assert_array_equal(runs.g_vector[i], one.g_vector)
         np.testing.assert_array_equal(runs.p_minus[i], one.p_minus)

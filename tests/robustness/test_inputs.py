@@ -436,7 +436,7 @@ def attack(call, name, junk):
 
 
 @pytest.mark.parametrize("name", ["xi0", "g0", "dt", "t0", "n_steps", "controls"])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(JUNK.filter(lambda junk: not (isinstance(junk, int) and 100 < junk < 2**53)))
 def test_random_junk(name, junk):
     attack(run, name, junk)
