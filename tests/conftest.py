@@ -33,6 +33,9 @@ os.environ.setdefault("MALLOC_ARENA_MAX", "1")
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**16))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**17))
 
+# Matrices are small here, and threads of two workers on two cores would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from eager import compute_in_numpy  # noqa: E402

@@ -1,8 +1,9 @@
 """Write what the quick tests take to ``durations.json``: seconds of each directory, and of the slowest tests.
 
-``python tests/durations.py`` runs them in one process; arguments go to pytest, as in ``python tests/durations.py
-tests/groups``, which then prints and writes nothing. Seconds of the processors are those of the process and of the
-processes that it started, and vary less than seconds of the clock where others share the machine.
+``python tests/durations.py`` runs them in one process; arguments go to pytest, as in ``python tests/durations.py -n 2
+tests/groups``, which then prints and writes nothing. A test has with it the fixtures that it is the first to ask for.
+Seconds of the processors are those of the process and of the processes that it started, and vary less than seconds of
+the clock where others share the machine.
 """
 
 import datetime
@@ -17,42 +18,53 @@ import pytest
 
 HERE = Path(__file__).parent
 SLOWEST = 60
+BEGAN = pytest.StashKey[tuple[float, float]]()
 
 
-class Durations:
-    """A plugin of pytest that measures each test, with the fixtures that it is the first to ask for."""
+def now():
+    return time.perf_counter(), sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[BEGAN] = now()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("seconds", [b - a for a, b in zip(item.stash[BEGAN], now(), strict=True)]))
+
+
+class Reports:
+    """A plugin that collects what the processes have measured."""
 
     def __init__(self):
         self.of_tests = {}
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item, nextitem):
-        clock, processors = time.perf_counter(), sum(os.times()[:4])
-        result = yield
-        taken = time.perf_counter() - clock, sum(os.times()[:4]) - processors
-        self.of_tests[item.nodeid] = taken
-        if taken[0] > 2:
-            print(f"\n{taken[0]:7.1f} s of the clock, {taken[1]:7.1f} s of the processors: {item.nodeid}", flush=True)
-        return result
+    def pytest_runtest_logreport(self, report):
+        if report.when == "teardown":
+            self.of_tests[report.nodeid] = dict(report.user_properties)["seconds"]
 
-    def summary(self):
-        directories = defaultdict(lambda: [0, 0.0, 0.0])
-        for name, (clock, processors) in self.of_tests.items():
-            place = name.split("::")[0].split("/")
-            of_place = directories["/".join(place[:2])]
-            of_place[0] += 1
-            of_place[1] += clock
-            of_place[2] += processors
-        slowest = sorted(self.of_tests.items(), key=lambda test: -test[1][1])[:SLOWEST]
-        totals = [sum(column) for column in zip(*directories.values(), strict=True)]
-        return {
-            "machine": "2 cores",
-            "date": datetime.date.today().isoformat(),
-            "columns": ["tests", "seconds of the clock", "seconds of the processors"],
-            "total": rounded(totals),
-            "directories": {name: rounded(directories[name]) for name in sorted(directories)},
-            "slowest": {name: rounded(taken) for name, taken in slowest},
-        }
+
+def summary(of_tests, seconds):
+    directories = defaultdict(lambda: [0, 0.0, 0.0])
+    for name, taken in of_tests.items():
+        place = directories["/".join(name.split("::")[0].split("/")[:2])]
+        place[:] = [total + one for total, one in zip(place, (1, *taken), strict=True)]
+    slowest = sorted(of_tests.items(), key=lambda test: -test[1][1])[:SLOWEST]
+    return {
+        "machine": "2 cores",
+        "date": datetime.date.today().isoformat(),
+        "seconds": round(seconds, 1),
+        "columns": ["tests", "seconds of the clock", "seconds of the processors"],
+        "total": rounded([sum(column) for column in zip(*directories.values(), strict=True)]),
+        "directories": {name: rounded(directories[name]) for name in sorted(directories)},
+        "slowest": {name: rounded(taken) for name, taken in slowest},
+    }
 
 
 def rounded(numbers):
@@ -60,15 +72,16 @@ def rounded(numbers):
 
 
 def main(arguments):
-    durations = Durations()
-    code = pytest.main(["-p", "no:xdist", "-s", *arguments], plugins=[durations])
-    summary = durations.summary()
+    reports, began = Reports(), time.perf_counter()
+    code = pytest.main(["-p", "durations", *(arguments or ["-n", "0"])], plugins=[reports])
+    found = json.dumps(summary(reports.of_tests, time.perf_counter() - began), indent=1, ensure_ascii=False) + "\n"
     if arguments:
-        print(json.dumps(summary, indent=1))
+        print(found)
     else:
-        (HERE / "durations.json").write_text(json.dumps(summary, indent=1) + "\n")
+        (HERE / "durations.json").write_text(found, encoding="utf-8")
     return code
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))  # of the workers too
     sys.exit(main(sys.argv[1:]))
