@@ -8,13 +8,18 @@ import tempfile
 import threading
 from importlib.metadata import version
 
+# With GEONH_TESTS_XLA=1 the tests run on JAX as users have it, more slowly: XLA's optimiser on, and single operations
+# outside of programs compiled, not computed in NumPy.
+AS_USERS = os.environ.get("GEONH_TESTS_XLA") == "1"
+
 # Before JAX is imported. XLA is the reference here, and its optimiser would be most of the time.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    * version("jaxlib").startswith("0.10."),  # a flag that a version does not know ends the process
-)
+if not AS_USERS:
+    os.environ.setdefault(
+        "XLA_FLAGS",
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+        + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        * version("jaxlib").startswith("0.10."),  # a flag that a version does not know ends the process
+    )
 
 COMPILED = "JAX_COMPILATION_CACHE_DIR"
 if COMPILED not in os.environ:  # what one worker compiles serves the others
@@ -28,12 +33,16 @@ os.environ.setdefault("MALLOC_ARENA_MAX", "1")
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**16))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**17))
 
+# Matrices are small here, and threads of two workers on two cores would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from eager import compute_in_numpy  # noqa: E402
 from hypothesis import Phase, settings  # noqa: E402
 
-compute_in_numpy()
+if not AS_USERS:
+    compute_in_numpy()
 
 # Whatever fails is found and shrunk as ever; to explain it, every line of Python would be followed in all examples.
 settings.register_profile("geonh", phases=[phase for phase in Phase if phase is not Phase.explain])

@@ -70,6 +70,25 @@ def test_every_reference_is_in_the_bibliography():
     assert keys_of("Ferraro, Iglesias, Martín de Diego 2008, eq. 4; 2015") == ["Ferraro2008", "Ferraro2015"]
 
 
+def test_sections_of_references_have_the_keys_of_the_bibliography():
+    """Each class of methods names at least the works of its guarantees, under keys of their first author and year."""
+    pytest.importorskip("numpydoc", reason="the site needs the extra: pip install '.[docs]'")
+    from api import read, references
+    from bibliography import entries, keys_of
+
+    import geonh as gn
+
+    known = {key: (names, year) for key, names, year in entries()}
+    for method in gn.methods.values():
+        made = method.make()
+        cited = {line.split("{cite}`")[1][:-1]: line for line in references(read(type(made))["References"])}
+        assert set(keys_of(made.guarantees.reference)) <= set(cited)
+        for key, line in cited.items():
+            names, year = known[key]
+            assert names[0] in line
+            assert f"({year})" in line
+
+
 def test_every_section_of_the_mathematics_that_is_named_is_there():
     sections = set(re.findall(r"^## (\d+)\.", (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8"), re.M))
     files = [*(ROOT / "geonh").rglob("*.py"), *(ROOT / "docs").glob("*.md")]

@@ -18,7 +18,6 @@ import geonh as gn
 
 KEYWORD_ONLY, VAR_POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
-WORDS = ("Notes", "References")
 ROOMS = {
     "geonh": (
         "System",
@@ -181,6 +180,12 @@ def signature(name, made, bound=0):
     return name + "(\n    " + ",\n    ".join(lines) + ",\n)"
 
 
+def references(section):
+    """Entries of a section of references, ``.. [key] words``, with the citation of their key in docs/references.bib."""
+    entries = re.findall(r"^\.\. \[(\w+)\] (.*?)(?=^\.\. |\Z)", "\n".join(section), flags=re.M | re.S)
+    return [f"{prose(' '.join(words.split()))} {{cite}}`{key}`" for key, words in entries]
+
+
 def read(made):
     """A docstring in numpydoc's sections."""
     with warnings.catch_warnings():
@@ -200,9 +205,10 @@ def docstring(made):
                 kind = f" : {escaped(entry.type)}" if entry.type and entry.name else escaped(entry.type)
                 said = prose("\n".join(entry.desc)).replace("\n", "\n  ")
                 lines += [head + kind, *([f": {said}"] if said.strip() else []), ""]
-    for section in WORDS:
-        if parsed[section]:
-            lines += [f"**{section}**", "", prose("\n".join(parsed[section])), ""]
+    if parsed["Notes"]:
+        lines += ["**Notes**", "", prose("\n".join(parsed["Notes"])), ""]
+    if parsed["References"]:
+        lines += ["**References**", "", *(f"- {line}" for line in references(parsed["References"])), ""]
     if parsed["Examples"]:
         lines += ["**Examples**", "", "```pycon", *parsed["Examples"], "```", ""]
     return lines

@@ -239,8 +239,8 @@ def cost(name):
 
 
 def section_free(doc):
-    """A docstring up to its parameters, which the API has."""
-    return re.split(r"\n\s*(?:Parameters|Attributes)\n\s*-+", doc or "")[0]
+    """A docstring up to its first section; the API has them all."""
+    return re.split(r"\n\s*(?:Parameters|Attributes|References)\n\s*-+", doc or "")[0]
 
 
 def methods_index():

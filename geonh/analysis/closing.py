@@ -107,10 +107,10 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
                 shape, by_data = tried(name, function, *arguments)
                 if by_data:
                     raise ValueError(
-                        f"{name} reads an array at an index that depends on data, in which it has no slope"
+                        f"{name} reads an array at an index that depends on data, so it has no derivative there"
                     )
                 if 0 in shape:
-                    raise ValueError(f"{name} gives no number at all")
+                    raise ValueError(f"{name} returns no number")
 
 
 class ClosedArc(NamedTuple):

@@ -247,7 +247,9 @@ def nonholonomic_connection(
     if system.is_timed:
         raise ValueError(f"{system.name} depends on the time: it has no connection here")
     if system.is_affine:
-        raise ValueError(f"{system.name} has affine constraints: it moves without its shape; no connection tells how")
+        raise ValueError(
+            f"{system.name} has affine constraints: it moves at a fixed shape too, which a connection does not describe"
+        )
     if sections is not None and not callable(sections):
         raise TypeError(f"sections must be a function of (r, parameters), got {sections!r}")
     places = tuple(additive[name][1] for name in names)

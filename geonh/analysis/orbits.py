@@ -38,7 +38,7 @@ ROUNDING = 1e-13
 """Rounding error of positions and velocities of size one, times the derivatives of the motion."""
 
 RESOLVED = 1e-6
-"""Residual, relative to the motion, below which an orbit is told from an equilibrium, which every period fits."""
+"""Residual, relative to the motion, below which an orbit is distinguished from an equilibrium, which has any period."""
 
 
 @argument_type
@@ -186,13 +186,13 @@ def periodic_orbit(
     orbit = _orbit(problem, found)
     if not orbit.period / period > VANISHED:
         raise RuntimeError(
-            f"the period went from {period:g} to {orbit.period:.3g} s, where every motion returns: begin nearer to an "
-            "orbit, with a longer period, or pin the period by conditions="
+            f"the period fell from {period:g} to {orbit.period:.3g} s: at period zero every motion is closed. Start "
+            "nearer to an orbit, with a longer period, or fix the period by conditions="
         )
     if _is_equilibrium(problem, guess, found):
         raise RuntimeError(
-            f"what is found near the guess is an equilibrium of {system.name}, which every period fits: begin further "
-            "from it, with a period nearer to that of an orbit, or pin an amplitude or the energy by conditions=; "
+            f"the iteration converged to an equilibrium of {system.name}, which has any period: start further "
+            "from it, with a period nearer to that of an orbit, or fix an amplitude or the energy by conditions=; "
             "linearise(system, g, xi) has the frequencies of the small orbits about it"
         )
     return orbit

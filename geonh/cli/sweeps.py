@@ -248,7 +248,7 @@ def export(
     try:
         if member is None:
             for shard, fault in store.faults(deep=True).items():
-                wrong(f"shard {shard} is damaged, {fault}: run the sweep again, it mends that")
+                wrong(f"shard {shard} is damaged, {fault}: run the sweep again to repair it")
             netcdf.write(gn.open_store(path), target)
         else:
             size = store.about["configuration"]["members"]

@@ -191,7 +191,7 @@ def estimate(
             break
         unknowns, prediction = fit.line_search(unknowns, prediction, step)
     else:
-        raise RuntimeError(f"the estimate does not settle in {max_iterations} steps; a better guess may do")
+        raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
     result = {name: float(value) for name, value in zip(names, unknowns.theta, strict=True)}
     return Estimate(
         values=result,
@@ -335,7 +335,8 @@ class _LeastSquares:
             descends = new_residual @ new_residual < residual @ residual or is_small
             if new.status == 0 and np.all(np.isfinite(new_residual)) and descends:
                 return (trial._replace(g=new.g, xi=new.xi) if self.free_start else trial), new
-        raise RuntimeError(f"the estimate does not settle: no step lowers the sum of squares {residual @ residual:.6g}")
+        squares = residual @ residual
+        raise RuntimeError(f"the estimate did not converge: no step lowers the sum of squares {squares:.6g}")
 
     def _moved(self, unknowns: Unknowns, step: np.ndarray) -> Unknowns:
         """(θ + δθ, g₀exp(η), ξ₀ + δ), with η = δ = 0 where the start is known."""
@@ -352,7 +353,9 @@ def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None
     for row in directions[:, : len(names)]:
         if np.abs(row).max() > 1e-6:
             mixed = [name for name, part in zip(names, row, strict=True) if abs(part) > 1e-6]
-            raise ValueError(f"the data do not tell {' and '.join(mixed)} apart: give more, or fewer names")
+            raise ValueError(
+                f"the data do not identify {' and '.join(mixed)} separately: give more data, or fewer names"
+            )
 
 
 def _observed(motion: ObservedMotion, node: tuple) -> tuple[tuple, Array]:

@@ -239,10 +239,10 @@ def _fault(problem: Transcription, last: Extremal, residual: float, curvature: f
         hint = "wider bounds or a longer span, if none keeps within these; else " if bounded else ""
         return (
             f"after {last.iterations} steps the equations are off by {residual:.2g}, the optimality by "
-            f"{last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may do"
+            f"{last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may help"
         )
     if curvature < 0:
-        return f"it ended at a saddle of cost {last.cost:.6g}, from which no way down was found; another guess may do"
+        return f"it ended at a saddle of cost {last.cost:.6g}, no descent direction found; another guess may help"
     return ""
 
 

@@ -260,7 +260,7 @@ def shooting_control(
     u, miss, iterations = _optimised(problem, u0, limits, solver, max_iterations)
     value = float(_evaluated(problem, u).values[0])
     if not np.isfinite(value):
-        raise RuntimeError(f"{system.name}: the cost of the motion found is no finite number, {value}: look at cost")
+        raise RuntimeError(f"{system.name}: the cost of the solution is not finite, {value}: check cost")
     return Shot(steering.t0 + steering.span * at, u, value, miss, iterations, problem)
 
 
@@ -299,7 +299,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
     guess = at(u0.ravel())
     if guess.status:
         raise RuntimeError(
-            f"the motion of {problem.system.name} under the guess fails; a shorter span, or more steps, may do"
+            f"the motion of {problem.system.name} under the guess fails; a shorter span, or more steps, may help"
         )
     scale = max(abs(float(guess.values[0])), 1.0)
     programme = Programme(
@@ -324,7 +324,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
             return Optimum(z.reshape(u0.shape), found.miss, iterations)
     raise RuntimeError(
         f"no controls of {problem.system.name} found that reach the end: after {iterations} iterations it is missed by "
-        f"{found.miss:.2g}; another guess, more knots or optimal_control may do"
+        f"{found.miss:.2g}; another guess, more knots or optimal_control may help"
     )
 
 

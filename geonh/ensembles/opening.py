@@ -55,7 +55,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     faults, missing = store.faults(deep=True, of=STATISTIC), store.missing()  # statistics are read here
     if faults:
         some = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
-        raise StoreError(f"{path}: {len(faults)} shards are damaged ({some}): run it again, that mends them")
+        raise StoreError(f"{path}: {len(faults)} shards are damaged ({some}): run it again to repair them")
     if missing:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",

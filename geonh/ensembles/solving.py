@@ -341,4 +341,4 @@ def _refuse_times(batch: Batch, n_steps: int, start: int) -> None:
     bad = ~(np.abs(dt) >= np.finfo(float).tiny) | ~np.isfinite(end) | (t0 + dt == t0) | (end - dt == end)
     if bad.any():
         i = int(np.argmax(bad))
-        raise ValueError(f"member {start + i}: time stands still or overflows with t0 = {t0[i]:g}, dt = {dt[i]:g}")
+        raise ValueError(f"member {start + i}: the time does not advance or overflows: t0 = {t0[i]:g}, dt = {dt[i]:g}")

@@ -104,7 +104,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
     store = ensemble_store(sweep, path)
     first, last = start // store.about["shard"], -(-stop // store.about["shard"])
     for shard, fault in store.faults(range(first, last), deep=True).items():
-        raise StoreError(f"{path}: shard {shard} is damaged, {fault}: run the sweep again, it mends that")
+        raise StoreError(f"{path}: shard {shard} is damaged, {fault}: run the sweep again to repair it")
     records = [store.record(shard) or {} for shard in range(first, last)]
     faults = {int(i): words for record in records for i, words in record.get("faults", {}).items()}
 

@@ -170,7 +170,7 @@ class Sweep(Configuration):
         with reporting(progress, self.members.size, "members") as report:
             found = Ensemble.of(self, solved(self, 0, self.members.size, workers, report))
         if len(found.faults) == len(found):
-            raise ValueError(f"no member has a sound start; {found.message(0)}")
+            raise ValueError(f"no member has a valid start; {found.message(0)}")
         _warn_if_spoiled(found)
         return found
 

@@ -191,7 +191,7 @@ def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
     if not (hasattr(system, "distribution") and hasattr(system, "action")):
         raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
     if system.distribution is None:
-        raise TypeError(f"{system.name} has no constraints: its distribution is everything")
+        raise TypeError(f"{system.name} has no constraints: its distribution is the whole tangent bundle")
     with float64():
         point = system.point(g0)
         fault = rank_fault(system.name, np.asarray(system.rows(system.action.at(point))), "at g0")

@@ -50,6 +50,17 @@ class RungeKutta(Integrator):
     ------
     TypeError, ValueError
         If an argument is not one of these.
+
+    References
+    ----------
+    .. [Hairer1993] E. Hairer, S. P. Nørsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed.,
+       Springer (1993); §II.1, §II.5.
+    .. [Dormand1980] J. R. Dormand, P. J. Prince, "A family of embedded Runge–Kutta formulae", Journal of
+       Computational and Applied Mathematics 6 (1980), 19–26.
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §IV.4 on projection.
+    .. [Baumgarte1972] J. Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems",
+       Computer Methods in Applied Mechanics and Engineering 1 (1972), 1–16.
     """
 
     scheme: str = eqx.field(static=True)
@@ -80,7 +91,7 @@ class RungeKutta(Integrator):
         steady = not (system.is_affine or system.is_timed)
         if self.project == "energy" and not (steady and system.is_quadratic and system.forces is None):
             raise ValueError(
-                f"the energy of {system.name} cannot be put back by scaling ξ: that takes ℓ = ½ξᵀMξ − V(x), linear "
+                f"the energy of {system.name} cannot be restored by scaling ξ: that needs ℓ = ½ξᵀMξ − V(x), linear "
                 "constraints, no forces and nothing that depends on the time; use project='constraint'"
             )
 

@@ -69,6 +69,17 @@ class Composition(Integrator):
         For each substep, its fraction of the step; they sum to one.
     composed_order : int
         The order.
+
+    References
+    ----------
+    .. [Yoshida1990] H. Yoshida, "Construction of higher order symplectic integrators", Physics Letters A 150
+       (1990), 262–268.
+    .. [Suzuki1990] M. Suzuki, "Fractal decomposition of exponential operators with applications to many-body
+       theories and Monte Carlo simulations", Physics Letters A 146 (1990), 319–323.
+    .. [Kahan1997] W. Kahan, R.-C. Li, "Composition constants for raising the orders of unconventional schemes for
+       ordinary differential equations", Mathematics of Computation 66 (1997), 1089–1099.
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §II.4, §V.3.2.
     """
 
     members: tuple[Integrator, ...]
@@ -212,6 +223,11 @@ class Adjoint(ImplicitIntegrator):
     ------
     ValueError
         If the method has a memory that belongs to its node.
+
+    References
+    ----------
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §II.3.
     """
 
     method: Integrator
@@ -231,7 +247,9 @@ class Adjoint(ImplicitIntegrator):
     def refuse(self, system: System) -> None:
         self.method.refuse(system)
         if self.method.guarantees.energy == "projected":
-            raise ValueError(f"{type(self.method).__name__} puts the energy back; that has no inverse, so no adjoint")
+            raise ValueError(
+                f"{type(self.method).__name__} restores the energy by a projection, which has no inverse, so no adjoint"
+            )
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         return self.method.init(system, clock, g0, xi0)
@@ -296,7 +314,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     """
     require_method(method, "a method")
     if method.holds is NextStep:
-        raise ValueError(f"{type(method).__name__} holds the next step at a node: it cannot be composed")
+        raise ValueError(f"{type(method).__name__} keeps the next step in its node, so it cannot be composed")
     if order is not None:
         order = as_count(order, "order")
     if isinstance(coefficients, str):
@@ -330,7 +348,7 @@ def _refuse_memory(method: Integrator, what: str) -> None:
             _refuse_memory(one, what)
         elif one.holds is not None and not one.holds_constants:
             raise ValueError(
-                f"{type(one).__name__} holds {one.holds.__name__} at a node, which belongs to it: it {what}"
+                f"{type(one).__name__} holds {one.holds.__name__} in its node, for its own next step: it {what}"
             )
 
 
@@ -346,7 +364,7 @@ def pair(a: Integrator, b: Integrator) -> Composition:
         _refuse_memory(method, "cannot be composed with another method")
     if a.guarantees.node != b.guarantees.node:
         kinds = " and ".join(f"that of {type(m).__name__} is {m.guarantees.node!r}" for m in (a, b))
-        raise ValueError(f"methods that follow each other must hold the same at a node; {kinds}")
+        raise ValueError(f"composed methods must have the same kind of node; {kinds}")
     order = max(2, min(a.order, b.order)) if same(a, b.adjoint()) else min(a.order, b.order)
     return Composition((b, a), (0, 1), (0.5, 0.5), order)
 

@@ -128,6 +128,15 @@ class DiscreteGradient(ImplicitIntegrator, RetractingIntegrator):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
+    References
+    ----------
+    .. [Gonzalez1996] O. Gonzalez, "Time integration and discrete Hamiltonian systems", Journal of Nonlinear Science
+       6 (1996), 449–467.
+    .. [Itoh1988] T. Itoh, K. Abe, "Hamiltonian-conserving discrete canonical equations based on variational
+       difference quotients", Journal of Computational Physics 76 (1988), 85–102.
+    .. [Celledoni2020] E. Celledoni, S. Eidnes, B. Owren, T. Ringholm, "Energy-preserving methods on Riemannian
+       manifolds", Mathematics of Computation 89 (2020), 699–716.
     """
 
     gradient: str = eqx.field(static=True)

@@ -140,6 +140,16 @@ class DLA(ImplicitIntegrator, RetractingIntegrator):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
+    References
+    ----------
+    .. [Cortes2001] J. Cortés, S. Martínez, "Non-holonomic integrators", Nonlinearity 14 (2001), 1365–1392; eq. 3.3.
+    .. [Fedorov2005] Y. N. Fedorov, D. V. Zenkov, "Discrete nonholonomic LL systems on Lie groups", Nonlinearity 18
+       (2005), 2211–2241.
+    .. [McLachlan2006] R. I. McLachlan, M. Perlmutter, "Integrators for nonholonomic mechanical systems", Journal of
+       Nonlinear Science 16 (2006), 283–328.
+    .. [Iglesias2008] D. Iglesias, J. C. Marrero, D. Martín de Diego, E. Martínez, "Discrete nonholonomic Lagrangian
+       systems on Lie groupoids", Journal of Nonlinear Science 18 (2008), 221–276; definition 3.4.
     """
 
     rule: DiscreteLagrangian

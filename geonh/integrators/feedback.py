@@ -71,6 +71,11 @@ class Feedback(Integrator):
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit, and a dt too long for the
         gains.
+
+    References
+    ----------
+    .. [Chang2019] D. E. Chang, M. Perlmutter, "Feedback integrators for nonholonomic mechanical systems", Journal
+       of Nonlinear Science 29 (2019), 1165–1204; eqs. 6, 10, 17, 24, 28.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)

@@ -106,6 +106,13 @@ class GNI(RuleFlow, ReflectingFlow):
     of p⁻ alternates in sign from node to node, and grows where the motion contracts the phase space;
     ``SymmetricProjection`` has none.
 
+    References
+    ----------
+    .. [Ferraro2008] S. Ferraro, D. Iglesias, D. Martín de Diego, "Momentum and energy preserving integrators for
+       nonholonomic dynamics", Nonlinearity 21 (2008), 1911–1928; eqs. 4, 6, 7.
+    .. [Ferraro2015] S. Ferraro, F. Jiménez, D. Martín de Diego, "New developments on the geometric nonholonomic
+       integrator", Nonlinearity 28 (2015), 871–900; definitions 6.1, 7.1, 8.2.
+
     Examples
     --------
     >>> import geonh as gn
@@ -151,6 +158,13 @@ class Variational(RuleFlow, ReflectingFlow):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses systems with nonholonomic constraints.
+
+    References
+    ----------
+    .. [Marsden2001] J. E. Marsden, M. West, "Discrete mechanics and variational integrators", Acta Numerica 10
+       (2001), 357–514; §1.5.3.
+    .. [Marrero2006] J. C. Marrero, D. Martín de Diego, E. Martínez, "Discrete Lagrangian and Hamiltonian mechanics
+       on Lie groupoids", Nonlinearity 19 (2006), 1313–1348.
     """
 
     start = "multiplier"

@@ -123,6 +123,15 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
+    References
+    ----------
+    .. [MartinDeDiego2018] D. Martín de Diego, R. Sato Martín de Almagro, "High-order geometric methods for
+       nonholonomic mechanical systems", arXiv:1810.10926 (2018).
+    .. [Sato2022] R. Sato Martín de Almagro, "Convergence of Lobatto-type Runge–Kutta methods for partitioned
+       differential-algebraic systems of index 2", BIT Numerical Mathematics 62 (2022).
+    .. [Jay1996] L. Jay, "Symplectic partitioned Runge–Kutta methods for constrained Hamiltonian systems", SIAM
+       Journal on Numerical Analysis 33 (1996), 368–387.
     """
 
     stages: int = eqx.field(static=True)

@@ -62,6 +62,11 @@ class Pontryagin(DLA):
     ------
     TypeError, ValueError
         If an argument is not one of these.
+
+    References
+    ----------
+    .. [Kobilarov2010] M. Kobilarov, J. E. Marsden, G. S. Sukhatme, "Geometric discretization of nonholonomic
+       systems with symmetries", Discrete and Continuous Dynamical Systems S 3 (2010), 61–84; §4.
     """
 
     def __init__(

@@ -59,6 +59,13 @@ class RATTLE(ReflectingFlow):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
+    References
+    ----------
+    .. [Ferraro2008] S. Ferraro, D. Iglesias, D. Martín de Diego, "Momentum and energy preserving integrators for
+       nonholonomic dynamics", Nonlinearity 21 (2008), 1911–1928; eqs. 11a–e.
+    .. [McLachlan2006] R. I. McLachlan, M. Perlmutter, "Integrators for nonholonomic mechanical systems", Journal of
+       Nonlinear Science 16 (2006), 283–328; §4.
     """
 
     retraction: Retraction | None
@@ -108,6 +115,11 @@ class SHAKE(Integrator):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
+    References
+    ----------
+    .. [McLachlan2006] R. I. McLachlan, M. Perlmutter, "Integrators for nonholonomic mechanical systems", Journal of
+       Nonlinear Science 16 (2006), 283–328; eqs. 4.4, 4.5.
     """
 
     newton: Newton

@@ -82,6 +82,15 @@ class RKMK(RetractingIntegrator):
     ------
     ValueError
         If an argument is not one of these.
+
+    References
+    ----------
+    .. [MuntheKaas1999] H. Munthe-Kaas, "High order Runge–Kutta methods on manifolds", Applied Numerical Mathematics
+       29 (1999), 115–127.
+    .. [Iserles2000] A. Iserles, H. Z. Munthe-Kaas, S. P. Nørsett, A. Zanna, "Lie-group methods", Acta Numerica 9
+       (2000), 215–365; §4.
+    .. [Butcher1964] J. C. Butcher, "On Runge–Kutta processes of high order", Journal of the Australian Mathematical
+       Society 4 (1964), 179–194; the tableau of order 6.
     """
 
     stages_order: int = eqx.field(static=True)
@@ -117,7 +126,13 @@ class RKMK(RetractingIntegrator):
 
 
 class CommutatorFree(Integrator):
-    """Commutator-free Lie group method of order 4 in quasi-velocities, explicit."""
+    """Commutator-free Lie group method of order 4 in quasi-velocities, explicit.
+
+    References
+    ----------
+    .. [Celledoni2003] E. Celledoni, A. Marthinsen, B. Owren, "Commutator-free Lie group methods", Future Generation
+       Computer Systems 19 (2003), 341–352; table 1.
+    """
 
     @property
     def guarantees(self) -> Guarantees:
@@ -162,6 +177,13 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     ------
     TypeError, ValueError
         If an argument is not one of these.
+
+    References
+    ----------
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §II.1.3.
+    .. [Zanna2001] A. Zanna, K. Engø, H. Z. Munthe-Kaas, "Adjoint and selfadjoint Lie-group methods", BIT 41 (2001),
+       395–421; symmetric on groups.
     """
 
     stages: int = eqx.field(static=True)

@@ -69,6 +69,11 @@ class SymmetricProjection(RuleFlow):
     ------
     TypeError, ValueError
         If an argument is not one of these; ``solve`` refuses a system that it does not suit.
+
+    References
+    ----------
+    .. [Hairer2006] E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., Springer (2006);
+       §V.4.1.
     """
 
     @property

@@ -32,6 +32,13 @@ def EulerA(retraction: str | Retraction = "auto", *, newton: Newton | None = Non
     ------
     TypeError, ValueError
         As for ``GNI``.
+
+    References
+    ----------
+    .. [Ferraro2008] S. Ferraro, D. Iglesias, D. Martín de Diego, "Momentum and energy preserving integrators for
+       nonholonomic dynamics", Nonlinearity 21 (2008), 1911–1928; §5.
+    .. [Ferraro2015] S. Ferraro, F. Jiménez, D. Martín de Diego, "New developments on the geometric nonholonomic
+       integrator", Nonlinearity 28 (2015), 871–900; §5.
     """
     return GNI("left", retraction, newton=newton)  # type: ignore[arg-type]
 
@@ -54,6 +61,13 @@ def EulerB(retraction: str | Retraction = "auto", *, newton: Newton | None = Non
     ------
     TypeError, ValueError
         As for ``GNI``.
+
+    References
+    ----------
+    .. [Ferraro2008] S. Ferraro, D. Iglesias, D. Martín de Diego, "Momentum and energy preserving integrators for
+       nonholonomic dynamics", Nonlinearity 21 (2008), 1911–1928; §5.
+    .. [Ferraro2015] S. Ferraro, F. Jiménez, D. Martín de Diego, "New developments on the geometric nonholonomic
+       integrator", Nonlinearity 28 (2015), 871–900; §5.
     """
     return GNI("right", retraction, newton=newton)  # type: ignore[arg-type]
 
@@ -76,5 +90,12 @@ def EulerAB(retraction: str | Retraction = "auto", *, newton: Newton | None = No
     ------
     TypeError, ValueError
         As for ``GNI``.
+
+    References
+    ----------
+    .. [Ferraro2008] S. Ferraro, D. Iglesias, D. Martín de Diego, "Momentum and energy preserving integrators for
+       nonholonomic dynamics", Nonlinearity 21 (2008), 1911–1928; §5.
+    .. [Ferraro2015] S. Ferraro, F. Jiménez, D. Martín de Diego, "New developments on the geometric nonholonomic
+       integrator", Nonlinearity 28 (2015), 871–900; §5.
     """
     return pair(EulerB(retraction, newton=newton), EulerA(retraction, newton=newton))

@@ -110,11 +110,11 @@ def from_kane(model: Any, potential: Any) -> Equations:
 
     if len(model._uaux):
         raise ValueError(
-            f"the auxiliary speeds {list(model._uaux)} are no motion: leave them out; traj.multipliers gives forces"
+            f"the auxiliary speeds {list(model._uaux)} have no motion: leave them out; traj.multipliers gives forces"
         )
     if not model.bodies:
         raise ValueError(
-            "the KanesMethod knows no bodies: pass bodies= and forcelist= to it, or call kanes_equations first"
+            "the KanesMethod has no bodies: pass bodies= and forcelist= to it, or call kanes_equations first"
         )
     symbols, q, u = Symbols(list(model.q)), list(model.q), list(model.u)
     if len(u) != len(q):

@@ -118,7 +118,7 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
                 "update geonh"
             )
         if form < FORMAT:
-            raise FileError(f"{path} was written by geonh {version} in format {form}, which is read no more")
+            raise FileError(f"{path} was written by geonh {version} in format {form}, which is no longer supported")
         return _fields(data)
 
 

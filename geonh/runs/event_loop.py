@@ -219,7 +219,7 @@ def passages(
 def warn_of_none(event: Event, where: str) -> None:
     """Warn of an event function that is nan at ``where``."""
     warnings.warn(
-        f"event {event.name!r} is not a number {where}: where it is none, its changes of sign are not seen",
+        f"event {event.name!r} is not a number {where}: there its changes of sign are not detected",
         EventWarning,
         stacklevel=3,
     )
@@ -228,7 +228,7 @@ def warn_of_none(event: Event, where: str) -> None:
 def warn_of_a_jump(event: Event, where: str) -> None:
     """Warn of an event function that changes sign without a zero at ``where``."""
     warnings.warn(
-        f"event {event.name!r} jumps over zero {where}: its poles and jumps are not told as events",
+        f"event {event.name!r} jumps over zero {where}: poles and jumps are not reported as events",
         EventWarning,
         stacklevel=3,
     )

@@ -55,7 +55,7 @@ def made_start(
         if not np.isfinite(end):
             raise ValueError(f"time overflows: t0 + n_steps·dt is not a number of float64 {span}")
         if begin + step == begin or end - step == end:
-            raise ValueError(f"time stands still: t + dt = t in float64 {span}")
+            raise ValueError(f"the time does not advance: t + dt = t in float64 {span}")
     with float64():
         return Start(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
 

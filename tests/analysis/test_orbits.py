@@ -36,7 +36,7 @@ def swing(g, xi, T, p):
 
 def test_in_no_time_every_motion_returns():
     bowl = lambda q: 0.5 * (q[0] ** 2 + 2.3 * q[1] ** 2) + 0.3 * q[0] ** 2 * q[1]  # noqa: E731
-    with pytest.raises(RuntimeError, match=r"period went from 0\.3 to"):
+    with pytest.raises(RuntimeError, match=r"period fell from 0\.3 to"):
         periodic_orbit(gn.System(Translations(2), metric=[1.0, 1.0], potential=bowl), [0.6, 0.4], [0.5, 0.3], 0.3)
 
 
@@ -57,7 +57,7 @@ def off_the_origin(x):
     ids=["free", "begun there", "symmetric", "pinned period", "off the origin"],
 )
 def test_an_equilibrium_is_no_orbit(system, g, xi, period, options):
-    with pytest.raises(RuntimeError, match="is an equilibrium"):
+    with pytest.raises(RuntimeError, match="to an equilibrium"):
         periodic_orbit(system, g, xi, period, method="rkmk6", **options)
 
 
@@ -258,7 +258,7 @@ def test_an_orbit_too_small_to_be_told_from_an_equilibrium_is_none(size):
     system = gn.System(
         gn.groups.Translations(1), metric=[1.0], potential=lambda x: 0.5 * x[0] ** 2 + x[0] ** 4, name="quartic"
     )
-    with pytest.raises(RuntimeError, match="is an equilibrium of quartic"):
+    with pytest.raises(RuntimeError, match="to an equilibrium of quartic"):
         periodic_orbit(system, [size], [0.0], 6.28)
     orbit = periodic_orbit(system, [0.3], [0.0], 5.0)
     assert abs(orbit.g[0]) > 0.1

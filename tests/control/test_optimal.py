@@ -214,7 +214,7 @@ def test_bad_input_is_named(options, words):
 )
 def test_what_has_no_least_cost_is_said(options, error, words):
     with pytest.raises(error, match=words):
-        optimal_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=20, **options)
+        optimal_control(MASS, end=[1.0], n_controls=1, span=2.0, n_steps=8, **options)
 
 
 def test_what_cannot_be_driven_is_said():

@@ -186,16 +186,16 @@ def test_methods_with_another_kind_of_node_do_not_follow_each_other():
     """The impulse of GNI's node is not in a velocity, and was lost on the way: of order 0."""
     for a, b in ((gn.Gauss(2), gn.GNI()), (gn.integrators.EulerB(), gn.RKMK(4))):
         for one, other in ((a, b), (b, a)):
-            with pytest.raises(ValueError, match="must hold the same at a node"):
+            with pytest.raises(ValueError, match="must have the same kind of node"):
                 one @ other
 
 
 def test_memory_of_a_node_does_not_pass_through_other_methods():
-    with pytest.raises(ValueError, match="Remembering holds Slope at a node"):
+    with pytest.raises(ValueError, match="Remembering holds Slope in its node"):
         Remembering().adjoint()
-    with pytest.raises(ValueError, match="Remembering holds Slope at a node"):
+    with pytest.raises(ValueError, match="Remembering holds Slope in its node"):
         gn.Gauss(1) @ Remembering()
-    with pytest.raises(ValueError, match="Remembering holds Slope at a node"):
+    with pytest.raises(ValueError, match="Remembering holds Slope in its node"):
         gn.compose(Remembering(), (0.3, 0.7)).adjoint()
 
 

@@ -172,7 +172,7 @@ def test_velocities_of_momenta_wherever_a_lagrangian_is_convex():
     u = rng.normal(size=(50, 3))
     unit = u / np.linalg.norm(u, axis=1)[:, None]
     cases = [
-        *((lambda x, v: -jnp.sqrt(1 - v @ v), speed * unit) for speed in (0.5, 0.9, 0.99, 0.9999, 0.999999)),
+        (lambda x, v: -jnp.sqrt(1 - v @ v), np.concatenate([s * unit for s in (0.5, 0.9, 0.99, 0.9999, 0.999999)])),
         (lambda x, v: -jnp.sqrt(1 - v @ J @ v) + 20 * v[1], 0.99 * unit / np.sqrt(np.diag(J))),
         (lambda x, v: jnp.sum(v**4) / 4 + 5e-7 * v @ v, u),
         (lambda x, v: jnp.sqrt(1 + v @ v), 10 * u),

@@ -1,5 +1,7 @@
 """The kinetic metric on geomstats spaces: conversions, geodesics, logarithms, distances and means."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,6 +45,12 @@ SYSTEMS = {
 systems = pytest.mark.parametrize("name", SYSTEMS)
 
 
+@functools.cache
+def system_of(name):
+    """Kept, so that the tests share the traces of its functions."""
+    return SYSTEMS[name]()
+
+
 def some_points(system, count, spread=0.6, seed=1):
     """Points near the identity, as NumPy group points with a leading axis."""
     xi = np.random.default_rng(seed).uniform(-spread, spread, (count, system.group.dim))
@@ -57,7 +65,7 @@ def one(points, i):
 # --- tangent vectors ---------------------------------------------------------------------------------------
 @systems
 def test_tangent_vectors_convert_and_are_geomstats_own(name):
-    system = SYSTEMS[name]()
+    system = system_of(name)
     space, metric = system.space, system.space.metric
     points = system.group.to_geomstats(some_points(system, 4))
     xi = np.random.default_rng(2).uniform(-1, 1, (4, system.group.dim))
@@ -73,7 +81,7 @@ def test_tangent_vectors_convert_and_are_geomstats_own(name):
 
 
 def test_tangent_vectors_of_matrix_groups_are_products_of_matrices():
-    system = SYSTEMS["SE2"]()
+    system = system_of("SE2")
     point = system.group.to_geomstats(np.array([0.4, 2.0, -1.0]))
     omega, u, v = 0.7, -0.2, 1.5
     algebra = np.array([[0, -omega, u], [omega, 0, v], [0, 0, 0]])
@@ -82,7 +90,7 @@ def test_tangent_vectors_of_matrix_groups_are_products_of_matrices():
 
 @systems
 def test_inner_product_is_the_kinetic_energy_matrix(name):
-    system = SYSTEMS[name]()
+    system = system_of(name)
     metric = system.space.metric
     g = some_points(system, 3)
     points = system.group.to_geomstats(g)
@@ -99,7 +107,7 @@ def test_inner_product_is_the_kinetic_energy_matrix(name):
 
 
 def test_vectors_that_are_not_tangent_and_wrong_shapes_raise():
-    system = SYSTEMS["SE2"]()
+    system = system_of("SE2")
     metric = system.space.metric
     point = np.eye(3)
     with pytest.raises(ValueError, match="not tangent"):
@@ -131,7 +139,7 @@ def test_a_quadratic_lagrangian_has_a_metric():
 # --- geodesics ---------------------------------------------------------------------------------------------
 @systems
 def test_geodesics_are_free_motions(name):
-    system = SYSTEMS[name]()
+    system = system_of(name)
     group, metric = system.group, system.space.metric
     g0 = one(some_points(system, 1), 0)
     xi0 = np.random.default_rng(4).uniform(-0.8, 0.8, group.dim)
@@ -146,7 +154,7 @@ def test_geodesics_are_free_motions(name):
 
 
 def test_constraints_potential_and_forces_play_no_part():
-    plain = SYSTEMS["SE2"]()
+    plain = system_of("SE2")
     dressed = gn.System(
         SE2(),
         metric=inertia(3),
@@ -163,7 +171,7 @@ def test_constraints_potential_and_forces_play_no_part():
 
 @systems
 def test_log_inverts_exp_and_distances_are_those_of_a_metric(name):
-    system = SYSTEMS[name]()
+    system = system_of(name)
     metric = system.space.metric
     points = system.group.to_geomstats(some_points(system, 5))
     logs = metric.log(points, points[0])
@@ -181,7 +189,7 @@ def test_log_inverts_exp_and_distances_are_those_of_a_metric(name):
 
 
 def test_distance_along_a_geodesic_is_the_time_times_the_speed():
-    system = SYSTEMS["R2×SO3-varying"]()
+    system = system_of("R2×SO3-varying")
     metric = system.space.metric
     start, end = system.group.to_geomstats(some_points(system, 2))
     path = metric.geodesic(start, end_point=end)(np.array([0.0, 0.25, 0.75, 1.0]))
@@ -213,7 +221,7 @@ def test_far_logarithms_follow_the_subgroup_and_a_failure_is_loud():
         points = np.asarray(SO3().exp(3.0 * axes / np.linalg.norm(axes, axis=1, keepdims=True)))
     np.testing.assert_allclose(metric.exp(metric.log(points, np.eye(3)), np.eye(3)), points, atol=1e-11)
     with pytest.raises(RuntimeError, match="no geodesic of half plane"):  # its boundary is infinitely far
-        half_plane().space.metric.log(np.array([0.5, -1.0]), np.array([0.0, 1.0]))
+        half_plane().space.metric.log(np.array([0.0, -1.0]), np.array([0.0, 1.0]))
 
 
 # --- against geomstats -------------------------------------------------------------------------------------
@@ -246,7 +254,7 @@ def test_agrees_with_the_bi_invariant_metric_up_to_its_normalisation():
 # --- means -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["SE2", "SO3", "R2×SO3-coupled", "R2×SO3-varying"])
 def test_frechet_mean_satisfies_its_equation(name):
-    system = SYSTEMS[name]()
+    system = system_of(name)
     space = system.space
     points = system.group.to_geomstats(some_points(system, 5, spread=0.5))
     mean = FrechetMean(space)
@@ -263,7 +271,7 @@ def test_frechet_mean_satisfies_its_equation(name):
 
 
 def test_space_is_equipped_both_ways():
-    system = SYSTEMS["R2×SO3-coupled"]()
+    system = system_of("R2×SO3-coupled")
     space = as_group([Translations(2), SO3()]).space()
     space.equip_with_metric(KineticMetric, system=system)
     point = system.group.to_geomstats(one(some_points(system, 1), 0))

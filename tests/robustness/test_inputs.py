@@ -72,7 +72,7 @@ NUMBERS = {
     "true count": ({"n_steps": True}, ValueError, "n_steps must be a positive integer, got True"),
     "zero dt": ({"dt": 0.0}, ValueError, "dt must not be zero"),
     "subnormal dt": ({"dt": 5e-324}, ValueError, "dt must not be zero"),
-    "still clock": ({"t0": 1e308}, ValueError, "time stands still: .* t0 = 1e[+]308, dt = 0.1"),
+    "still clock": ({"t0": 1e308}, ValueError, "the time does not advance: .* t0 = 1e[+]308, dt = 0.1"),
     "clock that stops": ({"dt": 1e300, "t0": -1e308, "n_steps": 10**9}, ValueError, "time overflows"),
 }
 
@@ -436,7 +436,7 @@ def attack(call, name, junk):
 
 
 @pytest.mark.parametrize("name", ["xi0", "g0", "dt", "t0", "n_steps", "controls"])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(JUNK.filter(lambda junk: not (isinstance(junk, int) and 100 < junk < 2**53)))
 def test_random_junk(name, junk):
     attack(run, name, junk)

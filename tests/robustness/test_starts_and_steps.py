@@ -188,11 +188,13 @@ def test_a_rotation_in_single_precision_is_recognised():
 # --- derivatives ---------------------------------------------------------------------------------------------
 
 
+def wall(x, p):
+    return p["k"] * jnp.sqrt(1.0 - x[0])
+
+
 def falling(v, k, n_steps, method):
     """Towards a wall at x = 1, where the potential ends: the run fails on the way."""
-    system = gn.System(
-        Translations(1), metric=np.eye(1), potential=lambda x, p: p["k"] * jnp.sqrt(1.0 - x[0]), parameters={"k": k}
-    )
+    system = gn.System(Translations(1), metric=np.eye(1), potential=wall, parameters={"k": k})
     return gn.integrate(system, method, xi0=v[None], dt=0.05, n_steps=n_steps)
 
 

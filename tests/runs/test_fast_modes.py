@@ -58,6 +58,10 @@ def test_what_decays_too_fast_is_told_as_that():
     assert float(re.search(r"grow by a factor of e\^([\d.]+) a step", text)[1]) == pytest.approx(20.0, rel=0.02)
 
 
+def springs(x, p):
+    return 0.5 * jnp.sum(p["k"] * x * x)
+
+
 @pytest.mark.parametrize("drift", [None, [0.0, 0.2, 0.0]])
 @pytest.mark.parametrize("frame", [np.eye(3)[:1], np.eye(3)[:2], np.eye(5)[:2], np.eye(5)[:3]])
 def test_frames_are_taken_for_what_they_span(frame, drift):
@@ -72,7 +76,7 @@ def test_frames_are_taken_for_what_they_span(frame, drift):
         system = gn.System(
             Translations(n),
             metric=np.ones(n),
-            potential=lambda x, p: 0.5 * jnp.sum(p["k"] * x * x),
+            potential=springs,
             distribution=distribution,
             parameters={"k": k},
         )

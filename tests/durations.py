@@ -1,0 +1,87 @@
+"""Write what the quick tests take to ``durations.json``: seconds of each directory, and of the slowest tests.
+
+``python tests/durations.py`` runs them in one process; arguments go to pytest, as in ``python tests/durations.py -n 2
+tests/groups``, which then prints and writes nothing. A test has with it the fixtures that it is the first to ask for.
+Seconds of the processors are those of the process and of the processes that it started, and vary less than seconds of
+the clock where others share the machine.
+"""
+
+import datetime
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SLOWEST = 60
+BEGAN = pytest.StashKey[tuple[float, float]]()
+
+
+def now():
+    return time.perf_counter(), sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[BEGAN] = now()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("seconds", [b - a for a, b in zip(item.stash[BEGAN], now(), strict=True)]))
+
+
+class Reports:
+    """A plugin that collects what the processes have measured."""
+
+    def __init__(self):
+        self.of_tests = {}
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "teardown":
+            self.of_tests[report.nodeid] = dict(report.user_properties)["seconds"]
+
+
+def summary(of_tests, seconds):
+    directories = defaultdict(lambda: [0, 0.0, 0.0])
+    for name, taken in of_tests.items():
+        place = directories["/".join(name.split("::")[0].split("/")[:2])]
+        place[:] = [total + one for total, one in zip(place, (1, *taken), strict=True)]
+    slowest = sorted(of_tests.items(), key=lambda test: -test[1][1])[:SLOWEST]
+    return {
+        "machine": "2 cores",
+        "date": datetime.date.today().isoformat(),
+        "seconds": round(seconds, 1),
+        "columns": ["tests", "seconds of the clock", "seconds of the processors"],
+        "total": rounded([sum(column) for column in zip(*directories.values(), strict=True)]),
+        "directories": {name: rounded(directories[name]) for name in sorted(directories)},
+        "slowest": {name: rounded(taken) for name, taken in slowest},
+    }
+
+
+def rounded(numbers):
+    return [number if isinstance(number, int) else round(number, 1) for number in numbers]
+
+
+def main(arguments):
+    reports, began = Reports(), time.perf_counter()
+    code = pytest.main(["-p", "durations", *(arguments or ["-n", "0"])], plugins=[reports])
+    found = json.dumps(summary(reports.of_tests, time.perf_counter() - began), indent=1, ensure_ascii=False) + "\n"
+    if arguments:
+        print(found)
+    else:
+        (HERE / "durations.json").write_text(found, encoding="utf-8")
+    return code
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))  # of the workers too
+    sys.exit(main(sys.argv[1:]))
