@@ -68,6 +68,14 @@ def _check_points(group: LieGroup, arrays: list[Any], name: str) -> None:
         )
 
 
+def _is_array(leaf: Any) -> bool:
+    """True for a number, an array of numbers of NumPy or JAX, or what a trace has in its place."""
+    if isinstance(leaf, int | float):
+        return True
+    kind = getattr(getattr(leaf, "dtype", None), "kind", "O" if not hasattr(leaf, "dtype") else "f")
+    return kind in "fiub" and not hasattr(leaf, "tocsr")
+
+
 def _check_vectors(group: LieGroup, vectors: Any, name: str) -> None:
     """Raise ValueError, with the name, unless the last axis has the group's dimension."""
     if np.shape(vectors)[-1:] != (group.dim,):
@@ -148,6 +156,11 @@ class LieGroup(Precise):
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
         """Check points g, h and vectors ξ, η, p for the group's shapes: JAX would broadcast or truncate them."""
         for name, value in named:
+            if name in ("g", "h", "xi", "eta", "p", "matrix", "vector"):
+                for leaf in jax.tree.leaves(value):
+                    if not _is_array(leaf):
+                        called = f"{name} of {type(self).__name__}.{of}"
+                        raise TypeError(f"{called} must be an array of numbers, got {shortly(leaf)}")
             if name in ("g", "h"):
                 _check_points(self, jax.tree.leaves(value), f"{name} of {type(self).__name__}.{of}")
             elif name in ("xi", "eta", "p"):
@@ -166,8 +179,6 @@ class LieGroup(Precise):
     def _inspect_array(self, of: str, name: str, value: Any) -> None:
         """Check the last axes of the argument of ``from_matrix`` or ``from_vector``."""
         named = f"{name} of {type(self).__name__}.{of}"
-        if not hasattr(value, "dtype"):
-            raise TypeError(f"{named} must be an array of numbers, got {shortly(value)}")
         size = sum(map(math.prod, self.point_shapes))
         if name == "vector" and np.shape(value)[-1:] != (size,):
             raise ValueError(f"{named} must have shape [..., {size}] on {self}, got {list(np.shape(value))}")
