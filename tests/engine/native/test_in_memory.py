@@ -13,6 +13,7 @@ from geonh.algebra.elimination import eliminated, pivots_by_rows
 from geonh.engine import native
 from geonh.engine.compiled import mapped
 from geonh.engine.jacobian import jacobian
+from geonh.engine.named import differentiated_as
 
 pytestmark = needs_compiler
 
@@ -168,3 +169,18 @@ def test_each_member_gets_the_bits_of_its_own_run(size):
         _, status, _ = loop.run(member(i), {"x": states["x"][i]}, 6, 1, rows)
         assert status == 0
         np.testing.assert_array_equal(lanes.rows(buffer, i), rows)
+
+
+def with_the_derivative_of_another(_, x):
+    other = differentiated_as(jnp.sin(x), x * x)
+    return jacobian(lambda y: differentiated_as(y, 3 * y) * jnp.sum(other) + other, x), other
+
+
+def test_a_value_with_the_derivative_of_another():
+    x = random(7, 1, 3)
+    slope, value = mapped(with_the_derivative_of_another, (), x)
+    np.testing.assert_array_equal(value[0], np.sin(x[0]))
+    np.testing.assert_allclose(slope[0], 3 * np.sin(x[0]).sum() * np.eye(3), rtol=1e-14)
+    with jax.enable_x64(True):
+        want = jax.jacfwd(lambda x: differentiated_as(jnp.sin(x), x * x))(jnp.asarray(x[0]))
+    np.testing.assert_allclose(want, np.diag(2 * x[0]), rtol=1e-15)
