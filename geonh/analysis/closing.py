@@ -110,7 +110,7 @@ def _inspect(system: System, returns: Any, fixed: Any, conditions: Any) -> None:
                         f"{name} reads an array at an index that depends on data, so it has no derivative there"
                     )
                 if 0 in shape:
-                    raise ValueError(f"{name} returns no number")
+                    raise ValueError(f"{name} gives no number")
 
 
 class ClosedArc(NamedTuple):

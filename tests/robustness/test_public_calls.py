@@ -272,7 +272,7 @@ def test_what_searches_evaluate_is_inspected():
 
 
 def test_a_cost_that_is_no_number_is_no_result():
-    with pytest.raises(RuntimeError, match="cost of the motion found is no finite number"):
+    with pytest.raises(RuntimeError, match="cost of the solution is not finite"):
         gn.control.shooting_control(PUSHED, **STEERED, cost=lambda t, g, u: jnp.log(u[0] - 10))
 
 
