@@ -21,7 +21,7 @@ from geonh.engine.native.values import Entry, Memory, Value, kind_of, pack
 LARGEST = 12
 """Maximum dimension of matrices that are decomposed entry by entry; larger ones are in memory."""
 SORTED = 32
-"""Maximum length of arrays that are sorted entry by entry; longer ones in loops."""
+"""Maximum length of a line that is sorted entry by entry; longer and several ones are sorted in loops."""
 
 
 def _matrices(em: Emitter, x: Value) -> Iterator[list[list[Entry]]]:
@@ -190,7 +190,7 @@ def _sort(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
             for x, y, kind in zip(first, second, kinds, strict=True)
         ]
 
-    if length > SORTED:
+    if math.prod(xs[0].shape) * length > SORTED**2:
         return _sorted_in_memory(em, eqn, xs, in_order)
     arrays = [np.moveaxis(em.entries(x), axis, -1).copy() for x in xs]
     for at in np.ndindex(*arrays[0].shape[:-1]):
