@@ -76,8 +76,8 @@ def animate(
         if not as_float64(value, name, ()) > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
     fps, dpi = float(fps), float(dpi)
-    if not 0.01 <= fps <= 1000:
-        raise ValueError(f"fps must lie between 0.01 and 1000, got {fps:g}")
+    if not fps >= 0.01:
+        raise ValueError(f"fps must be at least 0.01, got {fps:g}")
     if not 10 <= dpi <= 1000:
         raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
     if not isinstance(progress, bool) and not callable(progress):
