@@ -176,7 +176,7 @@ class System(LagrangianSystem):
         Raises NotImplementedError for a group without a geomstats manifold.
         """
         space = self.group.space()
-        if self.is_quadratic:
+        if self.metric is not None or (self.is_quadratic and not self.is_timed):
             from geonh.mechanics.kinetic_metric import KineticMetric  # which imports geomstats
 
             space.equip_with_metric(KineticMetric, system=self)
