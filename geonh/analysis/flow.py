@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.analysis.equations import with_parameters
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator

@@ -23,7 +23,7 @@ from geonh.algebra.linear import gram_schmidt
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.compiled import mapped, stepping
+from geonh.engine import mapped, stepping
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import ArrayLike, Clock, Result

@@ -9,7 +9,7 @@ import numpy as np
 
 from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
 from geonh.arguments.validators import as_float64, as_part, shortly
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault

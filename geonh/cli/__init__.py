@@ -22,7 +22,7 @@ from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
 from geonh.cli.streams import UNSHOWN, failure_of, steady
 from geonh.cli.sweeps import export, merge_stores, sweep
 from geonh.cli.words import entry_of, integrator_of
-from geonh.engine.interrupts import Interrupts
+from geonh.engine import Interrupts
 from geonh.version import __version__
 
 

@@ -31,7 +31,7 @@ from geonh.cli.words import (
     path_of,
     point,
 )
-from geonh.engine.interrupts import Interrupts
+from geonh.engine import Interrupts
 from geonh.integrators.base import Integrator
 from geonh.results.parasitic import AlternationWarning
 from geonh.results.trajectory import Trajectory

@@ -21,7 +21,7 @@ from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, as_names, as_part
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse

@@ -9,7 +9,7 @@ import numpy as np
 
 from geonh.arguments.validators import as_float64, shortly
 from geonh.control.transcription import DiscreteMotion, Transcription, moved, steps_of
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.groups.base import as_points
 
 

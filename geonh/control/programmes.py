@@ -18,7 +18,7 @@ from jax import Array
 from geonh.arguments.validators import one_of
 from geonh.control.steering import Bounds
 from geonh.control.transcription import FIXED, DiscreteMotion, Transcription
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.mechanics.system import System
 
 SOLVERS: dict[str, dict] = {

@@ -36,7 +36,7 @@ from geonh.control.steering import (
     orthogonal_complement,
     steering_problem,
 )
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, State

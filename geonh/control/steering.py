@@ -11,7 +11,7 @@ from jax import Array
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import careful
 from geonh.arguments.validators import as_count, as_float64, close
-from geonh.engine.compiled import computed
+from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse

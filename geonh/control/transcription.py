@@ -31,7 +31,7 @@ import scipy
 from jax import Array
 
 from geonh.control.steering import RunningCost, SteeringProblem, orthogonal_complement
-from geonh.engine.compiled import computed, mapped
+from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.signatures import judged
-from geonh.engine.precise import in_float64
+from geonh.engine import in_float64
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import Generators, Section, element_of, generators_or_default, untraced
 from geonh.mechanics.system import System

@@ -15,7 +15,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, one_of
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.results.events import Section, between, crossed, root
 

@@ -20,8 +20,7 @@ from jax import Array
 from geonh.algebra.linear import pivots, solve_spd
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.engine.compiled import mapped
-from geonh.engine.precise import in_float64
+from geonh.engine import in_float64, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State

@@ -19,8 +19,7 @@ from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.bodies import Body, Pose, planar, shifted
 from geonh.drawing.level import fitted
 from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
-from geonh.engine.compiled import mapped
-from geonh.engine.interpreted import interpret
+from geonh.engine import interpret, mapped
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
 

@@ -17,7 +17,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.interpreted import in_numpy
+from geonh.engine import in_numpy
 from geonh.geometry.field import evaluated
 
 AXES = {"x": 0, "y": 1, "z": 2}

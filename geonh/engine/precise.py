@@ -15,7 +15,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
 from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
-from geonh.engine.outside import evaluated
+from geonh.engine.outside import call_in_numpy
 
 _FLOAT64 = np.dtype(np.float64)
 Args = ParamSpec("Args")
@@ -186,7 +186,7 @@ def _guarded(name: str, method: Callable) -> Callable:
             )
             kwargs = {label: _in_float64(value, f"{label} of {of}") for label, value in kwargs.items()}
             self._inspect(name, (*zip(names, args, strict=False), *kwargs.items()))
-            return evaluated(method, (self, *args), kwargs)
+            return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)

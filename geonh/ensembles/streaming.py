@@ -18,8 +18,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
-from geonh.engine.compiled import Stepping, computed, stepping
-from geonh.engine.interrupts import Interrupts
+from geonh.engine import Interrupts, Stepping, computed, stepping
 from geonh.ensembles.ensemble import AXES, attributes_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import Nodes, read

@@ -20,8 +20,7 @@ from jax import Array
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, as_names, shortly
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import traced_once
+from geonh.engine import Precise, traced_once
 from geonh.groups.base import LieGroup, Point, tree_add
 
 BasePoint = Any

@@ -22,8 +22,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
-from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
-from geonh.engine.precise import Precise
+from geonh.engine import SIDE_BY_SIDE, Precise, jacobian
 from geonh.geometry.field import Field
 
 DEPENDENT = 1e-9

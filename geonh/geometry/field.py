@@ -23,8 +23,7 @@ from geonh.arguments.precision import float64
 from geonh.arguments.purity import ChangingError
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import called
+from geonh.engine import Precise, call_traced
 
 
 class Moment(NamedTuple):
@@ -203,7 +202,7 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         If it fails otherwise; the original error is the cause.
     """
     try:
-        value = called(function, *args)
+        value = call_traced(function, *args)
     except jax.errors.TracerArrayConversionError as error:
         raise TypeError(
             f"{name} calls NumPy on a traced value: write it with jax.numpy (jnp.sin for np.sin)"

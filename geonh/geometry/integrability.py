@@ -27,7 +27,7 @@ from jax.experimental.jet import jet
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_part
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.polynomials import Polynomials, polynomials
 

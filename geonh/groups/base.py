@@ -27,8 +27,7 @@ from jax import Array
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine.interpreted import in_numpy
-from geonh.engine.precise import Precise
+from geonh.engine import Precise, in_numpy
 
 NEAR = 0.1
 """Tolerance on RRᵀ − 1 within which a matrix is accepted as a rotation."""

@@ -17,7 +17,7 @@ from jax import Array
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
-from geonh.engine.compiled import computed, mapped
+from geonh.engine import computed, mapped
 from geonh.geometry.distribution import DEPENDENT, rank_fault
 from geonh.groups.base import Point
 

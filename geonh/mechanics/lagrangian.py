@@ -25,10 +25,7 @@ from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, piv
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_flag, as_float64, shortly
-from geonh.engine.compiled import computed
-from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
-from geonh.engine.precise import Precise, in_float64
-from geonh.engine.tracing import traced_once
+from geonh.engine import SIDE_BY_SIDE, Precise, computed, in_float64, jacobian, traced_once
 from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated

@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from geonh.arguments.precision import float64
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
 from geonh.results.events import Event

@@ -30,10 +30,7 @@ from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing import Body, Pose, along, ground, line, shifted
 from geonh.drawing import surface as boundary
 from geonh.drawing.level import level
-from geonh.engine.compiled import computed
-from geonh.engine.interpreted import in_numpy
-from geonh.engine.precise import in_float64
-from geonh.engine.tracing import traced_once
+from geonh.engine import computed, in_float64, in_numpy, traced_once
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3

@@ -24,7 +24,7 @@ from jax import Array, lax
 from geonh.algebra.linear import solve
 from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_float64
-from geonh.engine.precise import Precise
+from geonh.engine import Precise
 from geonh.geometry.field import evaluated
 
 ITERATIONS = 20

@@ -29,8 +29,7 @@ from jax import Array, lax
 from geonh.algebra.linear import det, solve
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, one_of, shortly
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import traced_once
+from geonh.engine import Precise, traced_once
 from geonh.geometry.field import Field, Moment, TimeDependent
 from geonh.rolling.supports import Support, _positive, _unit
 

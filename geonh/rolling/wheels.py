@@ -30,7 +30,7 @@ from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_float64
 from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
 from geonh.drawing import planar as placed
-from geonh.engine.precise import Precise
+from geonh.engine import Precise
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus

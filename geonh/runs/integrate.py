@@ -14,9 +14,7 @@ from jax import Array, lax
 
 from geonh.arguments.precision import float64, require_float64
 from geonh.arguments.validators import as_count, as_flag
-from geonh.engine.compiled import example
-from geonh.engine.evaluation import Evaluation, Layout, Parts
-from geonh.engine.runs import Steps
+from geonh.engine import Evaluation, Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Near, Result, State, Warm
@@ -276,4 +274,4 @@ def _seen(parts: Parts, kinds: Layout) -> Layout:
 
 
 def _examples(parts: Parts, of: Layout) -> tuple[Any, Any]:
-    return jax.tree.leaves(example(parts.types)), jax.ShapeDtypeStruct((of.size,), jnp.float64)
+    return parts.shapes, jax.ShapeDtypeStruct((of.size,), jnp.float64)

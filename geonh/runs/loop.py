@@ -18,7 +18,7 @@ from jax import Array
 
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
-from geonh.engine.interrupts import Interrupts
+from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts

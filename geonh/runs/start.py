@@ -13,8 +13,7 @@ from jax import Array
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_float64, shortly
-from geonh.engine.compiled import computed
-from geonh.engine.dependence import depends
+from geonh.engine import computed, depends
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse

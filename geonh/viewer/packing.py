@@ -11,7 +11,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import Moving, Part, momenta, scene
-from geonh.engine.outside import evaluated
+from geonh.engine import call_in_numpy
 from geonh.groups.so3 import quaternion
 from geonh.plotting.labels import component_units, method_in_words, plain, units_of
 
@@ -107,7 +107,7 @@ def _body(block: Block, body: Moving) -> dict[str, Any]:
     lengths = np.linalg.norm(body.R, axis=1)
     stretched = bool(np.abs(lengths - 1).max() > 1e-6)
     with float64():
-        q = np.asarray(evaluated(quaternion, (body.R / np.where(lengths > 0, lengths, 1.0)[:, None], False), {}))
+        q = np.asarray(call_in_numpy(quaternion, (body.R / np.where(lengths > 0, lengths, 1.0)[:, None], False), {}))
     turned = np.sum(q[1:] * q[:-1], axis=1) < 0  # q and −q are one attitude: take the one nearer the last
     q = q * np.where(np.cumsum(np.append(False, turned)) % 2 == 1, -1.0, 1.0)[:, None]
     return {

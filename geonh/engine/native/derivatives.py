@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 from geonh.arguments.precision import float64
-from geonh.engine import jacobian
+from geonh.engine import jacobians
 from geonh.engine.dependence import ABSENT, BILINEAR, CALLS, LINEAR, called_jaxpr, round_a_loop
 from geonh.engine.named import differentiated_as
 from geonh.engine.native import elementary
@@ -390,4 +390,4 @@ def _seeds(em: Emitter, start: Entry, n: int, width: int) -> list[Entry]:
     return [em.select(em.compare("eq", "i64", numbers, j), 1.0, 0.0, "d") for j in range(n)]
 
 
-RULES.update({jacobian.primitive: _jacobian})
+RULES.update({jacobians.primitive: _jacobian})

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from geonh.engine import jacobian
+from geonh.engine import jacobians
 from geonh.engine.dependence import CALLS, called_jaxpr
 from geonh.engine.named import differentiated_as
 from geonh.engine.native.arithmetic import Arithmetic
@@ -86,7 +86,7 @@ class Emitter(Arithmetic):
             return inputs
         if name in ELEMENTWISE:
             return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
-        if name in CALLS or eqn.primitive is jacobian.primitive:
+        if name in CALLS or eqn.primitive is jacobians.primitive:
             return self._once(eqn, inputs)
         rule = RULES.get(eqn.primitive) or RULES.get(name)
         if rule is not None:
