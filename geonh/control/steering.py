@@ -171,10 +171,13 @@ def _running_cost(cost: Callable | None, system: System, n_controls: int) -> Run
 
 
 class Bounds(NamedTuple):
-    """Lower and upper bounds of the controls, shape=[n_u] each."""
+    """Lower and upper bounds of the controls, shape=[n_u] each, or numbers for all."""
 
     lower: np.ndarray
     upper: np.ndarray
+
+
+UNBOUNDED = Bounds(np.array(-np.inf), np.array(np.inf))
 
 
 def bounds_on_controls(bounds: Any, n_controls: int) -> Bounds:

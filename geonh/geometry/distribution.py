@@ -92,12 +92,12 @@ class Distribution(Precise):
             "rhs": getattr(self, "rhs", None),
             "drift": getattr(self, "drift", None),
         }
-        said = [
+        described = [
             f"{name}={f'of shape {list(np.shape(field.constant))}' if field.function is None else 'a function'}"
             for name, field in kinds.items()
             if field is not None
         ]
-        return f"{type(self).__name__}({', '.join(said)})"
+        return f"{type(self).__name__}({', '.join(described)})"
 
     # --- constraints ---------------------------------------------------------------------------------------
     def annihilator(self, x: Any, parameters: Any = None) -> Array:
@@ -171,7 +171,7 @@ class Distribution(Precise):
             The system's parameters, where the forms or the frame take them.
         reference : array_like, shape=[r, n], optional
             Rows whose projection spans D: the frame is smooth in x near there. By default a basis of D at
-            x, and the frame is valid at x but not smooth in it.
+            x, with which the frame is not smooth in x.
 
         Returns
         -------
@@ -246,14 +246,14 @@ def rank_fault(name: str, rows: Any, where: str) -> str:
     if np.any((largest > 0) & ((largest < 1 / SIZES) | (largest > SIZES))):
         return (
             f"the constraints of {name} {where} have rows of size {largest}, whose squares are not numbers of float64: "
-            "divide them by it"
+            "divide each row by its size"
         )
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
         return ""
     return (
         f"the constraints of {name} {where} are dependent: rows {rows.tolist()}; start elsewhere, or leave out "
-        "what follows from the others"
+        "the redundant ones"
     )
 
 
