@@ -132,7 +132,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
         fact("notes", entry.notes)
     out.print(facts)
     if entry.parameters:
-        table = new_table("parameter", "default", "unit, meaning")
+        table = new_table("parameter", "default", "meaning, unit")
         for key, meaning in entry.parameters.items():
             table.add_row(key, escape(value_text(entry.defaults.get(key))), escape(meaning))
         out.print(table)
