@@ -132,6 +132,10 @@ class Entry:
             raise ValueError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(self.parameters)}")
         return self.build(**parameters)
 
+    def known(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments for ``system`` among the parameters that a file has saved: those with a value."""
+        return {key: value for key, value in saved.items() if key in self.parameters and value is not None}
+
     def __repr__(self) -> str:
         return f"Entry {self.name!r}: {self.title}"
 
