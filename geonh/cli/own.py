@@ -56,7 +56,6 @@ def own_entry(word: str) -> Entry:
         name=name,
         build=build,
         title=f"{name} of {path.name}",
-        parameters=dict.fromkeys(_keywords(build), ""),
         constraints="as in the file",
         conserved={},
         source=str(path),
@@ -164,11 +163,6 @@ def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]
 
     build.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return build
-
-
-def _keywords(build: Callable) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [name for name, p in inspect.signature(build).parameters.items() if p.kind in kinds]
 
 
 def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:

@@ -15,7 +15,8 @@ import typer
 from rich.markup import escape
 
 import geonh as gn
-from geonh.cli.console import err, one_line, out, without_rounding, words_of, wrong
+from geonh.arguments.validators import as_count
+from geonh.cli.console import err, one_line, out, refusing, tell_saved, without_rounding, words_of, wrong
 from geonh.cli.own import is_own, line_in
 from geonh.cli.report import save, show_file, show_run
 from geonh.cli.sweeps import finish, show_store
@@ -57,6 +58,12 @@ Assignments = Annotated[
         help="Set a parameter, e.g. --set J=0.5,0.6,0.8, or a matrix by rows, --set 'J=1,0,0;0,2,0;0,0,2'.",
     ),
 ]
+FileOrStore = Annotated[
+    str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")
+]
+SystemOption = Annotated[
+    str | None, typer.Option("--system", metavar="NAME|FILE.py:NAME", help="The system; needed where it is your own.")
+]
 NoFigure = Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")]
 Checkpoint = Annotated[
     bool, typer.Option("--checkpoint", help="Save what exists every minute, so that a run that is killed is not lost.")
@@ -89,11 +96,9 @@ def run(
     entry = entry_of(name)
     word = entry.method if method is None else method
     integrator = integrator_of(word, rule=rule, retraction=retraction)
-    for option, value in (("--steps", steps), ("--save-every", save_every)):
-        _positive(option, value)
-    parameters = parameters_of(entry, assignments or [])
     n_steps = entry.n_steps if steps is None else steps
-    _few_enough(n_steps, save_every)
+    _check_counts(n_steps, save_every)
+    parameters = parameters_of(entry, assignments or [])
     data, picture = destination(output, entry.name)
     step = entry.dt if dt is None else dt
 
@@ -133,12 +138,9 @@ def run(
 
 
 def resume(
-    file: Annotated[str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")],
+    file: FileOrStore,
     steps: Annotated[int | None, typer.Option(help="Number of further steps; of a sweep, none.")] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE.py:NAME", help="The system; needed where it is your own."),
-    ] = None,
+    system: SystemOption = None,
     assignments: Assignments = None,
     output: Annotated[
         str | None, typer.Option("--out", metavar="DIR|FILE.nc", help="Where to save; left out, the same file.")
@@ -158,7 +160,8 @@ def resume(
         return
     if steps is None:
         wrong("--steps is needed: the number of further steps")
-    _positive("--steps", steps)
+    with refusing(ValueError):
+        as_count(steps, "--steps")
     before = loaded(path)
     a = before.attributes
     word = a["catalogue"] if system is None else system
@@ -166,15 +169,14 @@ def resume(
         wrong("--system takes NAME or FILE.py:NAME, got ''")
     if not word:
         wrong(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
-    _few_enough(int(before.k[-1]) + steps, before.save_every)
+    _check_counts(int(before.k[-1]) + steps, before.save_every)
     entry, integrator = entry_of(word), method_in(before)
     given = parameters_of(entry, assignments or [])
-    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
     data, picture = destination(str(path.with_suffix(".nc") if output is None else output), entry.name)
     data = path if output is None else data
 
     def go_on() -> Trajectory:
-        made = entry.system(**{**known, **given})
+        made = entry.system(**{**entry.known(a["parameters"]), **given})
         return gn.resume(
             before,
             steps,
@@ -191,9 +193,7 @@ def resume(
     _carry_out(go_on, data, None if no_figure else picture, source)
 
 
-def info(
-    file: Annotated[str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")],
-) -> None:
+def info(file: FileOrStore) -> None:
     """Tell what is in a file or a store, whether it is sound, and how to go on from it."""
     path = path_of(file, "FILE")
     if os.path.isdir(path):
@@ -211,12 +211,10 @@ def loaded(path: Path) -> Trajectory:
         wrong(f"{path} cannot be read: {error.strerror or error}")
 
 
-def _positive(option: str, value: int | None) -> None:
-    if value is not None and not 1 <= value < 2**53:
-        wrong(f"{option} must be a positive integer{'' if value < 1 else ' below 2^53'}, got {str(value)[:40]}")
-
-
-def _few_enough(n_steps: int, save_every: int) -> None:
+def _check_counts(n_steps: int, save_every: int) -> None:
+    with refusing(ValueError):
+        as_count(n_steps, "--steps")
+        as_count(save_every, "--save-every")
     if n_steps // save_every > MAX_NODES:
         wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
 
@@ -274,10 +272,10 @@ def _carry_out(
     if told:
         out.print(told, highlight=False)
     show_run(trajectory, seconds)
-    out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
+    tell_saved(data)
     if picture is not None and not interrupted:  # an interrupted run makes no figure
         save(trajectory, None, picture)
-        out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
+        tell_saved(picture)
     if interrupted:
         err.print(
             f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved. To go on: "

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 import geonh as gn
-from geonh.cli.console import err, out, words_of, wrong
+from geonh.cli.console import err, facts_table, out, refusing, tell_saved, words_of, wrong
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
@@ -104,7 +103,7 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
             wrong(f"--vary {key}=A:B:N takes N without --random, and none with it")
         drawn = scipy.stats.uniform(low, np.subtract(high, low))
         values[key] = drawn if count is None else np.linspace(low, high, count)
-    try:
+    with refusing(ValueError, TypeError):
         made = entry.system(**parameters)
         start = entry.start(made)
         xi0 = start.xi0
@@ -126,8 +125,6 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
             save_every=words["save_every"],
             observables=words["observe"].split(",") if words["observe"] else None,
         )
-    except (ValueError, TypeError) as error:
-        wrong(words_of(error))
 
 
 def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
@@ -182,14 +179,9 @@ def show_store(path: Path) -> None:
     """Show the content of a store, its missing shards, and the command that finishes it."""
     store = _store(path)
     about, missing, faults = store.about, store.missing(), store.faults(deep=True)
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
     configuration = about["configuration"]
-    try:
+    with refusing(ValueError, OSError):
         system = store.first().attributes
-    except (ValueError, OSError) as error:
-        wrong(words_of(error))
     records = [store.record(i) or {} for i in range(store.shards) if i not in missing and i not in faults]
     failed = sum(record.get("failed", 0) for record in records)
     is_run, nodes = about["what"] == "run", store.array(about["arrays"][0]).shape[0]
@@ -212,9 +204,7 @@ def show_store(path: Path) -> None:
     if is_run:
         status = max((record["status"] for record in records), default=0)
         rows |= {"members": "one run", "failed": Result(status).message if status else "no step"}
-    for label, text in rows.items():
-        facts.add_row(label, escape(text))
-    out.print(facts)
+    out.print(facts_table(rows.items()))
     for shard, fault in faults.items():
         out.print(f"[bold red]shard {shard} is damaged:[/] {escape(fault)}", highlight=False)
     if missing or faults:
@@ -227,10 +217,8 @@ def merge_stores(
     sources: Annotated[list[str], typer.Argument(help="Stores of jobs that ran parts of the same sweep.")],
 ) -> None:
     """Put stores of parts of one sweep together."""
-    try:
+    with refusing(ValueError, OSError):
         merge(path_of(target, "TARGET"), [path_of(source, "SOURCE") for source in sources])
-    except (ValueError, OSError) as error:
-        wrong(words_of(error))
     show_store(Path(target))
 
 
@@ -245,7 +233,7 @@ def export(
     path = path_of(file, "FILE")
     store = _store(path)
     target, _ = destination(output, "export")
-    try:
+    with refusing(ValueError, OSError, AttributeError):
         if member is None:
             for shard, fault in store.faults(deep=True).items():
                 wrong(f"shard {shard} is damaged, {fault}: run the sweep again to repair it")
@@ -258,9 +246,7 @@ def export(
                 wrong(f"member {member} is in a shard that is missing: geonh resume {path} computes it")
             one: Ensemble = _noted(store).load(path, member, member + 1)
             one[0].save(target)
-    except (ValueError, OSError, AttributeError) as error:
-        wrong(words_of(error))
-    out.print(f"saved {escape(str(target))}", highlight=False, soft_wrap=True)
+    tell_saved(target)
 
 
 def _noted(store: SweepStore) -> Sweep:
@@ -283,7 +269,5 @@ def _words(store: SweepStore) -> dict[str, Any] | None:
 
 
 def _store(path: Path) -> SweepStore:
-    try:
+    with refusing(StoreError, OSError):
         return SweepStore(path)
-    except (StoreError, OSError) as error:
-        wrong(words_of(error))

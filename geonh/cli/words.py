@@ -89,32 +89,24 @@ def point(text: str, system: System) -> Any:
 
 
 def floats(text: str, name: str, count: int | None) -> list[float]:
-    parts = [part.strip() for part in text.strip("()[] ").split(",")]
-    try:
-        values = [float(part) for part in parts]
-    except ValueError:
-        bad = next(part for part in parts if not _is_float(part))
-        wrong(f"{name} takes numbers separated by commas, got {bad!r} in {text!r}")
+    values = []
+    for part in text.strip("()[] ").split(","):
+        try:
+            values.append(float(part))
+        except ValueError:
+            wrong(f"{name} takes numbers separated by commas, got {part.strip()!r} in {text!r}")
     if count is not None and len(values) != count:
         wrong(f"{name} takes {count} number{'s' if count > 1 else ''}, got {len(values)}: {text}")
     return values
 
 
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def integrator_of(name: str | Integrator | None, **options: str | None) -> Integrator | None:
     """Integrator for command-line options, or None for the default; a user's file may supply an instance."""
+    given = {key: value for key, value in options.items() if value is not None}
     if isinstance(name, Integrator):
-        for key in [key for key, value in options.items() if value is not None]:
+        for key in given:
             wrong(f"--{key} goes with --method NAME; the file has {describe(name)}")
         return name
-    given = {key: value for key, value in options.items() if value is not None}
     if name is None:
         if not given:
             return None
@@ -123,16 +115,12 @@ def integrator_of(name: str | Integrator | None, **options: str | None) -> Integ
         if key in given and name in methods:
             if key not in methods[name].options:
                 wrong(f"--{key} is not for the method {name}")
-            _known(key, given[key], words)
+            if given[key] not in words:
+                wrong(f"--{key} must be one of {', '.join(words)}, got {given[key]!r}")
     try:
         return method_of(name, **given)
     except ValueError as error:
         wrong(f"{error} (geonh methods lists them)")
-
-
-def _known(option: str, word: str, words: Iterable[str]) -> None:
-    if word not in words:
-        wrong(f"--{option} must be one of {', '.join(words)}, got {word!r}")
 
 
 def destination(text: str, name: str) -> tuple[Path, Path]:

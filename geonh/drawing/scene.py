@@ -296,8 +296,7 @@ def system_of(trajectory: Any) -> Any:
         raise NoDrawingError(
             f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)"
         )
-    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
-    return entry.system(**known)
+    return entry.system(**entry.known(a["parameters"]))
 
 
 def _in_space(pose: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:

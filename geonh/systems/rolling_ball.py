@@ -179,7 +179,6 @@ ENTRY = Entry(
     build=rolling_ball,
     title="homogeneous ball on a turning table, reduced (spatial angular velocity)",
     known_as="Ball on a turning table",
-    parameters={"m": "kg", "I": "kg m²", "r": "m, radius", "table_rate": "rad/s, the table's rate Ω"},
     constraints="v = r w×e₃ + Ω e₃×x (affine)",
     conserved={
         "moving energy": "E − Ω[m(xẏ − yẋ) + I w₃]; GNI: at p⁻ to rounding; SymmetricProjection: to rounding",

@@ -89,7 +89,7 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     Parameters
     ----------
     m, r, thickness, g : float
-        Mass, kg; radius and thickness, m; gravity, m/s².
+        Mass, kg; radius, m; thickness of the plate, m; gravity, m/s².
 
     Returns
     -------
@@ -168,7 +168,7 @@ def routh_sphere(
     a : float
         Height of the ball's centre above the centre of mass along the axis, m.
     I1, I3 : float
-        Moments of inertia about the centre of mass, across and along the axis, kg m².
+        Moment of inertia about the centre of mass across the axis, kg m²; that along it, kg m².
     g : float
         Gravity, m/s².
 
@@ -208,7 +208,7 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     Parameters
     ----------
     m, r, R, g : float
-        Mass, kg; radii of ball and cylinder, m; gravity, m/s².
+        Mass, kg; radius of the ball, m; radius of the cylinder, m; gravity, m/s².
 
     Returns
     -------
@@ -281,7 +281,6 @@ ENTRIES = (
         build=rolling_disc,
         title="thin disc that rolls, leans and falls",
         known_as="Rolling disc",
-        parameters={"m": "kg, mass", "r": "m, radius", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Le Saux, Leine, Glocker 2005",
@@ -294,7 +293,6 @@ ENTRIES = (
         build=eulers_disc,
         title="heavy disc that whirls nearly flat",
         known_as="Euler's disc",
-        parameters={"m": "kg, mass", "r": "m, radius", "thickness": "m, of the plate", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Moffatt 2000",
@@ -307,14 +305,6 @@ ENTRIES = (
         build=rattleback,
         title="ellipsoid that reverses its spin",
         known_as="Rattleback",
-        parameters={
-            "axes": "m, semi-axes",
-            "h": "m, height of the figure's centre above that of mass",
-            "m": "kg, mass",
-            "moments": "kg m², moments of inertia about the axes",
-            "D": "kg m², entry (1, 2) of the inertia",
-            "g": "m/s², gravity",
-        },
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Kane, Levinson 1982",
@@ -327,14 +317,6 @@ ENTRIES = (
         build=routh_sphere,
         title="ball with its centre of mass off its centre, on an axis",
         known_as="Routh sphere",
-        parameters={
-            "m": "kg, mass",
-            "r": "m, radius",
-            "a": "m, offset of the centre",
-            "I1": "kg m², moment across the axis",
-            "I3": "kg m², moment along the axis",
-            "g": "m/s², gravity",
-        },
         constraints=_FORMS,
         conserved={
             "jellett": "Jω·ρ; SymmetricProjection: O(h²)",
@@ -351,7 +333,6 @@ ENTRIES = (
         build=sphere_in_cylinder,
         title="ball in an upright cylinder, which does not fall",
         known_as="Sphere in a cylinder",
-        parameters={"m": "kg, mass", "r": "m, radius", "R": "m, radius of the cylinder", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={
             "vertical spin": "e₃·w, w = Rω; SymmetricProjection: O(h²)",

@@ -96,7 +96,6 @@ ENTRY = Entry(
     build=veselova,
     title="rigid body without spin about the vertical",
     known_as="Veselova system",
-    parameters={"J": "kg m², principal moments"},
     constraints="γ·Ω = 0 with γ = Rᵀe₃",
     conserved={
         "horizontal momentum": "(RJΩ)₁, (RJΩ)₂; GNI and SymmetricProjection: to rounding",
