@@ -50,10 +50,10 @@ class Nodes(NamedTuple):
         Incoming and outgoing momenta.
     """
 
-    k: np.ndarray
-    g_vector: np.ndarray
-    p_plus: np.ndarray
-    p_minus: np.ndarray
+    k: ArrayLike
+    g_vector: ArrayLike
+    p_plus: ArrayLike
+    p_minus: ArrayLike
 
     @classmethod
     def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
