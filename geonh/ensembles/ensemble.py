@@ -16,11 +16,12 @@ from geonh.arguments.validators import is_whole, shortly
 from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.reading import NODES, TAKEN, Nodes, read_all
+from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import first_node
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
+from geonh.results.nodes import Nodes
 from geonh.results.observables import Observed
 from geonh.results.tables import LONG_NAMES, units_of_axes
 from geonh.results.trajectory import Trajectory, describe, with_reason
@@ -248,9 +249,10 @@ class Ensemble(Observed):
         if not n:
             raise ValueError(self.message(i))
         begun, first = self.begun(i)
-        rows = np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)
+        after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
-        return replace(extended(made, [made.rows, rows], first, Result(int(self.status[i]))), state=None)
+        rows = [made.nodes.rows, after.rows]
+        return replace(extended(made, rows, first, Result(int(self.status[i]))), state=None)
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
@@ -264,10 +266,6 @@ class Ensemble(Observed):
         return first_trajectory(
             Shared(self.system, self.method, self.controls), one, int(self.k[1]), self.method_reason
         )
-
-    @property
-    def _k_column(self) -> np.ndarray:
-        return np.broadcast_to(self.k[:, None].astype(float), (*self.g_vector.shape[:2], 1))
 
     def __repr__(self) -> str:
         failed = int((~self.success).sum())

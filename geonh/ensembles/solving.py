@@ -20,11 +20,11 @@ from geonh.arguments.precision import float64
 from geonh.engine import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.reading import MemberEvents, Nodes, read
+from geonh.ensembles.reading import MemberEvents, read
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
-from geonh.runs.event_loop import node_row
+from geonh.results.nodes import Nodes, node_row
 from geonh.runs.loop import next_node
 from geonh.runs.start import node_and_facts
 
@@ -148,10 +148,10 @@ class _Integration:
         while done < sweep.n_steps and progress.active.any():
             n = min((sweep.n_steps - done) // stride, longest)
             rows = progress.advance(self.runner, n, stride, self.threads)
-            last, nodes = nodes.last(), Nodes.of_rows(rows, sweep.system.group.dim)
+            last, nodes = nodes.taken(np.s_[:, -1:]), Nodes.of_rows(rows, sweep.system.group.dim)
             if events:
-                progress.stop(events.locate(nodes.after(last)), nodes, done)
-            to_save = nodes.every(-(done + 1) % nodes_per_saved, nodes_per_saved)
+                progress.stop(events.locate(last, nodes), nodes, done)
+            to_save = nodes.taken(np.s_[:, -(done + 1) % nodes_per_saved :: nodes_per_saved])
             recorder.take(to_save, indices, saved)
             done, saved = done + n * stride, saved + to_save.k.shape[1]
             progress.record(found)
@@ -237,7 +237,7 @@ class _Recorder:
         self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         self._sweep, self._start, self._found = sweep, start, found
         size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
-        sample = self._read(Nodes(*(a[:1] for a in first)), np.arange(1))
+        sample = self._read(first.taken(np.s_[:1]), np.arange(1))
         shapes = {name: value.shape[2:] for name, value in sample.items()}
         kept = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
         refuse_too_much(
@@ -248,7 +248,7 @@ class _Recorder:
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events
-                * (1 + first.g.shape[2] + 2 * first.p_plus.shape[2]),
+                * (1 + first.g_vector.shape[2] + 2 * first.p_plus.shape[2]),
             },
             "raise save_every (left out, it keeps the first and the last node only), keep less with observables= or "
             "most_events=, or take statistics= of less memory",

@@ -21,7 +21,7 @@ from geonh.arguments.validators import as_float64
 from geonh.engine import Interrupts, Stepping, computed, stepping
 from geonh.ensembles.ensemble import AXES, attributes_of
 from geonh.ensembles.opening import open_store
-from geonh.ensembles.reading import Nodes, read
+from geonh.ensembles.reading import read
 from geonh.ensembles.solving import first_nodes
 from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import Field, StoreError, StoreWarning
@@ -29,7 +29,7 @@ from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
-from geonh.runs.event_loop import node_row
+from geonh.results.nodes import Nodes, node_row
 from geonh.runs.loop import check_progress, next_node, reporting
 
 if TYPE_CHECKING:

@@ -182,7 +182,31 @@ def suspected(values: Array, directions: Array) -> Array:
     return ~(none | unwanted | jnp.isnan(begin) | jnp.isnan(end))
 
 
-def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray) -> tuple[np.ndarray, ...]:
+class Brackets(NamedTuple):
+    """Intervals of steps, each with one sign change of a function, along the first axis.
+
+    Attributes
+    ----------
+    row : ndarray of int, shape=[K]
+        Index of the function.
+    a, b : ndarray, shape=[K]
+        Ends of the interval, as fractions of the step.
+    at_a, at_b : ndarray, shape=[K]
+        Values there, which differ in sign.
+    """
+
+    row: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    at_a: np.ndarray
+    at_b: np.ndarray
+
+    def taken(self, which: np.ndarray) -> Brackets:
+        """Some of the intervals."""
+        return Brackets(*(part[which] for part in self))
+
+
+def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray) -> Brackets:
     """Bracket the sign changes of functions in steps: intervals with one sign change each.
 
     Parameters
@@ -194,8 +218,7 @@ def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.nd
 
     Returns
     -------
-    row, a, b, at_a, at_b : ndarray, shape=[K]
-        Index of the function, the bracket, and values at its ends, which differ in sign.
+    Brackets
     """
     row, a, width, new = np.arange(len(ends)), np.zeros(len(ends)), 1.0, [1, 2, 3]
     values = np.full((len(ends), 5), np.nan)
@@ -215,13 +238,12 @@ def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.nd
         end, each = np.where(many, 4, begin + 1), np.arange(len(row))
         at_a, at_b = values[each, begin], values[each, end]
         there = ~apart & (at_a * np.sign(at_b) < 0)
-        interval = row, places[each, begin], places[each, end], at_a, at_b
-        found.append(tuple(part[there] for part in interval))
+        found.append(Brackets(row, places[each, begin], places[each, end], at_a, at_b).taken(there))
         halves = np.full((int(apart.sum()), 2, 5), np.nan)
         halves[:, 0, ::2], halves[:, 1, ::2] = values[apart, :3], values[apart, 2:]
         row, a, width, new = np.repeat(row[apart], 2), places[apart][:, [0, 2]].ravel(), width / 2, [1, 3]
         values = halves.reshape(-1, 5)
-    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Brackets(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def root(

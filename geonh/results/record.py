@@ -17,6 +17,7 @@ from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, Section
+from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import Observed, observe
 
 
@@ -68,10 +69,7 @@ class Record(Observed):
     clock and last state from which it can be resumed.
     """
 
-    k: np.ndarray
-    g_vector: np.ndarray
-    p_plus: np.ndarray
-    p_minus: np.ndarray
+    nodes: Nodes
     dt: float
     t0: float
     save_every: int
@@ -93,10 +91,20 @@ class Record(Observed):
     """Monitor of the alternating mode over all nodes."""
 
     @property
-    def rows(self) -> np.ndarray:
-        """(k, g, p⁺, p⁻) of each node, shape=[N, 1 + size + 2n]."""
-        parts = (self.k[:, None], self.g_vector, self.p_plus, self.p_minus)
-        return np.concatenate(parts, axis=1, dtype=np.float64)
+    def k(self) -> np.ndarray:
+        return self.nodes.k
+
+    @property
+    def g_vector(self) -> np.ndarray:
+        return self.nodes.g_vector
+
+    @property
+    def p_plus(self) -> np.ndarray:
+        return self.nodes.p_plus
+
+    @property
+    def p_minus(self) -> np.ndarray:
+        return self.nodes.p_minus
 
     def first(self, n: int) -> Self:
         """The first ``n`` nodes of the run only, at least one, for inspection.
@@ -107,9 +115,8 @@ class Record(Observed):
             If ``n`` is not a positive integer.
         """
         n = as_count(n, "n")
-        cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
         loaded = {name: values[:n] for name, values in self.loaded.items()}
-        return replace(self, loaded=loaded, known=None, trail=None, **cut)
+        return replace(self, nodes=self.nodes.taken(np.s_[:n]), loaded=loaded, known=None, trail=None)
 
     def settled(self) -> Self:
         """Store the observables of the nodes, so that an extended trajectory computes only those of new nodes."""
@@ -126,12 +133,12 @@ class Record(Observed):
 
     @cached_property
     def g(self) -> Point:
-        leaves, start = [], 0
-        for shape in self.attributes["point_shapes"]:
-            size = int(np.prod(shape))
-            leaves.append(self.g_vector[:, start : start + size].reshape(-1, *shape))
-            start += size
-        return tuple(leaves) if self.attributes["point_is_tuple"] else leaves[0]
+        return unflatten(self.g_vector, self.attributes["point_shapes"], self.attributes["point_is_tuple"])
+
+    @property
+    def points(self) -> Node:
+        """The nodes as arguments of ``observe``, along the first axis."""
+        return Node(self.k, self.g, self.p_plus, self.p_minus)
 
     @cached_property
     def x(self) -> Any:
@@ -148,9 +155,9 @@ class Record(Observed):
 
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
-        nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
+        nodes = jax.tree.map(lambda a: a[these], self.points)
         impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program for all
-        return mapped(_observe, self.problem._replace(method=self.method if impulse else None), nodes)
+        return mapped(observe, self.problem._replace(method=self.method if impulse else None), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Stored observables of the first nodes, joined with those of the nodes after them."""
@@ -207,8 +214,3 @@ def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Po
     parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
     leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
     return tuple(leaves) if is_tuple else leaves[0]
-
-
-def _observe(problem: Problem, node: tuple) -> dict[str, Any]:
-    """Call ``observe`` at one node."""
-    return observe(problem, *node)

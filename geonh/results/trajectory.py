@@ -28,6 +28,7 @@ from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
 from geonh.results.events import between
+from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates
 from geonh.results.record import Record
@@ -259,7 +260,8 @@ class Trajectory(Record):
         ValueError
             If the system is not the one of the run.
         """
-        trajectory = cls(**files.read(path))
+        fields = files.read(path)
+        trajectory = cls(Nodes(*(fields.pop(name) for name in Nodes._fields)), **fields)
         if system is None:
             return trajectory
         if not isinstance(system, System):

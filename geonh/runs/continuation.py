@@ -17,6 +17,7 @@ from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.results import files
 from geonh.results.events import Crossings, Event
+from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning, new_trail, what_alternates
 from geonh.results.record import Trail
 from geonh.results.same_system import (
@@ -54,10 +55,12 @@ def new_trajectory(
         "geonh_version": __version__,
     }
     return Trajectory(
-        k=np.zeros(1, dtype=np.int64),
-        g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
-        p_plus=np.asarray(state.p_plus)[None],
-        p_minus=np.asarray(state.p_minus)[None],
+        Nodes(
+            k=np.zeros(1, dtype=np.int64),
+            g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
+            p_plus=np.asarray(state.p_plus)[None],
+            p_minus=np.asarray(state.p_minus)[None],
+        ),
         dt=float(clock.dt),
         t0=float(clock.t0),
         save_every=int(save_every),
@@ -75,23 +78,11 @@ def extended(
     trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None
 ) -> Trajectory:
     """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and the monitor."""
-    n_g, n = trajectory.g_vector.shape[1], trajectory.p_plus.shape[1]
-    whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    _, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
-    begin = int(whole[0, 0]) // trajectory.save_every
-    k = np.arange(begin * trajectory.save_every, (begin + len(whole)) * trajectory.save_every, trajectory.save_every)
-    k[[0, -1]] = whole[[0, -1], 0]  # the end nodes may be off the grid of saved nodes
-    return replace(
-        trajectory,
-        k=k,
-        g_vector=g_vector,
-        p_plus=p_plus,
-        p_minus=p_minus,
-        state=state,
-        status=status,
-        known=None,
-        trail=trail,
-    )
+    whole, stride = rows[0] if len(rows) == 1 else np.concatenate(rows), trajectory.save_every
+    nodes = Nodes.of_rows(whole, trajectory.p_plus.shape[1])
+    k = np.arange(len(whole)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
+    k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
+    return replace(trajectory, nodes=nodes._replace(k=k), state=state, status=status, known=None, trail=trail)
 
 
 def with_events(

@@ -23,9 +23,10 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
+from geonh.results.nodes import node_row
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
-from geonh.runs.event_loop import Watched, Watching, node_row
+from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.fast_modes import fast_mode
 from geonh.runs.start import Start
 
@@ -86,7 +87,7 @@ def advance(
     except KeyboardInterrupt:  # during compilation
         return replace(trajectory, status=Result.INTERRUPTED, known=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
-    run = _Run(begin, loop.begin, status, loop, [begin.rows])
+    run = _Run(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     if not any(event.stop for event in trajectory.watched):  # a terminal event may end a longer run
         n_nodes = n_steps // trajectory.save_every + len(trajectory)
