@@ -97,8 +97,8 @@ class LagrangianSystem(Precise):
     def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
         for name, value in named:
-            if name == "x" and isinstance(self.action, GroupBase):
-                self._inspect_point(of, value)
+            if (name == "x" and isinstance(self.action, GroupBase)) or (name == "g" and of == "at"):
+                self._inspect_point(of, value, name)
             elif name in ("xi", "p") and not hasattr(value, "dtype") and not isinstance(value, int | float):
                 raise TypeError(f"{name} of {type(self).__name__}.{of} must be an array, got {shortly(value)}")
             shape = _shape(value) if name in ("xi", "eta", "p", "reaction") else None
@@ -167,8 +167,6 @@ class LagrangianSystem(Precise):
         ValueError
             If the system depends on the time, and ``t`` is left out.
         """
-        if not is_traced(g):
-            self._inspect_point("at", g, "g")
         if not self.is_timed:
             return self.action.at(g)
         if t is None:
