@@ -15,8 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
+from jax.extend.core import ClosedJaxpr
 
-from geonh.engine.dependence import CALLS, jaxpr_of
+from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate, linear_solution
 from geonh.engine.named import functions
 
 Arrays = list[np.ndarray]
@@ -25,7 +26,7 @@ Arrays = list[np.ndarray]
 def interpret(closed: Any, arguments: Sequence[Any]) -> Arrays:
     """Evaluate a closed jaxpr; the outputs are NumPy arrays of its types."""
     with np.errstate(all="ignore"):
-        return _run(closed.jaxpr, closed.consts, list(map(np.asarray, arguments)))
+        return _run(closed, list(map(np.asarray, arguments)))
 
 
 def in_numpy(function: Callable, *examples: Any) -> Callable:
@@ -35,21 +36,9 @@ def in_numpy(function: Callable, *examples: Any) -> Callable:
     return lambda *args: jax.tree.unflatten(structure, interpret(closed, jax.tree.leaves(args)))
 
 
-def _run(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> Arrays:
-    env = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
-    env.update(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(var: Any) -> np.ndarray:
-        return np.asarray(var.val, var.aval.dtype) if hasattr(var, "val") else env[var]
-
-    for eqn in jaxpr.eqns:
-        env.update(zip(eqn.outvars, _equation(eqn, list(map(read, eqn.invars))), strict=True))
-    return list(map(read, jaxpr.outvars))
-
-
-def _closed(jaxpr: Any, arguments: Sequence[Any]) -> Arrays:
+def _run(jaxpr: Any, arguments: Sequence[Any]) -> Arrays:
     """Evaluate a jaxpr, closed or without constants."""
-    return _run(jaxpr.jaxpr, jaxpr.consts, arguments) if hasattr(jaxpr, "consts") else _run(jaxpr, [], arguments)
+    return evaluate(jaxpr, arguments, _equation, np.asarray)
 
 
 def _equation(eqn: Any, xs: Arrays) -> Sequence[np.ndarray]:
@@ -71,7 +60,7 @@ def rule_of(primitive: Any) -> Callable[..., Sequence[np.ndarray]] | None:
 def _own(function: Callable, params: dict, *xs: np.ndarray) -> Arrays:
     """Evaluate a primitive of the library by its jaxpr."""
     types = tuple((x.shape, x.dtype) for x in xs)
-    return _closed(_written_out(function, types, tuple(params.items())), xs)
+    return _run(_written_out(function, types, tuple(params.items())), xs)
 
 
 @functools.lru_cache(maxsize=256)
@@ -304,9 +293,10 @@ def _scatter(combine: Any) -> Callable:
         parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
         places, out = _entries([start[inside] for start in starts], sizes), np.array(x)
         own = params.get("update_jaxpr")
-        if combine is None and own is not None and getattr(own, "jaxpr", own).eqns:  # .at[i].apply(f), number by number
+        own = getattr(own, "jaxpr", own)
+        if combine is None and own is not None and own.eqns:  # .at[i].apply(f), number by number
             for at in zip(*(np.broadcast_to(axis, parts[inside].shape).ravel() for axis in places), strict=True):
-                out[at] = _run(getattr(own, "jaxpr", own), params["update_consts"], [out[at], np.zeros((), x.dtype)])[0]
+                out[at] = _run(ClosedJaxpr(own, params["update_consts"]), [out[at], np.zeros((), x.dtype)])[0]
         elif combine is None:
             out[places] = parts[inside]
         else:
@@ -369,17 +359,17 @@ _ONE: dict[str, Callable] = {
 
 # --- loops and branches --------------------------------------------------------------------------------------
 def _call(params: dict, *xs: np.ndarray) -> Arrays:
-    return _closed(jaxpr_of(params), xs)
+    return _run(called_jaxpr(params), xs)
 
 
 def _while(params: dict, *xs: np.ndarray) -> Arrays:
     n, m = params["cond_nconsts"], params["body_nconsts"]
     of_condition, of_body, carried = xs[:n], xs[n : n + m], list(xs[n + m :])
     while True:
-        going = _closed(params["cond_jaxpr"], [*of_condition, *carried])[0]
+        going = _run(params["cond_jaxpr"], [*of_condition, *carried])[0]
         if not going.any():
             return carried
-        new = _closed(params["body_jaxpr"], [*of_body, *carried])
+        new = _run(params["body_jaxpr"], [*of_body, *carried])
         if not going.all():  # under vmap: members that have finished keep their values
             members = [going.reshape(going.shape + (1,) * (x.ndim - going.ndim)) for x in new]
             new = [np.where(on, x, before) for on, x, before in zip(members, new, carried, strict=True)]
@@ -388,7 +378,7 @@ def _while(params: dict, *xs: np.ndarray) -> Arrays:
 
 def _cond(params: dict, which: np.ndarray, *xs: np.ndarray) -> Arrays:
     branches = params["branches"]
-    return _closed(branches[min(max(int(which), 0), len(branches) - 1)], xs)
+    return _run(branches[min(max(int(which), 0), len(branches) - 1)], xs)
 
 
 def _scan(params: dict, *xs: np.ndarray) -> Arrays:
@@ -396,7 +386,7 @@ def _scan(params: dict, *xs: np.ndarray) -> Arrays:
     carried, rows = list(xs[n : n + m]), []
     order = range(params["length"])
     for i in reversed(order) if params["reverse"] else order:
-        out = _closed(closed, [*xs[:n], *carried, *(x[i] for x in xs[n + m :])])
+        out = _run(closed, [*xs[:n], *carried, *(x[i] for x in xs[n + m :])])
         carried = out[:m]
         rows.append(out[m:])
     if params["reverse"]:
@@ -407,9 +397,7 @@ def _scan(params: dict, *xs: np.ndarray) -> Arrays:
 
 
 def _linear_solve(params: dict, *xs: np.ndarray) -> Arrays:
-    lengths = params["const_lengths"]
-    before = lengths.matvec + lengths.vecmat
-    return _closed(params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
+    return _run(*linear_solution(params, xs))
 
 
 def _split(params: dict, x: np.ndarray) -> Arrays:
