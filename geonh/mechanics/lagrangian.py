@@ -88,7 +88,7 @@ class LagrangianSystem(Precise):
 
     def _argument(self, name: str, value: Any, called: str) -> Any:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
-        if name == "x" and isinstance(self.action, GroupBase):
+        if (name == "x" and isinstance(self.action, GroupBase)) or (name == "g" and called.endswith(".at")):
             return self._node_point(value, called)
         if name not in ("xi", "eta", "p", "reaction") or value is None:
             return super()._argument(name, value, called)
@@ -161,7 +161,6 @@ class LagrangianSystem(Precise):
         ValueError
             If the system depends on the time, and ``t`` is left out.
         """
-        g = self._node_point(g, f"g of {type(self).__name__}.at")
         if not self.is_timed:
             return self.action.at(g)
         if t is None:
