@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import float64
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
@@ -102,10 +101,8 @@ def with_events(
         return with_events(_noted(trajectory, found), events)
     known = trajectory.crossings
     if known is None and events:
-        system, t = trajectory.bound_system, np.float64(trajectory.t0)
-        with float64():
-            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), trajectory.state.g).shape[0]
-        known = Crossings.none((), trajectory.g_vector.shape[1], trajectory.p_plus.shape[1], m)
+        t0 = np.float64(trajectory.t0)
+        known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, t0)
     known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
     return replace(trajectory, watched=events, crossings=known)
 

@@ -142,7 +142,7 @@ class _Run:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
         loop, stride = self.loop, self.trajectory.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
-            n_nodes, leap = _portion(int(self.state.k), end, stride)
+            n_nodes, leap = portion(int(self.state.k), end, stride)
             *before, last = self.rows
             if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
                 before, last = self.rows, last[:0]
@@ -211,7 +211,7 @@ def next_node(problem: Problem, state: State) -> tuple[State, Array]:
     return new, new.status
 
 
-def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
+def portion(k: int, end: int, stride: int) -> tuple[int, int]:
     """Number of nodes to save next, and steps between them: nodes with k a multiple of the stride, and the end."""
     off = k % stride
     if off or end - k < stride:
