@@ -14,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.analysis.equations import with_parameters
 from geonh.engine.compiled import mapped
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.mechanics.holonomic import onto
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 
 
 class PhasePoint(NamedTuple):

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.analysis.equations import with_parameters
 from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
@@ -28,7 +27,7 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.registry import made_method
 from geonh.mechanics.holonomic import onto
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 from geonh.runs.start import inspect_forces, made_start
 
 HALVINGS = 20

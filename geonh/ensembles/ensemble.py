@@ -17,7 +17,7 @@ from geonh.engine.compiled import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import NODES, TAKEN, read_all
-from geonh.ensembles.solving import first_node
+from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
@@ -357,7 +357,7 @@ class Ensemble(Observed):
 
 def first_trajectory(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
     """First node of a member, as a ``Trajectory`` of its system, and its state."""
-    state, _ = computed(first_node, shared, member)
+    state, _ = computed(member_start, shared, member)
     system, method, clock, _ = shared.problem(member)
     clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
     with float64():

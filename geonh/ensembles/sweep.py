@@ -46,7 +46,7 @@ class Sweep(Configuration):
     ----------
     system, method, controls : System, Integrator, callable or array
         Common to all members. An array has shape=[n_steps + 1, …].
-    members : Members
+    members : MemberRecipe
         Initial data of the members, as a recipe for any range of them.
     n_steps, save_every : int
         Number of steps, and steps between saved nodes.

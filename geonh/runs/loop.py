@@ -28,7 +28,7 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
 from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.fast_modes import fast_mode
-from geonh.runs.start import Start
+from geonh.runs.start import InitialData
 
 CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
@@ -60,7 +60,7 @@ def advance(
     throw: bool,
     progress: Progress,
     checkpoint: str | os.PathLike | None,
-    start: tuple[Start, Facts] | None = None,
+    start: tuple[InitialData, Facts] | None = None,
 ) -> Trajectory:
     """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
 

@@ -23,7 +23,7 @@ from geonh.mechanics.soundness import Facts, digits_lost, facts, start_fault
 from geonh.mechanics.system import System
 
 
-class Start(NamedTuple):
+class InitialData(NamedTuple):
     """Start of a run, in float64: clock, group element, velocity of shape=[n]."""
 
     clock: Clock
@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 def made_start(
     system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
-) -> Start:
+) -> InitialData:
     """Return the start of a run from user input; traced values are validated by shape only.
 
     Raises
@@ -57,7 +57,7 @@ def made_start(
         if begin + step == begin or end - step == end:
             raise ValueError(f"the time does not advance: t + dt = t in float64 {span}")
     with float64():
-        return Start(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
+        return InitialData(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
 
 
 def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
@@ -98,7 +98,7 @@ def _used(system: System, controls: Any) -> Any:
     return controls
 
 
-def first_node(system: System, method: Integrator, start: Start) -> tuple[State, Facts]:
+def first_node(system: System, method: Integrator, start: InitialData) -> tuple[State, Facts]:
     """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits.
 
     Raises
@@ -114,7 +114,7 @@ def first_node(system: System, method: Integrator, start: Start) -> tuple[State,
     return state, found
 
 
-def refuse_unsound(system: System, method: Integrator, start: Start) -> None:
+def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
     """Raise as ``first_node`` does, as far as the start is not traced."""
     inspect_forces(system, start.clock, start.g, start.xi)
     if not is_traced(start.g):
@@ -145,7 +145,7 @@ def inspect_forces(system: System, clock: Clock, g: Point, xi: Any) -> None:
             raise ValueError(f"controls are given, but the forces of {system.name} do not use u: leave controls out")
 
 
-def _refuse_fault(system: System, method: Integrator, start: Start, found: Facts) -> None:
+def _refuse_fault(system: System, method: Integrator, start: InitialData, found: Facts) -> None:
     fault = start_fault(system, float(start.clock.t0), start.g, np.asarray(start.xi), float(start.clock.dt), found)
     if fault:
         raise ValueError(fault)
