@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -252,7 +252,7 @@ class Ensemble(Observed):
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
         rows = [made.nodes.rows, after.rows]
-        return replace(extended(made, rows, first, Result(int(self.status[i]))), state=None)
+        return extended(made, rows, first, Result(int(self.status[i]))).with_run(state=None)
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""

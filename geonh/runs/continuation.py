@@ -18,7 +18,7 @@ from geonh.results import files
 from geonh.results.events import Crossings, Event
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning, new_trail, what_alternates
-from geonh.results.record import Trail
+from geonh.results.record import RunState, Trail
 from geonh.results.same_system import (
     as_data,
     differences,
@@ -60,16 +60,12 @@ def new_trajectory(
             p_plus=np.asarray(state.p_plus)[None],
             p_minus=np.asarray(state.p_minus)[None],
         ),
+        RunState(system, method, clock, state, trail=new_trail(system, method)),
         dt=float(clock.dt),
         t0=float(clock.t0),
         save_every=int(save_every),
         status=Result.SUCCESS,
-        system=system,
-        method=method,
-        clock=clock,
-        state=state,
         attributes=attributes,
-        trail=new_trail(system, method),
     )
 
 
@@ -81,7 +77,8 @@ def extended(
     nodes = Nodes.of_rows(whole, trajectory.p_plus.shape[1])
     k = np.arange(len(whole)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
     k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
-    return replace(trajectory, nodes=nodes._replace(k=k), state=state, status=status, known=None, trail=trail)
+    run = replace(trajectory.run, state=state, known=None, trail=trail)
+    return replace(trajectory, nodes=nodes._replace(k=k), run=run, status=status)
 
 
 def with_events(
@@ -104,7 +101,7 @@ def with_events(
         t0 = np.float64(trajectory.t0)
         known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, t0)
     known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
-    return replace(trajectory, watched=events, crossings=known)
+    return trajectory.with_run(watched=events, crossings=known)
 
 
 def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
@@ -112,7 +109,7 @@ def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
     made = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
     if len(trajectory) < 2 or trajectory.k[-1] % trajectory.save_every == 0:
         return made
-    return replace(made.first(len(trajectory) - 1), trail=trajectory.trail)
+    return made.first(len(trajectory) - 1).with_run(trail=trajectory.trail)
 
 
 def bound(
@@ -176,7 +173,7 @@ def bound(
         state = state._replace(memory=memory, warm=warm)
         if state.rows.shape != node.rows.shape:
             raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
-    made = replace(trajectory, system=system, method=method, clock=clock, state=state)
+    made = trajectory.with_run(system=system, method=method, clock=clock, state=state)
     return _changed(made, trajectory, found) if found else made
 
 
@@ -216,7 +213,8 @@ def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) 
             "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
         )
     attributes = {**trajectory.attributes, **_facts(trajectory.system, trajectory.clock)}
-    return _noted(replace(trajectory, attributes=attributes, loaded=before.observables, known=None), found)
+    changed = replace(trajectory, attributes=attributes, loaded=before.observables)
+    return _noted(changed.with_run(known=None), found)
 
 
 def _noted(trajectory: Trajectory, found: dict[str, str]) -> Trajectory:

@@ -85,7 +85,7 @@ def advance(
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation
-        return replace(trajectory, status=Result.INTERRUPTED, known=None)
+        return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _Run(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
@@ -164,7 +164,7 @@ class _Run:
             with float64():
                 rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
         made = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
-        return replace(made, crossings=self.loop.crossings)
+        return made.with_run(crossings=self.loop.crossings)
 
 
 class _Checkpoints:
