@@ -14,7 +14,7 @@ from geonh.groups.base import Point
 from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System, with_parameters
-from geonh.runs.start import inspect_forces, made_controls
+from geonh.runs.controls import inspect_forces, made_controls
 
 FURTHER = 0.4
 """Distance along a motion, in the algebra, at which its linear equations are compared again."""

@@ -28,7 +28,8 @@ from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.integrators.registry import made_method
 from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System, with_parameters
-from geonh.runs.start import inspect_forces, made_start
+from geonh.runs.controls import inspect_forces
+from geonh.runs.start import made_start
 
 HALVINGS = 20
 SMALL = 1e-4

@@ -20,7 +20,7 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.same_system import digest
-from geonh.runs.start import inspect_forces
+from geonh.runs.controls import inspect_forces
 
 
 class Member(NamedTuple):

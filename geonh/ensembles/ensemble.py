@@ -358,10 +358,10 @@ class Ensemble(Observed):
 def first_trajectory(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
     """First node of a member, as a ``Trajectory`` of its system, and its state."""
     state, _ = computed(member_start, shared, member)
-    system, method, clock, _ = shared.problem(member)
-    clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
+    problem = shared.problem(member)
+    clock = problem.clock._replace(t0=np.float64(problem.clock.t0), dt=np.float64(problem.clock.dt))
     with float64():
-        return new_trajectory(system, method, clock, state, save_every, reason), state
+        return new_trajectory(problem._replace(clock=clock), state, save_every, reason), state
 
 
 def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:

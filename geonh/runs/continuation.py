@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.results import files
@@ -35,9 +35,10 @@ recognisers: list[Callable[[System], str]] = []
 
 
 def new_trajectory(
-    system: System, method: Integrator, clock: Clock, state: State, save_every: int, reason: str = ""
+    problem: Problem, state: State, save_every: int, reason: str = "", crossings: Crossings | None = None
 ) -> Trajectory:
-    """Trajectory of one node, the start of a run."""
+    """Trajectory of one node, the start of a run of a problem; ``crossings`` is the record of events, if it has any."""
+    system, method, clock, events = problem
     group = system.group
     attributes = {
         **_facts(system, clock),
@@ -60,7 +61,7 @@ def new_trajectory(
             p_plus=np.asarray(state.p_plus)[None],
             p_minus=np.asarray(state.p_minus)[None],
         ),
-        RunState(system, method, clock, state, trail=new_trail(system, method)),
+        RunState(system, method, clock, state, None, events, crossings, new_trail(system, method)),
         dt=float(clock.dt),
         t0=float(clock.t0),
         save_every=int(save_every),
@@ -82,7 +83,7 @@ def extended(
 
 
 def with_events(
-    trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory | None = None, allow_changes: Any = False
+    trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory, allow_changes: Any
 ) -> Trajectory:
     """Prepare a trajectory for continuation with events; those after the last state are dropped, and located again.
 
@@ -91,15 +92,14 @@ def with_events(
     ValueError
         For an event that differs from that of its name in ``before``, unless the change is allowed.
     """
-    assert trajectory.state is not None
-    found = different_events(before, trajectory.bound_system, events) if before is not None else {}
+    found = different_events(before, trajectory.bound_system, events)
     if found:
         refuse_changes(trajectory, found, allow_changes)
-        return with_events(_noted(trajectory, found), events)
+        trajectory = _noted(trajectory, found)
+    assert trajectory.state is not None
     known = trajectory.crossings
     if known is None and events:
-        t0 = np.float64(trajectory.t0)
-        known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, t0)
+        known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, trajectory.t0)
     known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
     return trajectory.with_run(watched=events, crossings=known)
 
