@@ -33,7 +33,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "plotting.invariants": ("diagnostics.invariants",),
     "running": ("runs.loop",),
     "solve": ("runs.solve",),
-    "start": ("runs.start",),
+    "start": ("runs.start", "runs.controls"),
     "stores": ("ensembles.stores",),
     **{f"stores.{name}": (f"ensembles.stores.{name}",) for name in ("arrays", "disk", "store")},
     "watching": ("runs.event_loop",),

@@ -20,7 +20,7 @@ from geonh.integrators.node import Result
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
-from geonh.runs.start import made_drive
+from geonh.runs.controls import made_drive
 
 FREE = 1e-8
 """Relative singular values below which directions are free: the shift along an orbit, a family."""

@@ -23,7 +23,7 @@ from jax import Array
 from geonh.engine import is_array, mapped
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 
 SAMPLES = 4
 """Number of points at which material symmetries are tested."""
@@ -103,13 +103,6 @@ def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
     if not system.is_constrained:
         return a
     return jnp.concatenate([a, system.constraint_residual(x, xi), system.holonomic_residual(x)])
-
-
-def with_parameters(system: System, changes: dict) -> System:
-    """System with some of its parameters replaced."""
-    if not changes:
-        return system
-    return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
 
 
 class _Direction(NamedTuple):

@@ -21,7 +21,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.mechanics.holonomic import onto
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 
 
 class PhasePoint(NamedTuple):

@@ -31,7 +31,7 @@ from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
-from geonh.runs.start import made_drive
+from geonh.runs.controls import made_drive
 
 
 @dataclass(frozen=True)

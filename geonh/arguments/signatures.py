@@ -140,7 +140,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "Array": _array,
     "Callable": _function,
     "Generators": _function,
-    "Section": _function,
+    "SymmetrySection": _function,
     "Mapping": _mapping,
     "Sequence": _sequence,
     "Sequence[str]": as_names,

@@ -16,7 +16,8 @@ from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
+from geonh.runs.controls import inspect_forces
 from geonh.runs.start import inspect_forces, made_start
 
 

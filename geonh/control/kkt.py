@@ -124,7 +124,7 @@ def _newton_step(problem: Transcription, iterate: _Iterate, free: np.ndarray) ->
     """Next iterate, by the longest step that passes the natural monotonicity test; None if even the shortest fails."""
     n = len(free)
     curvature = problem.equations_hessian(iterate.motion, iterate.multipliers)[free][:, free]
-    solve = saddle(iterate.hessian + curvature, iterate.jacobian)
+    solve = kkt_solver(iterate.hessian + curvature, iterate.jacobian)
     step = solve(-iterate.kkt_residual)[:n]
     for halvings in range(HALVINGS):
         length = 0.5**halvings
@@ -193,7 +193,7 @@ def _exchanged(
     )
 
 
-def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
+def kkt_solver(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
     """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular."""
     matrix = scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
     factors = None
@@ -212,7 +212,7 @@ def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndar
 def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:
     """Least-squares multipliers, λ of the least |∇J + c'ᵀλ|."""
     right = np.append(-slope, np.zeros(A.shape[0]))
-    return saddle(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
+    return kkt_solver(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
 
 
 def _speed(problem: Transcription, motion: DiscreteMotion) -> float:

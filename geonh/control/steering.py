@@ -17,7 +17,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import refuse
 from geonh.integrators.node import ArrayLike, Clock
 from geonh.mechanics.system import System
-from geonh.runs.start import inspect_forces
+from geonh.runs.controls import inspect_forces
 
 
 class RunningCost(NamedTuple):

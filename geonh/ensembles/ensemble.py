@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import NODES, TAKEN, read_all
-from geonh.ensembles.solving import first_node
+from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
@@ -252,7 +252,7 @@ class Ensemble(Observed):
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
         rows = [made.nodes.rows, after.rows]
-        return replace(extended(made, rows, first, Result(int(self.status[i]))), state=None)
+        return extended(made, rows, first, Result(int(self.status[i]))).with_run(state=None)
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
@@ -357,11 +357,11 @@ class Ensemble(Observed):
 
 def first_trajectory(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
     """First node of a member, as a ``Trajectory`` of its system, and its state."""
-    state, _ = computed(first_node, shared, member)
-    system, method, clock, _ = shared.problem(member)
-    clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
+    state, _ = computed(member_start, shared, member)
+    problem = shared.problem(member)
+    clock = problem.clock._replace(t0=np.float64(problem.clock.t0), dt=np.float64(problem.clock.dt))
     with float64():
-        return new_trajectory(system, method, clock, state, save_every, reason), state
+        return new_trajectory(problem._replace(clock=clock), state, save_every, reason), state
 
 
 def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:

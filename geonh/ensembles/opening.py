@@ -56,7 +56,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     if faults:
         some = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
         raise StoreError(f"{path}: {len(faults)} shards are damaged ({some}): run it again to repair them")
-    if missing:
+    if missing and not store.ended:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
             StoreWarning,
@@ -68,7 +68,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
-    data, about = store.opened(), store.about
+    data, about = store.opened().assign(store.events()), store.about
     _try(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()

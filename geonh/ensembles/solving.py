@@ -303,7 +303,7 @@ def _starts(shared: Shared, members: Member) -> Starts:
 
 def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and descriptions of invalid starts, by index."""
-    states, facts = mapped(first_node, shared, members)
+    states, facts = mapped(member_start, shared, members)
     facts, faults = Facts(*facts), {}
     sound = clearly_sound(members.xi, facts) & (np.asarray(states.status) == 0) & (not shared.method.limits_starts)
     for i in np.flatnonzero(~sound).tolist():
@@ -329,7 +329,7 @@ def _refused_by_method(shared: Shared, member: Member) -> str:
     return ""
 
 
-def first_node(shared: Shared, member: Member) -> tuple[State, Facts]:
+def member_start(shared: Shared, member: Member) -> tuple[State, Facts]:
     """Node 0 of a member, and the diagnostics of its start."""
     return node_and_facts(shared.problem(member), (member.g, member.xi))
 

@@ -32,7 +32,6 @@ from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
 from geonh.groups.base import Point
 from geonh.integrators.base import (
-    SMOOTH,
     Clock,
     Equations,
     ImplicitIntegrator,
@@ -40,12 +39,9 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    Weights,
-    continued,
-    followed_by,
     no_inverse,
-    repeated,
 )
+from geonh.integrators.prediction import SMOOTH, Weights, continued, followed_by, repeated
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System

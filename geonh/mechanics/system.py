@@ -325,3 +325,10 @@ def _float64_leaves(parameters: Any) -> Any:
         return leaf if callable(leaf) else as_float64(leaf, "parameters")
 
     return jax.tree.map(convert, dict(parameters))
+
+
+def with_parameters(system: System, changes: Mapping[str, Any]) -> System:
+    """System with some of its parameters replaced."""
+    if not changes:
+        return system
+    return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})

@@ -350,6 +350,14 @@ class Crossings(NamedTuple):
     multipliers: np.ndarray
 
     @classmethod
+    def none_of(cls, events: Iterable[Event], system: System, g: Point, t: float) -> Crossings:
+        """Empty record for events along the motions of a system through a point."""
+        with float64():
+            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), g).shape[0]
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(g))
+        return cls.none([event.name for event in events], size, system.group.dim, m)
+
+    @classmethod
     def none(cls, names: Iterable[str], n_point: int, n: int, m: int) -> Crossings:
         """Empty record for events of these names."""
         counts = np.zeros(0, np.int64)

@@ -62,33 +62,95 @@ class Trail(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Observed):
-    """Data of a ``Trajectory``, which documents each field, and the observables computed from them.
+class RunState:
+    """What resuming a run takes, beyond its nodes; of a file, as much as it holds.
 
-    The fields are arrays over the saved nodes, numbers and attributes that describe the run, and the system, method,
-    clock and last state from which it can be resumed.
+    Attributes
+    ----------
+    system, method, clock : System, Integrator, Clock, or None
+        Problem of the run; None where a file does not hold it.
+    state : State or None
+        Last good node; None for a member of an ensemble.
+    known : Known or None
+        Values of the system's functions that a file holds.
+    watched : tuple of Event
+        Events to locate.
+    crossings : Crossings or None
+        Events located so far.
+    trail : Trail or None
+        Monitor of the alternating mode over all nodes.
     """
 
-    nodes: Nodes
-    dt: float
-    t0: float
-    save_every: int
-    status: Result
     system: System | None = None
     method: Integrator | None = None
     clock: Clock | None = None
     state: State | None = None
+    known: Known | None = None
+    watched: tuple[Event, ...] = ()
+    crossings: Crossings | None = None
+    trail: Trail | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Observed):
+    """Data of a ``Trajectory``, and the observables computed from them.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        The saved nodes.
+    run : RunState
+        What resuming the run takes; its fields are attributes of the record, too.
+    dt, t0, save_every, status, attributes : float, float, int, Result, dict
+        As ``Trajectory`` documents them.
+    loaded : dict of str to ndarray
+        Observables of the first nodes, from a file or from before a change; those of other nodes are computed.
+    """
+
+    nodes: Nodes
+    run: RunState
+    dt: float
+    t0: float
+    save_every: int
+    status: Result
     attributes: dict[str, Any] = field(default_factory=dict)
     loaded: dict[str, np.ndarray] = field(default_factory=dict)
-    """Observables of the first nodes, from a file or from before a change; those of other nodes are computed."""
-    known: Known | None = None
-    """Values of the system's functions that a file holds."""
-    watched: tuple[Event, ...] = ()
-    """Events to locate when the run is resumed."""
-    crossings: Crossings | None = None
-    """Events located so far."""
-    trail: Trail | None = None
-    """Monitor of the alternating mode over all nodes."""
+
+    def with_run(self, **changes: Any) -> Self:
+        """Replace parts of the run's state."""
+        return replace(self, run=replace(self.run, **changes))
+
+    @property
+    def system(self) -> System | None:
+        return self.run.system
+
+    @property
+    def method(self) -> Integrator | None:
+        return self.run.method
+
+    @property
+    def clock(self) -> Clock | None:
+        return self.run.clock
+
+    @property
+    def state(self) -> State | None:
+        return self.run.state
+
+    @property
+    def known(self) -> Known | None:
+        return self.run.known
+
+    @property
+    def watched(self) -> tuple[Event, ...]:
+        return self.run.watched
+
+    @property
+    def crossings(self) -> Crossings | None:
+        return self.run.crossings
+
+    @property
+    def trail(self) -> Trail | None:
+        return self.run.trail
 
     @property
     def k(self) -> np.ndarray:
@@ -116,7 +178,8 @@ class Record(Observed):
         """
         n = as_count(n, "n")
         loaded = {name: values[:n] for name, values in self.loaded.items()}
-        return replace(self, nodes=self.nodes.taken(np.s_[:n]), loaded=loaded, known=None, trail=None)
+        run = replace(self.run, known=None, trail=None)
+        return replace(self, nodes=self.nodes.taken(np.s_[:n]), run=run, loaded=loaded)
 
     def settled(self) -> Self:
         """Store the observables of the nodes, so that an extended trajectory computes only those of new nodes."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +21,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from geonh.arguments.precision import float64
 from geonh.engine import mapped
 from geonh.integrators.node import Clock
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 from geonh.results.events import Event
 from geonh.results.record import Known, Record
 from geonh.version import __version__
@@ -216,7 +215,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
         found["parameters"] = "; ".join(_unequal("", theirs, ours))
     if known is None:
         return found
-    here = known_of(trajectory, _with_parameters(system, theirs), clock, known.nodes)
+    here = known_of(trajectory, _with_data(system, theirs), clock, known.nodes)
     m_there, m_here = (_count(x.values, system.group.dim) for x in (known, here))
     if m_there != m_here:
         raise ValueError(
@@ -243,7 +242,7 @@ def different_events(trajectory: Record, system: System, events: tuple[Event, ..
         known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
     if known is None or not events:
         return {}
-    system = _with_parameters(system, trajectory.attributes["parameters"])
+    system = _with_data(system, trajectory.attributes["parameters"])
     here, same_tools = events_of(trajectory, system, events, known.nodes), _same_tools(known)
     both = [name for name in here.values if name in known.values]
     told = {name: words for name in both if (words := _differ(known, here, name, same_tools))}
@@ -304,15 +303,13 @@ def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | st
         )
 
 
-def _with_parameters(system: System, data: Any) -> System:
+def _with_data(system: System, data: Any) -> System:
     """Replace the parameters of a system by others of the same structure; unchanged if the structures differ."""
     try:
         parameters = _from_data(system.parameters, data)
     except (KeyError, ValueError, TypeError):
         return system
-    if not system.parameters:
-        return system
-    return eqx.tree_at(lambda s: s.parameters, system, parameters)
+    return with_parameters(system, parameters)
 
 
 def as_data(parameters: Any) -> Any:

@@ -74,7 +74,7 @@ class Watching:
 
     def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
         self._problem, events = problem, problem.events
-        self.begin = Watched(state, trail, *self._at_begin(state), np.zeros(len(events)), np.float64(1.0))
+        self.begin = self.begun(state, trail)
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
@@ -83,6 +83,12 @@ class Watching:
         self.engine, self.width = self._loop.engine, self._loop.width
         self.is_new = self._loop.is_new
         self.crossings = crossings
+
+    def begun(self, state: State, trail: Trail | None = None) -> Watched:
+        """Loop state at a node from which the run goes on."""
+        events = self._problem.events
+        xi, values = computed(at_node, self._problem, Node.of(state)) if events else (np.zeros(0), np.zeros(0))
+        return Watched(state, trail, xi, values, np.zeros(len(events)), np.float64(1.0))
 
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
@@ -105,11 +111,6 @@ class Watching:
             return None if status else after.state
 
         return step
-
-    def _at_begin(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        if not self._problem.events:
-            return np.zeros(0), np.zeros(0)
-        return computed(at_node, self._problem, Node.of(state))
 
     @cached_property
     def _locate(self) -> Callable[[Any], Any]:

@@ -28,7 +28,7 @@ from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
 from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.fast_modes import fast_mode
-from geonh.runs.start import Start
+from geonh.runs.start import InitialData
 
 CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
@@ -60,7 +60,7 @@ def advance(
     throw: bool,
     progress: Progress,
     checkpoint: str | os.PathLike | None,
-    start: tuple[Start, Facts] | None = None,
+    start: tuple[InitialData, Facts] | None = None,
 ) -> Trajectory:
     """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
 
@@ -85,7 +85,7 @@ def advance(
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation
-        return replace(trajectory, status=Result.INTERRUPTED, known=None)
+        return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _Run(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
@@ -142,7 +142,7 @@ class _Run:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
         loop, stride = self.loop, self.trajectory.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
-            n_nodes, leap = _portion(int(self.state.k), end, stride)
+            n_nodes, leap = portion(int(self.state.k), end, stride)
             *before, last = self.rows
             if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
                 before, last = self.rows, last[:0]
@@ -164,7 +164,7 @@ class _Run:
             with float64():
                 rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
         made = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
-        return replace(made, crossings=self.loop.crossings)
+        return made.with_run(crossings=self.loop.crossings)
 
 
 class _Checkpoints:
@@ -211,7 +211,7 @@ def next_node(problem: Problem, state: State) -> tuple[State, Array]:
     return new, new.status
 
 
-def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
+def portion(k: int, end: int, stride: int) -> tuple[int, int]:
     """Number of nodes to save next, and steps between them: nodes with k a multiple of the stride, and the end."""
     off = k % stride
     if off or end - k < stride:
