@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from geonh.arguments.paths import FileError, checked_path
+from geonh.arguments.paths import FileError, checked_path, lock
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -136,29 +136,18 @@ def _workplace(path: Path) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent))
     try:
-        with open(folder / "lock", "wb") as lock:
-            _lock(lock)
+        with open(folder / "lock", "wb") as file:
+            lock(file)
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lock(file: Any) -> bool:
-    """Lock a file exclusively; True on success, False if another process holds the lock or locks are unsupported."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
-
-
 def _is_abandoned(folder: Path) -> bool:
     """True if the process that created a temporary folder has ended."""
     try:
-        with open(folder / "lock", "rb") as lock:
-            return _lock(lock)
+        with open(folder / "lock", "rb") as file:
+            return lock(file) is True
     except OSError:
         return False
 
@@ -202,17 +191,17 @@ def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -
     import numpy as np
 
     if name not in dataset.variables:
-        raise _strange(dataset, f"it has no {name}")
+        strange(dataset, f"it has no {name}")
     variable = dataset.variables[name]
     dtype = variable.dtype
     found = "U" if dtype is str else getattr(dtype, "kind", "?")
     if found != kind or (kind == "f" and dtype != np.float64):
-        raise _strange(dataset, f"{name} is of type {dtype}")
+        strange(dataset, f"{name} is of type {dtype}")
     if ndim is not None and variable.ndim != ndim:
-        raise _strange(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")
+        strange(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")
     size = int(np.prod([int(length) for length in variable.shape], dtype=object)) * (1 if kind == "U" else 8)
     if size > os.path.getsize(dataset.filepath()):
-        raise _strange(dataset, f"{name} says that it is larger than the file, shape {variable.shape}")
+        strange(dataset, f"{name} says that it is larger than the file, shape {variable.shape}")
     values = np.asarray(variable[...])
     return values.astype(object) if kind == "U" else values
 
@@ -230,17 +219,13 @@ def attribute(dataset: Any, name: str, kind: type) -> Any:
     value = dataset.getncattr(name) if name in dataset.ncattrs() else None
     fits = {str: str, int: np.integer, float: np.floating}[kind]
     if not isinstance(value, fits):
-        raise _strange(dataset, f"its attribute {name} is {'missing' if value is None else f'{str(value)[:40]!r}'}")
+        strange(dataset, f"its attribute {name} is {'missing' if value is None else f'{str(value)[:40]!r}'}")
     return kind(value)
-
-
-def _strange(dataset: Any, what: str) -> FileError:
-    return FileError(f"{dataset.filepath()} is not a whole trajectory of geonh: {what}")
 
 
 def strange(dataset: Any, what: str) -> NoReturn:
     """Raise the error for a file with unexpected content."""
-    raise _strange(dataset, what)
+    raise FileError(f"{dataset.filepath()} is not a whole trajectory of geonh: {what}")
 
 
 def _check_seal(path: Path) -> None:

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,15 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
-from geonh.arguments.paths import FileError, checked_path
+from geonh.arguments.paths import FileError, checked_path, lock
 from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, lay_out, zarr_module
 from geonh.ensembles.stores.disk import (
     content_of,
     digest_of,
     digest_of_text,
-    locked,
+    new_folder,
     put_file,
-    put_folder,
     remove_leftovers,
     sealed,
     synced,
@@ -51,6 +49,13 @@ class StoreError(FileError):
 
 class StoreWarning(UserWarning):
     """A store has missing shards."""
+
+
+def _own_folder(folder: Path) -> Path:
+    """Create the folder of records and locks of a new store."""
+    for part in ("records", "locks"):
+        (folder / OWN / part).mkdir(parents=True)
+    return folder / OWN
 
 
 class Store:
@@ -130,45 +135,33 @@ class Store:
             raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
         if shards > MOST:
             raise StoreError(f"{path} would have {shards:,} shards, and {MOST:,} are most: make them larger")
-        folder = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-            lay_out(folder, fields)
-            own = folder / OWN
-            for part in ("records", "locks"):
-                (own / part).mkdir(parents=True)
-            for name, write in (files or {}).items():
-                write(own / name)
-            metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
-            kept = {name: digest_of(own / name) for name in files or {}}
-            made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
-            made |= {"metadata": metadata, "files": kept}
-            put_file(own / "store.json", sealed(made))
-            put_folder(folder, path)
+            with new_folder(path) as folder:
+                lay_out(folder, fields)
+                own = _own_folder(folder)
+                for name, write in (files or {}).items():
+                    write(own / name)
+                metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
+                kept = {name: digest_of(own / name) for name in files or {}}
+                made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
+                made |= {"metadata": metadata, "files": kept}
+                put_file(own / "store.json", sealed(made))
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-        finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
         return cls(path)
 
     def empty_copy(self, path: str | os.PathLike) -> Store:
         """Create an empty store with the layout of this one."""
         path = Path(path)
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
+        with new_folder(path) as folder:
             for name in self.about["metadata"]:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
-            for part in ("records", "locks"):
-                (folder / OWN / part).mkdir(parents=True)
+            own = _own_folder(folder)
             for file in self._own.iterdir():
                 if file.is_file():
-                    shutil.copyfile(file, folder / OWN / file.name)
-            put_folder(folder, path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+                    shutil.copyfile(file, own / file.name)
         return Store(path)
 
     def lengthen(self, total: int, shards: int) -> None:
@@ -333,16 +326,16 @@ class Store:
 
         Yields False if another process is computing it, or it is finished.
         """
-        lock = self._within(f"{OWN}/locks/{shard:08d}")
-        with open(lock, "ab") as file:
-            ours = locked(file) and not self._record(shard).exists()
+        place = self._within(f"{OWN}/locks/{shard:08d}")
+        with open(place, "ab") as file:  # without locks a shard may be computed twice, with identical bytes
+            ours = lock(file) is not False and not self._record(shard).exists()
             if ours:
                 remove_leftovers(self._record(shard))
             try:
                 yield ours
             finally:
                 if ours:
-                    lock.unlink(missing_ok=True)  # another process that opened the lock before finds the record
+                    place.unlink(missing_ok=True)  # another process that opened the lock before finds the record
 
     def write(self, shard: int, values: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Write a shard, and then its record.
