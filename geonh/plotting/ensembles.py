@@ -45,10 +45,8 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If there is no such observable, or ``component`` is missing.
+    TypeError, ValueError
+        If an argument is of another type; if there is no such observable, or ``component`` is missing.
     """
     kept = f"{name}:quantile"
     if kept in ensemble.statistics:
@@ -106,10 +104,8 @@ def plot_histogram(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If there is no such observable, or ``component`` is missing.
+    TypeError, ValueError
+        If an argument is of another type; if there is no such observable, or ``component`` is missing.
     """
     values = _one(_values(ensemble, name), name, component)
     if not -values.shape[1] <= node < values.shape[1]:

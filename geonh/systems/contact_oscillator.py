@@ -65,10 +65,8 @@ def contact_oscillator(eps: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not finite, or is below 0.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not finite, or is below 0.
     """
     return System(
         Translations(3),
@@ -100,10 +98,8 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not finite, or ``eps`` is below 0.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not finite, or ``eps`` is below 0.
     """
     return System(
         Translations(3),
