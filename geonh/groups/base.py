@@ -356,12 +356,16 @@ class LieGroup(Precise):
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def to_geomstats(self, g: Point) -> np.ndarray:
-        """Points of ``space()``, shape=[..., *space().shape], of points of the group; errors as for ``space``."""
-        raise NotImplementedError(f"{self} has no geomstats counterpart")
+        """Points of ``space()``, shape=[..., *space().shape], of points of the group: the same arrays, unless the group
+        has its own way; errors as for ``space``.
+        """
+        self.space()
+        return np.array(g, dtype=np.float64)
 
     def from_geomstats(self, point: np.ndarray) -> Point:
         """Points of the group of ``point``, shape=[..., *space().shape]; angles in (−π, π]; errors as for ``space``."""
-        raise NotImplementedError(f"{self} has no geomstats counterpart")
+        self.space()
+        return np.array(point, dtype=np.float64)
 
     # --- helpers for defaults ------------------------------------------------------------------------------
     def batched(self, function: Callable, *args: Any, ndims: tuple[int | None, ...] = (None,)) -> Any:

@@ -167,9 +167,3 @@ class SE3(LieGroup):
         from geomstats.geometry.special_euclidean import SpecialEuclidean
 
         return SpecialEuclidean(3)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.array(point, dtype=np.float64)
