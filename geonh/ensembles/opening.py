@@ -61,7 +61,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
             StoreWarning,
             stacklevel=3,
         )
-    with store.understood():
+    with store.damage_on_error():
         return _labelled(store, len(missing))
 
 
@@ -169,5 +169,5 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
         for shard in set(store.missing()) - set(other.missing()):
             if shard in faults:
                 raise StoreError(f"{other.path}: shard {shard} is damaged, {faults[shard]}: run its job again")
-            store.take(other, shard)
+            store.copy_shard(other, shard)
     return store.missing()

@@ -160,7 +160,7 @@ class _Stream:
         store, stride, total = self.store, self.sweep.save_every, self.sweep.n_steps // self.sweep.save_every + 1
         for shard, fault in store.faults(deep=True).items():
             warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)
-            store.forget(shard)
+            store.mark_missing(shard)
         missing = set(store.missing())
         for shard in range(store.shards):
             record = store.record(shard) if shard not in missing else None

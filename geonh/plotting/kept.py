@@ -55,7 +55,7 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
         axes.set_ylabel(name)
     rows[-1].set_xlabel(with_unit("time", units_of(trajectory).time))
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -93,7 +93,7 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     legend(rows[0], 4)
     rows[-1].set_xlabel(with_unit("time", units_of(trajectory).time))
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -135,7 +135,7 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
         axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 2)
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -172,7 +172,7 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
     units = component_units(section.point_names, section.velocity_names)
     _label_axes(axes, x, y, units)
     legend(axes, 1)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -204,7 +204,7 @@ def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> F
     axes.set_ylabel("error at the end")
     axes.grid(alpha=0.25, which="both")
     legend(axes, 1)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 def _label_axes(axes: Any, x: str, y: str, units: Mapping[str, str]) -> None:

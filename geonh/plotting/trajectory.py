@@ -65,7 +65,7 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
         axes = figure.add_subplot(right[i])
         _draw_panel(axes, trajectory, values, names, label, last=i == len(panels) - 1)
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 def draw_title(figure: Figure, trajectory: Any) -> None:
@@ -232,7 +232,7 @@ def draw_curves(axes: Axes, trajectory: Any, values: np.ndarray, labels: Sequenc
     for column, label, (colour, dashes) in zip(values.T, labels, styles(len(labels)), strict=True):
         axes.plot(trajectory.t[::stride], column[::stride], color=colour, ls=dashes, lw=1.3, label=label)
     figures.mark_fault(axes, trajectory)
-    figures.honest(axes, values)
+    figures.set_ordinate(axes, values)
     axes.grid(alpha=0.25)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
 

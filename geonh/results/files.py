@@ -23,7 +23,7 @@ from geonh.arguments.file_data import misfit
 from geonh.arguments.paths import FileError
 from geonh.integrators.node import Result, State
 from geonh.results.events import Crossings
-from geonh.results.netcdf import attribute, check_destination, opened, read_array, strange, write
+from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.record import Known, Record, unflatten
 from geonh.results.same_system import known_of
 
@@ -122,15 +122,15 @@ def _fields(data: Any) -> dict[str, Any]:
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
     attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
     if wrong := misfit(attributes, ATTRIBUTES):
-        strange(data, wrong)
+        refuse(data, wrong)
     attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
     for name, where in (("point_names", "coordinate"), ("velocity_names", "component")):
         attributes[name] = [str(n) for n in read_array(data, where, "U", ndim=1)]
     shapes, n = attributes["point_shapes"], len(attributes["velocity_names"])
     if not shapes or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
-        strange(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")
+        refuse(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")
     if not attributes["point_is_tuple"] and len(shapes) != 1:
-        strange(data, f"a point has {len(shapes)} parts")
+        refuse(data, f"a point has {len(shapes)} parts")
     k = read_array(data, "step", "i", ndim=1).astype(np.int64)
     nodes = {
         "g_vector": read_array(data, "g", "f", ndim=2),
@@ -138,16 +138,16 @@ def _fields(data: Any) -> dict[str, Any]:
         "p_minus": read_array(data, "p_minus", "f", ndim=2),
     }
     if [a.shape for a in nodes.values()] != [(len(k), len(attributes["point_names"])), (len(k), n), (len(k), n)]:
-        strange(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
+        refuse(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
     if not len(k) or k[0] != 0 or np.any(np.diff(k) <= 0) or not all(np.all(np.isfinite(a)) for a in nodes.values()):
-        strange(data, "its nodes are not one after another, or not finite")
+        refuse(data, "its nodes are not one after another, or not finite")
     numbers: dict[str, Any] = {name: attribute(data, name, float) for name in ("dt", "t0")}
     numbers["save_every"] = attribute(data, "save_every", int)
     status = attribute(data, "status", str)
     if not np.all(np.isfinite([numbers["dt"], numbers["t0"]])) or numbers["dt"] == 0 or numbers["save_every"] < 1:
-        strange(data, f"dt, t0, save_every = {numbers}")
+        refuse(data, f"dt, t0, save_every = {numbers}")
     if status not in Result.__members__:
-        strange(data, f"its status {status[:40]!r} is unknown")
+        refuse(data, f"its status {status[:40]!r} is unknown")
     loaded = _observables(data, len(k), n)
     return {
         "k": k,
@@ -183,21 +183,21 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
             kind = getattr(data.variables[name].dtype, "kind", "?")
             value = read_array(data, name, "i" if kind == "i" and label.startswith("integral:") else "f")
             if value.shape[:1] != (n_nodes,):
-                strange(data, f"{name} has {value.shape} entries for {n_nodes} nodes")
+                refuse(data, f"{name} has {value.shape} entries for {n_nodes} nodes")
             found[label] = value
     shapes = {"xi": (n_nodes, n), "p": (n_nodes, n), "energy": (n_nodes,), "energy_minus": (n_nodes,)}
     for name in _misshapen(found, shapes):
-        strange(data, f"{name} is missing or of another shape than {shapes[name]}")
+        refuse(data, f"{name} is missing or of another shape than {shapes[name]}")
     found.setdefault("multipliers", np.zeros((n_nodes, 0)))
     found.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
     if "impulse_multipliers" not in found and "alternating" in found:
         found["impulse_multipliers"] = np.zeros((n_nodes, 0))
     of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
     if len({found[name].shape for name in of_constraints if name in found}) > 1:
-        strange(data, f"{', '.join(of_constraints)} are of different shapes")
+        refuse(data, f"{', '.join(of_constraints)} are of different shapes")
     both = ("alternating", "kinetic") if "alternating" in found else ("kinetic",) if "kinetic" in found else ()
     if _misshapen(found, dict.fromkeys(both, (n_nodes,))):
-        strange(data, "alternating and kinetic are missing, or of another shape")
+        refuse(data, "alternating and kinetic are missing, or of another shape")
     return found
 
 
@@ -216,7 +216,7 @@ def _state(data: Any, attributes: dict[str, Any], n: int, last: int) -> State | 
     wrong = _misshapen(kept, shapes)
     wrong = wrong or [name for name in shapes if not np.all(np.isfinite(kept[name]))]
     if wrong or kept["k"] < last:
-        strange(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
+        refuse(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
     return State(
         k=np.int64(kept["k"]),
         g=unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
@@ -235,7 +235,7 @@ def _known(data: Any, n_nodes: int) -> Known | None:
     nodes = read_array(data, "known_nodes", "i", ndim=1)
     traces = _json(data, "traces")
     if not len(nodes) or nodes.min() < 0 or nodes.max() >= n_nodes or not isinstance(traces, dict):
-        strange(data, "what it knows of its system is at nodes that it has not")
+        refuse(data, "what it knows of its system is at nodes that it has not")
     values = {name: np.zeros((len(nodes), 0)) for name in traces if name not in ("geonh", "jax")}
     for name in values:
         if (label := _in_file(f"known_{name}")) in data.variables:
@@ -249,7 +249,7 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
         return None
     names = _json(data, "events")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        strange(data, "the names of its events are not names")
+        refuse(data, "the names of its events are not names")
     found = Crossings.none(names, n_point, n, m)
     if not any(f"event_{key}" in data.variables for key in found._fields):  # empty arrays are not saved
         return found
@@ -265,7 +265,7 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
     shapes["multipliers"] = (count, m)
     wrong = _misshapen(parts, shapes)
     if wrong or not all(0 <= i < len(names) for i in parts["which"]):
-        strange(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
+        refuse(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
     return found._replace(**parts)
 
 

@@ -191,17 +191,17 @@ def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -
     import numpy as np
 
     if name not in dataset.variables:
-        strange(dataset, f"it has no {name}")
+        refuse(dataset, f"it has no {name}")
     variable = dataset.variables[name]
     dtype = variable.dtype
     found = "U" if dtype is str else getattr(dtype, "kind", "?")
     if found != kind or (kind == "f" and dtype != np.float64):
-        strange(dataset, f"{name} is of type {dtype}")
+        refuse(dataset, f"{name} is of type {dtype}")
     if ndim is not None and variable.ndim != ndim:
-        strange(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")
+        refuse(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")
     size = int(np.prod([int(length) for length in variable.shape], dtype=object)) * (1 if kind == "U" else 8)
     if size > os.path.getsize(dataset.filepath()):
-        strange(dataset, f"{name} says that it is larger than the file, shape {variable.shape}")
+        refuse(dataset, f"{name} says that it is larger than the file, shape {variable.shape}")
     values = np.asarray(variable[...])
     return values.astype(object) if kind == "U" else values
 
@@ -219,11 +219,11 @@ def attribute(dataset: Any, name: str, kind: type) -> Any:
     value = dataset.getncattr(name) if name in dataset.ncattrs() else None
     fits = {str: str, int: np.integer, float: np.floating}[kind]
     if not isinstance(value, fits):
-        strange(dataset, f"its attribute {name} is {'missing' if value is None else f'{str(value)[:40]!r}'}")
+        refuse(dataset, f"its attribute {name} is {'missing' if value is None else f'{str(value)[:40]!r}'}")
     return kind(value)
 
 
-def strange(dataset: Any, what: str) -> NoReturn:
+def refuse(dataset: Any, what: str) -> NoReturn:
     """Raise the error for a file with unexpected content."""
     raise FileError(f"{dataset.filepath()} is not a whole trajectory of geonh: {what}")
 

@@ -43,7 +43,7 @@ class Field(NamedTuple):
     fill: Any
 
 
-def lay_out(folder: Path, fields: Mapping[str, Field]) -> None:
+def create_arrays(folder: Path, fields: Mapping[str, Field]) -> None:
     """Create a group of empty arrays."""
     zarr = zarr_module()
     group = zarr.create_group(folder, zarr_format=3)
@@ -81,7 +81,7 @@ ARRAY = {
 
 
 def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, shard: int) -> int:
-    """Validate that Zarr's metadata describe arrays as written by ``lay_out``.
+    """Validate that Zarr's metadata describe arrays as written by ``create_arrays``.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
     totals = {}
     for name in names:
         about = texts[f"{name}/zarr.json"]
-        wrong = misfit(about, ARRAY) or _not_ours(about)
+        wrong = misfit(about, ARRAY) or _layout_fault(about)
         if not wrong and together[name] != about:
             wrong = "the group tells another thing of it"
         if wrong:
@@ -126,8 +126,8 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
     return min(totals.values())
 
 
-def _not_ours(about: Mapping[str, Any]) -> str:
-    """First difference between schema-valid metadata of an array and what ``lay_out`` writes; "" if there is none."""
+def _layout_fault(about: Mapping[str, Any]) -> str:
+    """First difference between valid metadata of an array and those of ``create_arrays``; "" if there is none."""
     shape, whole, names = about["shape"], about["chunk_grid"]["configuration"]["chunk_shape"], about["dimension_names"]
     if not shape or not len(shape) == len(whole) == len(names):
         return f"shape {shape}, shards {whole} and names {names} have not as many axes, or none"

@@ -46,7 +46,7 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def synced(path: Path) -> tuple[int, str]:
+def flushed(path: Path) -> tuple[int, str]:
     """Flush a file to disk and return its size and digest; (0, "") if it is missing: Zarr writes no empty chunks."""
     try:
         with open(path, "rb") as file:
@@ -62,7 +62,7 @@ def remove_leftovers(path: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def put_file(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     handle, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -20,17 +20,17 @@ import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
 from geonh.arguments.paths import FileError, checked_path, lock
-from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, lay_out, zarr_module
+from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, create_arrays, zarr_module
 from geonh.ensembles.stores.disk import (
     content_of,
     digest_of,
     digest_of_text,
+    flushed,
     new_folder,
-    put_file,
     remove_leftovers,
     sealed,
-    synced,
     unsealed,
+    write_atomically,
 )
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ class Store:
         self._arrays: dict[str, Any] = {}
         if not (self._own / "store.json").exists():
             raise StoreError(f"{path} is not a store of geonh")
-        self._settle()
+        self._apply_journal()
         own = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
         for name, digest in {**self.about["metadata"], **own}.items():
             if digest_of(self.path / name) != digest:
                 raise StoreError(f"{path} is damaged: {name} is not as it was written")
-        with self.understood():
+        with self.damage_on_error():
             texts = {name: json.loads(content_of(self.path / name)) for name in self.about["metadata"]}
             self.entries = check_arrays(texts, self.about["arrays"], self.shards, self.about["shard"])
             described = {name: texts[f"{name}/zarr.json"] for name in self.about["arrays"]}
@@ -138,7 +138,7 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with new_folder(path) as folder:
-                lay_out(folder, fields)
+                create_arrays(folder, fields)
                 own = _own_folder(folder)
                 for name, write in (files or {}).items():
                     write(own / name)
@@ -146,7 +146,7 @@ class Store:
                 kept = {name: digest_of(own / name) for name in files or {}}
                 made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
                 made |= {"metadata": metadata, "files": kept}
-                put_file(own / "store.json", sealed(made))
+                write_atomically(own / "store.json", sealed(made))
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         return cls(path)
@@ -170,16 +170,16 @@ class Store:
         The new metadata are written to a journal before they replace the old, so that an interruption does no damage.
         """
         if self.array(self.about["arrays"][0]).shape[0] % self.about["shard"]:
-            self.forget(self.shards - 1)
+            self.mark_missing(self.shards - 1)
         texts = {name: json.loads((self.path / name).read_text()) for name in self.about["metadata"]}
         for name in self.about["arrays"]:
             for about in (texts[f"{name}/zarr.json"], texts["zarr.json"]["consolidated_metadata"]["metadata"][name]):
                 about["shape"][0] = total
         journal = {name: json.dumps(text) for name, text in texts.items()}
-        put_file(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
-        self._settle()
+        write_atomically(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
+        self._apply_journal()
 
-    def _settle(self) -> None:
+    def _apply_journal(self) -> None:
         """Apply the metadata of the journal.
 
         Raises
@@ -208,10 +208,10 @@ class Store:
         if wrong:
             raise StoreError(f"{self.path} is damaged: {OWN}/store.json: {wrong}")
         for name, text in journal.items():
-            put_file(self._within(name), text.encode())
+            write_atomically(self._within(name), text.encode())
             about["metadata"][name] = digest_of(self.path / name)
         if journal:
-            put_file(self._own / "store.json", sealed(about))
+            write_atomically(self._own / "store.json", sealed(about))
         self.about, self._arrays = about, {}
 
     @property
@@ -229,12 +229,12 @@ class Store:
     def array(self, name: str) -> Any:
         """Open an array lazily."""
         if name not in self._arrays:
-            with self.understood():
+            with self.damage_on_error():
                 self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
         return self._arrays[name]
 
     @contextlib.contextmanager
-    def understood(self) -> Iterator[None]:
+    def damage_on_error(self) -> Iterator[None]:
         """Context in which errors on reading metadata are raised as damage of the store."""
         try:
             yield
@@ -259,7 +259,7 @@ class Store:
     def _record(self, shard: int) -> Path:
         return self._own / "records" / f"{shard:08d}.json"
 
-    def _piece(self, name: str, shard: int) -> str:
+    def _chunk_file(self, name: str, shard: int) -> str:
         """File of an array for a shard."""
         return "/".join((name, "c", str(shard), *"0" * (self.array(name).ndim - 1)))
 
@@ -272,7 +272,9 @@ class Store:
         if misfit(found, self._form_of_record()):
             return None
         return (
-            found if {self._piece(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]} else None
+            found
+            if {self._chunk_file(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]}
+            else None
         )
 
     def _form_of_record(self) -> dict[str, Any]:
@@ -313,7 +315,7 @@ class Store:
                 return f"{name} is not as it was written"
         return ""
 
-    def forget(self, shard: int) -> None:
+    def mark_missing(self, shard: int) -> None:
         """Mark a shard as missing."""
         record = self._record(shard)
         if record.is_dir():
@@ -351,18 +353,20 @@ class Store:
             for name, array in values.items():
                 whole = self.array(name)
                 per = (whole.shards or whole.chunks)[0]
-                path = self._piece(name, shard)
+                path = self._chunk_file(name, shard)
                 remove_leftovers(self._within(path))
                 whole[shard * per : shard * per + len(array)] = array
-                files[path] = synced(self.path / path)
-            put_file(self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts}))
+                files[path] = flushed(self.path / path)
+            write_atomically(
+                self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts})
+            )
         except OSError as error:
             raise StoreError(
                 f"{self.path}: shard {shard} could not be written ({error.strerror or error}); the "
                 f"{self.shards - len(self.missing())} finished ones are sound: make room and run again"
             ) from error
 
-    def take(self, other: Store, shard: int) -> None:
+    def copy_shard(self, other: Store, shard: int) -> None:
         """Copy a finished shard, with its record, from another store of the same configuration."""
         record = other.record(shard)
         assert record is not None
@@ -370,13 +374,13 @@ class Store:
             target = self._within(name)
             if record["files"][name][0]:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                put_file(target, (other.path / name).read_bytes())
-        put_file(self._record(shard), other._record(shard).read_bytes())
+                write_atomically(target, (other.path / name).read_bytes())
+        write_atomically(self._record(shard), other._record(shard).read_bytes())
 
     def opened(self) -> xr.Dataset:
         """Open the arrays lazily."""
         import xarray as xr
 
-        with self.understood():
+        with self.damage_on_error():
             # attributes are not decoded: names such as scale_factor would change the arrays
             return xr.open_zarr(self.path, consolidated=True, chunks=None, decode_cf=False)
