@@ -28,12 +28,8 @@ class Sink(io.FileIO):
 
 def robust_streams() -> Sink | None:
     """Replace ``sys.stdout`` and ``sys.stderr`` by streams that raise no errors: characters missing in their encoding
-    are replaced, and output to a closed stream is dropped. Streams of another program are not replaced.
-
-    Returns
-    -------
-    Sink or None
-        Raw stream of standard output, if it was replaced.
+    are replaced, and output to a closed stream is dropped. Streams of another program are not replaced. Return the raw
+    stream of standard output, if it was replaced.
     """
     sys.stderr, _ = _steadied(sys.stderr, sys.__stderr__)
     sys.stdout, sink = _steadied(sys.stdout, sys.__stdout__)

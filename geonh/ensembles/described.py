@@ -17,18 +17,7 @@ START = "start.nc"
 
 
 class SweepStore(Store):
-    """Store of a sweep.
-
-    Parameters
-    ----------
-    path : path
-        Folder of the store.
-
-    Raises
-    ------
-    StoreError
-        If the folder is not a store of a sweep, is damaged, or has inconsistent metadata.
-    """
+    """Store of a sweep; StoreError if the folder is none, is damaged, or has inconsistent metadata."""
 
     ABOUT: ClassVar[dict[str, Any]] = Store.ABOUT | {
         "what": ("ensemble", "run"),
@@ -81,13 +70,7 @@ class SweepStore(Store):
         return self.RECORD | (ended if self._is_run else {"faults": {str: str}, "failed": range(2**53)})
 
     def first(self) -> Trajectory:
-        """First node of member 0.
-
-        Raises
-        ------
-        StoreError
-            If it belongs to another store.
-        """
+        """First node of member 0; StoreError if it belongs to another store."""
         found = Trajectory.load(self.file(START))
         told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])
         if told != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):

@@ -42,12 +42,8 @@ def tree_add(point: Point, tangent: Point) -> Point:
 
 
 def as_points(group: LieGroup, g: Any, name: str) -> Point:
-    """Convert a user's input to points with leading axes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not made of numbers, or of other shapes than the group's points.
+    """Convert a user's input to points with leading axes; TypeError or ValueError if they are not made of numbers, or
+    of other shapes than the group's points.
     """
     identity = group.identity()
     entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
@@ -100,12 +96,7 @@ def check_rotation(R: Array, name: str) -> None:
 
 def represented(group: LieGroup, point: Point, matrix: Array) -> Point:
     """The point, if its matrix is the given one, shape=[..., N, N], as near as numbers of a file are; not tested in a
-    trace.
-
-    Raises
-    ------
-    ValueError
-        If it is not: the matrix is no element of the group.
+    trace; ValueError if it is not: the matrix is no element of the group.
     """
     if is_traced(matrix):
         return point

@@ -21,21 +21,7 @@ LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
 
 
 def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
-    """Draw one body at its i-th time; return the artists added.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Two-dimensional if ``flat``, else three-dimensional.
-    body : Moving
-        Body of a scene.
-    i : int
-        Index of the time.
-    flat : bool
-        If True, draw it from above.
-    alpha : float
-        Opacity.
-    """
+    """Draw one body at its i-th time, from above on two-dimensional axes if ``flat``; return the artists added."""
     made: list[Artist] = []
     for part in sorted(body.parts, key=lambda part: part.vertices[:, 2].max(initial=-np.inf)):
         colour = part.colour or body.colour

@@ -89,14 +89,8 @@ def _in_file(name: str) -> str:
 
 
 def read(path: str | os.PathLike) -> dict[str, Any]:
-    """Read the fields of a ``Trajectory`` from a file.
-
-    Raises
-    ------
-    FileError
-        If it is not a geonh trajectory, is damaged, or was written by a newer version.
-    OSError
-        If it cannot be opened.
+    """Read the fields of a ``Trajectory`` from a file; FileError if it is not a geonh trajectory, is damaged, or was
+    written by a newer version, and OSError if it cannot be opened.
     """
     with opened(path) as data:
         if "geonh_version" not in data.ncattrs():

@@ -39,12 +39,8 @@ _OTHERWISE = {
 def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """Return the path of a file to be written, checked as far as is possible without writing it.
 
-    Raises
-    ------
-    FileError
-        For a suffix that is not NetCDF's, or an argument that is not a path.
-    OSError
-        If the folder is missing or not writable, or the name belongs to something that must not be replaced.
+    FileError for a suffix that is not NetCDF's, or an argument that is not a path; OSError if the folder is missing or
+    not writable, or the name belongs to something that must not be replaced.
     """
     path = checked_path(path, name)
     if path.suffix not in SUFFIXES:
@@ -72,21 +68,10 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
 
 
 def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
-    """Write a file atomically: an existing file is replaced only once all of the new one is on disk.
+    """Write a file atomically, in double precision: an existing file is replaced once all of the new one is on disk.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        Data to write, in double precision as it is.
-    path : Path
-        Destination.
-    keep : bool
-        If False, do everything but the final replacement, and leave no file.
-
-    Raises
-    ------
-    OSError
-        If the disk is full or the folder is gone; no temporary file remains.
+    With ``keep=False`` do everything but that, and leave no file. OSError if the disk is full or the folder is gone; no
+    temporary file remains.
     """
     encoding: dict = {name: {"_FillValue": None} for name in dataset.variables}
     with _workplace(path) as folder:
@@ -107,12 +92,8 @@ def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Temporary path that replaces ``path`` once it is completely written, and is removed on failure.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; the existing file is kept.
+    """Temporary path that replaces ``path`` once it is completely written, and is removed on failure; OSError if it
+    cannot be written; the existing file is kept.
     """
     if path.exists() and not path.is_file():  # a device, which cannot be replaced
         yield path
@@ -154,14 +135,8 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike) -> Iterator[Any]:
-    """Open a file that is unchanged since ``write``, as a ``netCDF4.Dataset`` of plain arrays.
-
-    Raises
-    ------
-    FileError
-        If it was not written by ``write``, or has changed since.
-    OSError
-        If it cannot be read.
+    """Open a file that is unchanged since ``write``, as a ``netCDF4.Dataset`` of plain arrays; FileError if it was not
+    written by ``write``, or has changed since, and OSError if it cannot be read.
     """
     import netCDF4
 
@@ -181,12 +156,8 @@ def opened(path: str | os.PathLike) -> Iterator[Any]:
 
 
 def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -> Any:
-    """Read a variable as a NumPy array of kind ``"f"``, ``"i"`` or ``"U"``, after checking its type and size.
-
-    Raises
-    ------
-    FileError
-        If it is missing, of another type, or larger than the file.
+    """Read a variable as a NumPy array of kind ``"f"``, ``"i"`` or ``"U"``, after checking its type and size; FileError
+    if it is missing, of another type, or larger than the file.
     """
     import numpy as np
 
@@ -207,13 +178,7 @@ def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -
 
 
 def attribute(dataset: Any, name: str, kind: type) -> Any:
-    """Read an attribute of a file as a ``str``, ``int`` or ``float``.
-
-    Raises
-    ------
-    FileError
-        If it is missing, or of another type.
-    """
+    """Read an attribute of a file as a ``str``, ``int`` or ``float``; FileError if it is missing or of another type."""
     import numpy as np
 
     value = dataset.getncattr(name) if name in dataset.ncattrs() else None

@@ -187,10 +187,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
 
     Without a clock, forces and controls are not compared; without known values, no functions are.
 
-    Raises
-    ------
-    ValueError
-        For another space, or another number of constraints, which make it impossible to resume.
+    ValueError for another space, or another number of constraints, which make it impossible to resume.
     """
     refuse_another_space(trajectory, system)
     a, found = trajectory.attributes, {}

@@ -16,22 +16,8 @@ CHUNK = 2**20
 
 
 class Field(NamedTuple):
-    """Array of a store: dtype and axes, of which the first has ``per`` entries per shard.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape without the first axis.
-    dtype : str
-    dims : tuple of str
-        Names of all axes.
-    attributes : dict
-    per : int
-        Entries of one shard along the first axis.
-    total : int
-        Entries of all shards.
-    fill : float or int
-        Fill value for missing shards.
+    """Array of a store: its shape without the first axis, names of all axes, entries along the first axis of one shard
+    and of all, and fill value for missing shards.
     """
 
     shape: tuple[int, ...]
@@ -81,26 +67,10 @@ ARRAY = {
 
 
 def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, shard: int) -> int:
-    """Validate that Zarr's metadata describe arrays as written by ``create_arrays``.
+    """Entries of all shards, of which the last need not be full, by the contents of all ``zarr.json`` files.
 
-    Parameters
-    ----------
-    texts : mapping
-        Contents of all ``zarr.json`` files, by name.
-    names : sequence of str
-        Names of the arrays.
-    shards, shard : int
-        Number of shards, and entries of one shard.
-
-    Returns
-    -------
-    int
-        Entries of all shards, of which the last need not be full.
-
-    Raises
-    ------
-    ValueError
-        If they do not, naming the array and the fault.
+    ValueError if these do not describe arrays of these names as ``create_arrays`` writes them, naming the array and the
+    fault; ``shards`` is the number of shards, ``shard`` the entries of one.
     """
     wrong = misfit(texts["zarr.json"], {"consolidated_metadata": {"metadata": {str: dict}}})
     if wrong:

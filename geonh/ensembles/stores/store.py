@@ -59,12 +59,7 @@ def _own_folder(folder: Path) -> Path:
 
 
 class Store:
-    """An existing store.
-
-    Parameters
-    ----------
-    path : path
-        Folder of the store.
+    """An existing store; StoreError if the folder is not one, or its metadata are damaged or inconsistent.
 
     Attributes
     ----------
@@ -74,11 +69,6 @@ class Store:
         Total number of entries along the first axis.
     fills : dict
         Data type and fill value for missing shards, by array.
-
-    Raises
-    ------
-    StoreError
-        If the folder is not a store, or its metadata are damaged or inconsistent.
     """
 
     ABOUT: ClassVar[dict[str, Any]] = {
@@ -118,16 +108,7 @@ class Store:
     ) -> Store:
         """Create a store without any shard; if another process creates it first, return that one.
 
-        Parameters
-        ----------
-        path : path
-            Folder that does not exist.
-        fields : mapping of str to Field
-        shards : int
-        about : mapping
-            Metadata that JSON can represent.
-        files : mapping of str to callable
-            Additional files, by name: functions that write each to a path.
+        ``about`` are metadata that JSON can represent, ``files`` functions that write additional files to a path.
         """
         path = checked_path(path)
         awkward = [name for name in fields if not can_be_array(name)]
@@ -180,13 +161,7 @@ class Store:
         self._apply_journal()
 
     def _apply_journal(self) -> None:
-        """Apply the metadata of the journal.
-
-        Raises
-        ------
-        StoreError
-            If the metadata of the store are damaged, or of a newer format.
-        """
+        """Apply the metadata of the journal; StoreError if those of the store are damaged, or of a newer format."""
         try:
             about = unsealed(content_of(self._own / "store.json"))
             if about["format"] != FORMAT:
@@ -340,13 +315,7 @@ class Store:
                     place.unlink(missing_ok=True)  # another process that opened the lock before finds the record
 
     def write(self, shard: int, values: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
-        """Write a shard, and then its record.
-
-        Raises
-        ------
-        StoreError
-            If the disk is full or unavailable; the shard remains missing.
-        """
+        """Write a shard, and then its record; StoreError if the disk is full: the shard remains missing."""
         record = f"{OWN}/records/{self._record(shard).name}"
         try:
             files = {}
