@@ -88,7 +88,6 @@ class Connection(Precise):
     sections: Callable | None
     shape: tuple[str, ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
-    """Indices in ξ of ṙ."""
 
     def form(self, r: Any) -> np.ndarray:
         """Connection form A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ for zero momentum."""

@@ -102,13 +102,8 @@ def verified_motions(
     tol: float,
     labels: list[str],
 ) -> list[VerifiedMotion]:
-    """Verify that motions are steady, as many as there are parameters; errors begin with their labels.
-
-    Raises
-    ------
-    ValueError
-        If constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not
-        finite.
+    """Verify that motions are steady, as many as there are parameters; errors begin with their labels; ValueError if
+    constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not finite.
     """
     tol = as_part(tol, "tol")
     g, xi, u = motions

@@ -77,6 +77,20 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def as_positive(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
+    """Validate positive numbers of a shape, as float64; traced ones are not compared.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not numbers, of another shape, or not positive.
+    """
+    array = as_float64(value, name, shape)
+    if not is_traced(array) and not np.all(array > 0):
+        raise ValueError(f"{name} must be positive, got {value}")
+    return array
+
+
 def as_part(value: Any, name: str) -> float:
     """Validate a number in (0, 1), such as a relative tolerance.
 

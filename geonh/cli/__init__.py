@@ -17,8 +17,8 @@ import geonh as gn
 from geonh.cli.console import err, facts_table, new_table, numbers, one_line, out, value_text, without_rounding
 from geonh.cli.pictures import view
 from geonh.cli.runs import info, resume, run
-from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
-from geonh.cli.streams import UNSHOWN, failure_of, steady
+from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, exit_with
+from geonh.cli.streams import UNSHOWN, robust_streams, write_failure
 from geonh.cli.sweeps import export, merge_stores, sweep
 from geonh.cli.words import entry_of, integrator_of
 from geonh.engine import Interrupts
@@ -32,13 +32,13 @@ class _Commands(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **kwargs)
-        sink = steady()
+        sink = robust_streams()
         with Interrupts(at_once=True), Termination() as termination:
             code = self._code(*args, **kwargs)
-        failure = failure_of(sink)
+        failure = write_failure(sink)
         if failure is not None:
             err.print(f"[bold red]error:[/] standard output could not be written: {failure.strerror}")
-        leave(TERMINATED if termination.asked else code or (0 if failure is None else UNSHOWN))
+        exit_with(TERMINATED if termination.asked else code or (0 if failure is None else UNSHOWN))
 
     def _code(self, *args: Any, **kwargs: Any) -> int:
         """Run, and return the exit code."""

@@ -62,7 +62,7 @@ def one_line(text: str) -> str:
     return re.sub(r"\s*\n\s*", " ", text.strip())
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """One-line message of an exception, even if a user-defined one cannot produce it."""
     try:
         return one_line(str(error))
@@ -76,10 +76,10 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        wrong(words_of(error))
+        refuse(message_of(error))
 
 
-def wrong(message: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
     """Print an error about the user's input, and exit with code 2."""
     told = re.sub(r"\S{300,}", lambda word: f"{word[0][:80]}…", message)
     err.print(f"[bold red]error:[/] {escape(told)}", highlight=False)

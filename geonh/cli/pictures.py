@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from geonh.cli.console import refusing, tell_saved, words_of, wrong
+from geonh.cli.console import message_of, refuse, refusing, tell_saved
 from geonh.cli.runs import SystemOption, loaded
 from geonh.cli.words import entry_of, path_of
 from geonh.results.trajectory import Trajectory
@@ -31,9 +31,9 @@ def view(
     try:
         made = make_view(*runs, path=page, side_by_side=side_by_side)
     except (ValueError, TypeError) as error:
-        wrong(words_of(error).replace("Trajectory.load(path, system=...)", "--system FILE.py:NAME"))
+        refuse(message_of(error).replace("Trajectory.load(path, system=...)", "--system FILE.py:NAME"))
     except OSError as error:
-        wrong(f"{page} cannot be written: {error.strerror or error}")
+        refuse(f"{page} cannot be written: {error.strerror or error}")
     tell_saved(page, f", {len(made.html) / 1e6:.2f} MB")
 
 

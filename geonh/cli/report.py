@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from geonh.cli.console import facts_table, new_table, numbers, out, value_text, wrong
+from geonh.cli.console import facts_table, new_table, numbers, out, refuse, value_text
 from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
 from geonh.results.trajectory import Trajectory
@@ -84,4 +84,4 @@ def save(trajectory: Trajectory, data: Path | None, picture: Path | None) -> Non
         if picture is not None:
             trajectory.plot().savefig(picture, dpi=150)
     except (OSError, ValueError) as error:
-        wrong(f"the result could not be saved: {getattr(error, 'strerror', None) or error}")
+        refuse(f"the result could not be saved: {getattr(error, 'strerror', None) or error}")

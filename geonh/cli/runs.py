@@ -16,8 +16,8 @@ from rich.markup import escape
 
 import geonh as gn
 from geonh.arguments.validators import as_count
-from geonh.cli.console import err, one_line, out, refusing, tell_saved, without_rounding, words_of, wrong
-from geonh.cli.own import is_own, line_in
+from geonh.cli.console import err, message_of, one_line, out, refuse, refusing, tell_saved, without_rounding
+from geonh.cli.own import is_user_file, line_of_error
 from geonh.cli.report import save, show_file, show_run
 from geonh.cli.sweeps import finish, show_store
 from geonh.cli.words import (
@@ -107,7 +107,7 @@ def run(
         start = entry.start(system)
         n = len(system.group.velocity_names)
         if xi0 is None and start.xi0 is None:
-            wrong(f"{name} has no start: give --xi0 with {n} numbers ({', '.join(system.group.velocity_names)})")
+            refuse(f"{name} has no start: give --xi0 with {n} numbers ({', '.join(system.group.velocity_names)})")
         velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", n)
         place = start.g0 if g0 is None else point(g0, system)
         try:
@@ -133,7 +133,7 @@ def run(
     if method is None and not isinstance(word, Integrator):
         of = "the default" if word is None else f"{word}, that of its source"
         told = f"method: {of} (--method NAME takes another: geonh methods)"
-    source = Path(entry.source) if is_own(name) else None
+    source = Path(entry.source) if is_user_file(name) else None
     _carry_out(solve, data, None if no_figure else picture, source, told)
 
 
@@ -155,20 +155,20 @@ def resume(
     path = path_of(file, "FILE")
     if os.path.isdir(path):
         if steps is not None:
-            wrong("--steps goes with a file of one run; a sweep is finished as it was begun")
+            refuse("--steps goes with a file of one run; a sweep is finished as it was begun")
         finish(path)
         return
     if steps is None:
-        wrong("--steps is needed: the number of further steps")
+        refuse("--steps is needed: the number of further steps")
     with refusing(ValueError):
         as_count(steps, "--steps")
     before = loaded(path)
     a = before.attributes
     word = a["catalogue"] if system is None else system
     if system == "":
-        wrong("--system takes NAME or FILE.py:NAME, got ''")
+        refuse("--system takes NAME or FILE.py:NAME, got ''")
     if not word:
-        wrong(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
+        refuse(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
     _check_counts(int(before.k[-1]) + steps, before.save_every)
     entry, integrator = entry_of(word), method_in(before)
     given = parameters_of(entry, assignments or [])
@@ -189,7 +189,7 @@ def resume(
             checkpoint=data if checkpoint else None,
         )
 
-    source = Path(entry.source) if is_own(word) else None
+    source = Path(entry.source) if is_user_file(word) else None
     _carry_out(go_on, data, None if no_figure else picture, source)
 
 
@@ -206,9 +206,9 @@ def loaded(path: Path) -> Trajectory:
     try:
         return Trajectory.load(path)
     except gn.FileError as error:
-        wrong(str(error))
+        refuse(str(error))
     except OSError as error:
-        wrong(f"{path} cannot be read: {error.strerror or error}")
+        refuse(f"{path} cannot be read: {error.strerror or error}")
 
 
 def _check_counts(n_steps: int, save_every: int) -> None:
@@ -216,25 +216,25 @@ def _check_counts(n_steps: int, save_every: int) -> None:
         as_count(n_steps, "--steps")
         as_count(save_every, "--save-every")
     if n_steps // save_every > MAX_NODES:
-        wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
+        refuse(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
 
 
 def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
     """Suggest a consistent start in place of one that violates the constraints or is off the group."""
-    text = words_of(error)
+    text = message_of(error)
     if "does not satisfy the constraints" in text:
         values = without_rounding(system.project(place, velocity))
         if not np.all(np.isfinite(values)):
-            wrong(f"{text.split(';')[0]}, and no velocity is nearest: give another --xi0")
+            refuse(f"{text.split(';')[0]}, and no velocity is nearest: give another --xi0")
         nearest = ",".join(f"{v:.12g}" for v in values)
-        wrong(f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}")
+        refuse(f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}")
     if "does not lie on" in text:
         with gn.float64():
             values = np.asarray(system.group.to_vector(system.group.project(place)))
         if not np.all(np.isfinite(values)):
-            wrong(f"{text.split(';')[0]}, and no point is nearest: give another --g0")
+            refuse(f"{text.split(';')[0]}, and no point is nearest: give another --g0")
         nearest = ",".join(f"{v:.17g}" for v in values)
-        wrong(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
+        refuse(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
 
 
 def _carry_out(
@@ -251,17 +251,17 @@ def _carry_out(
             warnings.simplefilter("ignore", AlternationWarning)  # shown in the table
             trajectory = act()
     except OSError as error:
-        wrong(f"{words_of(error)}; what was saved before is in {data}")
+        refuse(f"{message_of(error)}; what was saved before is in {data}")
     except Exception as error:
-        line = line_in(error, source) if source is not None else None
+        line = line_of_error(error, source) if source is not None else None
         if line is None and not isinstance(error, ValueError | TypeError):
             raise
-        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", words_of(error))
+        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", message_of(error))
         text = re.sub(r"begin a new run from .*solve\(.*\)", "begin a new run, with geonh run", text)
         kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
-        wrong(f"{source}, line {line}: {kind}{text}" if line else text)
+        refuse(f"{source}, line {line}: {kind}{text}" if line else text)
     except SystemExit as error:
-        wrong(f"a function of the system ended the program: SystemExit: {words_of(error)}")
+        refuse(f"a function of the system ended the program: SystemExit: {message_of(error)}")
     seconds = time.perf_counter() - began
     interrupted = trajectory.status is gn.integrators.Result.INTERRUPTED
     if interrupted and trajectory.k[-1] == 0:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from geonh.analysis.equations import with_parameters
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, as_names, as_part
 from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
@@ -18,7 +17,7 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import inspect_forces
-from geonh.runs.start import inspect_forces, made_start
+from geonh.runs.start import made_start
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.analysis.equations import with_parameters
 from geonh.analysis.flow import Integration, integrated
 from geonh.arguments.precision import float64
 from geonh.engine import mapped
@@ -25,7 +24,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, Result
 from geonh.mechanics.holonomic import onto
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 
 HALVINGS = 20
 SMALL = 1e-4

@@ -49,10 +49,8 @@ def momentum_equation_residual(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If steps are missing from the trajectory, or if there are external forces.
+    TypeError, ValueError
+        If an argument is of another type; if steps are missing from the trajectory, or if there are external forces.
     """
     refuse_another_space(trajectory, system)
     if np.any(np.diff(trajectory.k) != 1):

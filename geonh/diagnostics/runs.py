@@ -65,10 +65,8 @@ def drift(t: Any, values: Any) -> Drift:
 
     Raises
     ------
-    TypeError
-        If they are not numbers.
-    ValueError
-        If the shapes do not fit, or the times do not increase.
+    TypeError, ValueError
+        If they are not numbers; if the shapes do not fit, or the times do not increase.
     """
     t, values = as_float64(t, "t"), as_float64(values, "values")
     if t.ndim != 1 or t.shape != values.shape or len(t) < 30:

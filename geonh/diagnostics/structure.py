@@ -55,10 +55,8 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has nonholonomic constraints: no such form exists then.
+    TypeError, ValueError
+        If an argument is of another type; if the system has nonholonomic constraints: no such form exists then.
     """
     if system.distribution is not None:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
@@ -183,10 +181,8 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has holonomic constraints: g has fewer coordinates then.
+    TypeError, ValueError
+        If an argument is of another type; if the system has holonomic constraints: g has fewer coordinates then.
     """
     if system.holonomic is not None:
         raise ValueError(f"{system.name} has holonomic constraints: contraction_rate is for systems without")

@@ -211,12 +211,8 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
 
 
 class Picture:
-    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs.
-
-    Raises
-    ------
-    ValueError
-        If there is neither.
+    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs;
+    ValueError if there is neither.
     """
 
     def __init__(self, system: Any):
@@ -278,12 +274,8 @@ def _content(leaf: Any) -> Any:
 
 
 def system_of(trajectory: Any) -> Any:
-    """System of a trajectory, rebuilt from the catalogue if it came from a file.
-
-    Raises
-    ------
-    ValueError
-        If it is not in the catalogue.
+    """System of a trajectory, rebuilt from the catalogue if it came from a file; ValueError if it is not in the
+    catalogue.
     """
     if trajectory.system is not None:
         return trajectory.system

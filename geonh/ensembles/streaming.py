@@ -176,7 +176,7 @@ class _Stream:
         store = self.store
         for shard, fault in store.faults(deep=True).items():
             warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)
-            store.forget(shard)
+            store.mark_missing(shard)
         missing = set(store.missing())
         for shard in range(store.shards):
             record = store.record(shard) if shard not in missing else None

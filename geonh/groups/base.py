@@ -41,12 +41,8 @@ def tree_add(point: Point, tangent: Point) -> Point:
 
 
 def as_points(group: LieGroup, g: Any, name: str) -> Point:
-    """Convert a user's input to points with leading axes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not made of numbers, or of other shapes than the group's points.
+    """Convert a user's input to points with leading axes; TypeError or ValueError if they are not made of numbers, or
+    of other shapes than the group's points.
     """
     identity = group.identity()
     entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
@@ -101,12 +97,7 @@ def check_rotation(R: Array, name: str) -> None:
 
 def represented(group: LieGroup, point: Point, matrix: Array) -> Point:
     """The point, if its matrix is the given one, shape=[..., N, N], as near as numbers of a file are; not tested in a
-    trace.
-
-    Raises
-    ------
-    ValueError
-        If it is not: the matrix is no element of the group.
+    trace; ValueError if it is not: the matrix is no element of the group.
     """
     if is_traced(matrix):
         return point
@@ -351,12 +342,16 @@ class LieGroup(Precise):
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def to_geomstats(self, g: Point) -> np.ndarray:
-        """Points of ``space()``, shape=[..., *space().shape], of points of the group; errors as for ``space``."""
-        raise NotImplementedError(f"{self} has no geomstats counterpart")
+        """Points of ``space()``, shape=[..., *space().shape], of points of the group: the same arrays, unless the group
+        has its own way; errors as for ``space``.
+        """
+        self.space()
+        return np.array(g, dtype=np.float64)
 
     def from_geomstats(self, point: np.ndarray) -> Point:
         """Points of the group of ``point``, shape=[..., *space().shape]; angles in (−π, π]; errors as for ``space``."""
-        raise NotImplementedError(f"{self} has no geomstats counterpart")
+        self.space()
+        return np.array(point, dtype=np.float64)
 
     # --- helpers for defaults ------------------------------------------------------------------------------
     def batched(self, function: Callable, *args: Any, ndims: tuple[int | None, ...] = (None,)) -> Any:

@@ -294,9 +294,3 @@ class SO3(LieGroup):
         from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
         return SpecialOrthogonal(3)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.array(point, dtype=np.float64)

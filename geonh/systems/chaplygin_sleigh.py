@@ -66,10 +66,8 @@ def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System: 
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     parameters = positive(m=m, I=I, a=a)
     return System(

@@ -65,10 +65,8 @@ def contact_oscillator(eps: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not finite, or is below 0.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not finite, or is below 0.
     """
     return System(
         Translations(3),
@@ -100,10 +98,8 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not finite, or ``eps`` is below 0.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not finite, or ``eps`` is below 0.
     """
     return System(
         Translations(3),
@@ -125,15 +121,7 @@ def _coupling(eps: Any) -> np.ndarray:
 
 
 def start_on_level(eps: float, z0: float = 0.5, energy: float = 1.5, energy_y: float = 0.5) -> Start:
-    """Initial conditions at rest at (x₀, y₀, z₀) with the given H and H_y, x₀ and y₀ positive.
-
-    Parameters
-    ----------
-    eps, z0 : float
-        ε, and the height.
-    energy, energy_y : float
-        H and H_y < H − ½z₀².
-    """
+    """Initial conditions at rest at (x₀, y₀, z₀) with the given H and H_y < H − ½z₀², x₀ and y₀ positive."""
     x0 = np.sqrt((2 * (energy - energy_y) - z0**2) / (1 + eps * z0**2))
     return Start(np.array([x0, np.sqrt(2 * energy_y), z0]), np.zeros(3))
 

@@ -69,10 +69,8 @@ def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("psi",)))),

@@ -12,8 +12,7 @@ import jax
 import numpy as np
 import scipy
 
-from geonh.arguments.precision import is_traced
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_positive
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
@@ -182,12 +181,5 @@ def _meanings(build: Callable) -> dict[str, str]:
 
 
 def positive(**values: Any) -> dict[str, np.ndarray]:
-    """Parameters as float64 arrays; TypeError or ValueError naming the one that is not a number, or not positive.
-
-    A traced one is not checked further.
-    """
-    arrays = {name: as_float64(value, name) for name, value in values.items()}
-    for name, array in arrays.items():
-        if not is_traced(array) and not (np.all(np.isfinite(array)) and np.all(array > 0)):
-            raise ValueError(f"{name} must be positive, got {values[name]}")
-    return arrays
+    """Parameters as float64 arrays, validated by ``as_positive``."""
+    return {name: as_positive(value, name) for name, value in values.items()}

@@ -116,12 +116,8 @@ def symmetry_axes(J: np.ndarray, chi: np.ndarray) -> np.ndarray | None:
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Exact solution of Lagrange's top: nutation in closed form, precession and spin by quadrature; t of shape=[N].
-
-    Raises
-    ------
-    ValueError
-        If it is not Lagrange's top, or starts upright or hanging, where the angles are not defined.
+    """Exact solution of Lagrange's top: nutation in closed form, precession and spin by quadrature; t of shape=[N];
+    ValueError if it is not Lagrange's top, or starts upright or hanging, where the angles are not defined.
     """
     J, chi, mgl = (np.asarray(system.parameters[name]) for name in ("J", "chi", "mgl"))
     axes = symmetry_axes(J, chi)

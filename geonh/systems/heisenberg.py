@@ -78,10 +78,8 @@ def heisenberg(m: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Translations(3),
@@ -135,10 +133,8 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one of ``m``, ``I`` and mI − a² − b² is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one of ``m``, ``I`` and mI − a² − b² is not positive.
     """
     coupling = {"a": as_float64(a, "a"), "b": as_float64(b, "b")}
     parameters = {**positive(m=m, I=I), **coupling}

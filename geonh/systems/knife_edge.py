@@ -76,10 +76,8 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((Translations(2), Torus(1, ("phi",)))),

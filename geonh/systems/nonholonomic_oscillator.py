@@ -75,10 +75,8 @@ def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or there are not three.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or there are not three.
     """
     if as_float64(m, "m").shape != (3,):
         raise ValueError(f"m must be three masses, got {m}")

@@ -71,10 +71,8 @@ def nonholonomic_particle(m: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Translations(3),

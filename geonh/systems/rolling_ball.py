@@ -94,10 +94,8 @@ def rolling_ball(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one except ``table_rate`` is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one except ``table_rate`` is not positive.
     """
     parameters = {**positive(m=m, I=I, r=r), "table_rate": as_float64(table_rate, "table_rate")}
     return System(

@@ -72,10 +72,8 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     given = positive(m=m, r=r, g=g)
     inertia = np.array([1.0, 2.0, 1.0]) * given["m"] * given["r"] * given["r"] / 4
@@ -98,10 +96,8 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     positive(m=m, r=r, thickness=thickness, g=g)
     across = m * r * r / 4 + m * thickness * thickness / 12
@@ -217,10 +213,8 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or the ball does not fit into the cylinder.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or the ball does not fit into the cylinder.
     """
     positive(m=m, r=r, R=R, g=g)
     _less(r, R, "the ball must fit into the cylinder, r < R")

@@ -137,10 +137,8 @@ def snakeboard(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or ``structure`` is an unknown word.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or ``structure`` is an unknown word.
     """
     parameters = positive(m=m, J=J, J0=J0, J1=J1, r=r)
     base: tuple[str, ...]
@@ -185,10 +183,8 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(2, ("psi", "phi")))),
@@ -222,10 +218,8 @@ def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: f
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(2, ("psi", "phi")))),

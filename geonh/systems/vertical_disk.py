@@ -67,10 +67,8 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("psi",)))),

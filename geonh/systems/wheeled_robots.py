@@ -102,10 +102,8 @@ def two_wheeled_robot(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
     """
     positive(m=m, I=I, r=r, w=w, Iw=Iw)
     a = as_float64(a, "a", ())
@@ -143,10 +141,8 @@ def robot_with_trailers(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one of ``lengths``, ``m`` and ``I`` is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one of ``lengths``, ``m`` and ``I`` is not positive.
     """
     positive(lengths=lengths, m=m, I=I)
     a, each = as_float64(a, "a", ()), np.atleast_1d(as_float64(lengths, "lengths"))
