@@ -218,14 +218,14 @@ def method_page(name):
 
 def cost(name):
     """What the page of all methods has measured of a step."""
-    tables = (DOCS / "methods.md").read_text(encoding="utf-8").split("## What they cost")[1].split("\n## ")[0]
+    tables = (DOCS / "methods.md").read_text(encoding="utf-8").split("## Cost of a step")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in tables.splitlines() if line[:1] == "|"]
     found = [row for row in rows if f"`{name}`" in row[0]]
     if not found:
-        raise ValueError(f"docs/methods.md does not tell what a step of {name} costs")
+        raise ValueError(f"docs/methods.md has no cost of a step of {name}")
     (row,), more = (
         found,
-        "More, and what that is measured on, with [the costs of all](../../methods.md#what-they-cost).",
+        "Conditions of the measurement, and other methods: [cost of a step](../../methods.md#cost-of-a-step).",
     )
     if len(row) == 2:
         return [f"A step: {row[1]}.", "", more]
