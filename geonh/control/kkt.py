@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import scipy
+from scipy.sparse.csgraph import structural_rank
 
 from geonh.control.steering import Bounds
 from geonh.control.transcription import DiscreteMotion, Transcription, steps_of
@@ -192,14 +193,20 @@ def _exchanged(
 
 
 def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
-    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular."""
+    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular or not finite.
+
+    SuperLU reads beyond its arrays where no permutation of the rows has a diagonal without zeros, or an entry is nan.
+    """
+    whole = scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
+    whole.eliminate_zeros()
+    nowhere = lambda right: np.full(len(right), np.nan)  # noqa: E731
+    if not np.all(np.isfinite(whole.data)) or structural_rank(whole) < whole.shape[0]:
+        return nowhere
     try:
-        solve = scipy.sparse.linalg.splu(
-            scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
-        ).solve
+        solve = scipy.sparse.linalg.splu(whole).solve
     except RuntimeError:
-        return lambda right: np.full(len(right), np.nan)
-    return lambda right: solve(right) if np.all(np.isfinite(right)) else np.full(len(right), np.nan)
+        return nowhere
+    return lambda right: solve(right) if np.all(np.isfinite(right)) else nowhere(right)
 
 
 def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:
