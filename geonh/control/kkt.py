@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import scipy
+from scipy.sparse.csgraph import structural_rank
 
 from geonh.control.steering import Bounds
 from geonh.control.step_equations import steps_of
@@ -194,10 +195,14 @@ def _exchanged(
 
 
 def kkt_solver(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
-    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular."""
+    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular or not finite.
+
+    SuperLU reads beyond its arrays where no permutation of the rows has a diagonal without zeros, or an entry is nan.
+    """
     matrix = scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
+    matrix.eliminate_zeros()
     factors = None
-    if np.all(np.isfinite(matrix.data)):
+    if np.all(np.isfinite(matrix.data)) and structural_rank(matrix) == matrix.shape[0]:
         with contextlib.suppress(RuntimeError):  # an exactly singular matrix
             factors = scipy.sparse.linalg.splu(matrix)
 

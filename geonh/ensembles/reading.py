@@ -222,7 +222,7 @@ class MemberEvents:
                 continue
             if passed.jumped[i]:
                 if number not in self._jumped:
-                    warn_of_a_jump(event, f"at t = {passed.t[i]:.6g} of some member")
+                    warn_of_a_jump(f"event {event.name!r}", f"at t = {passed.t[i]:.6g} of some member")
                 self._jumped.add(number)
                 continue
             self._keep(owner, number, {name: getattr(passed, name)[i] for name in OCCURRENCE})

@@ -5,8 +5,7 @@ has no more zeros than its Bernstein coefficients have sign changes, and as many
 sign change means no zero, one means one zero. With more, the interval is bisected until the zeros are isolated. Each
 bracket is then reduced by the ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few evaluations
 as the secant method and at most one more than bisection. ``solve`` evaluates the curve by partial steps of its own
-method (``watching.py``); ``poincare_section`` uses the interpolation between saved nodes, and its sign changes from
-node to node.
+method (``runs/event_loop.py``), ``poincare_section`` by the interpolation between saved nodes.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Watching:
             i = int(passed.which[j])
             if passed.jumped[j]:
                 if i not in self._jumped:
-                    warn_of_a_jump(events[i], f"at t = {passed.t[j]:.6g}")
+                    warn_of_a_jump(f"event {events[i].name!r}", f"at t = {passed.t[j]:.6g}")
                 self._jumped.add(i)
                 continue
             kept.append(j)
@@ -226,12 +226,10 @@ def warn_of_none(event: Event, where: str) -> None:
     )
 
 
-def warn_of_a_jump(event: Event, where: str) -> None:
-    """Warn of an event function that changes sign without a zero at ``where``."""
+def warn_of_a_jump(function: str, where: str, stacklevel: int = 3) -> None:
+    """Warn of a function, named in words, that changes sign without a zero at ``where``."""
     warnings.warn(
-        f"event {event.name!r} jumps over zero {where}: poles and jumps are not reported as events",
-        EventWarning,
-        stacklevel=3,
+        f"{function} jumps over zero {where}: poles and jumps are not reported", EventWarning, stacklevel=stacklevel
     )
 
 
