@@ -12,7 +12,7 @@ from jax import Array
 
 from geonh.analysis.flow import Arc, BoundaryProblem, FlowDerivatives, PhasePoint, flow_derivatives
 from geonh.arguments.precision import float64
-from geonh.arguments.validators import as_count, as_float64, as_part
+from geonh.arguments.validators import as_count, as_float64, as_part, shortly
 from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
@@ -76,7 +76,7 @@ def boundary_problem(
         raise TypeError("give returns= or fixed=, not both")
     for name, value in (("returns", returns), ("fixed", fixed), ("conditions", conditions)):
         if value is not None and not callable(value):
-            raise TypeError(f"{name} must be a function, got {value!r}")
+            raise TypeError(f"{name} must be a function, got {shortly(value)}")
     _inspect(system, returns, fixed, conditions)
     periodicity = Periodicity(returns, fixed)
     n_steps = as_count(n_steps, "n_steps")

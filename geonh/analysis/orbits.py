@@ -249,7 +249,7 @@ def continue_orbit(
     in Gauss–Newton form, which follows the curve of orbits whatever other directions are free.
     """
     if parameter not in system.parameters or np.shape(system.parameters[parameter]) != ():
-        raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {parameter!r}")
+        raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {shortly(parameter)}")
     n_orbits = as_count(n_orbits, "n_orbits")
     if not as_float64(step, "step", ()):
         raise ValueError("step must not be zero")

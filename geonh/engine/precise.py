@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import float64, has_tracers, is_float64, leaves, require_float64
+from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
 from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import evaluated
 
@@ -50,7 +50,7 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
     if "name" in parameters:
         return
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
-        for leaf in leaves(value):
+        for leaf in jax.tree.leaves(value):
             label = key or next(iter(parameters[i : i + 1]), "an argument")
             name = f"{label} of {_called(function, args)}"
             refuse_single(leaf, name)
@@ -191,12 +191,15 @@ def _guarded(name: str, method: Callable) -> Callable:
     signed = list(inspect.signature(method).parameters.values())[1:]
     arrays = {p.name for p in signed if p.annotation in ("Array", "np.ndarray", jax.Array)}
     places = [p.name for p in signed if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    itself = "name" in places  # it validates its argument
 
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
 
             def made(label: str, value: Any) -> Any:
+                if itself:
+                    return value
                 called = f"{label} of {type(self).__name__}.{name}"
                 return self._argument(label, as_numbers(value, called) if label in arrays else value, called)
 

@@ -13,6 +13,7 @@ from jax import Array, lax
 
 from geonh.algebra.newton import Newton, no_inverse
 from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import shortly
 from geonh.engine.precise import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
@@ -103,7 +104,7 @@ class Integrator(Precise):
     def __check_init__(self) -> None:
         newton = getattr(self, "newton", None)
         if newton is not None and not isinstance(newton, Newton):
-            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {newton!r}")
+            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {shortly(newton)}")
 
     @property
     @abstractmethod
@@ -334,7 +335,7 @@ class RetractingIntegrator(Integrator):
 def refuse(method: Any, system: System) -> None:
     """Raise TypeError if ``method`` is not a method or ``system`` not a system, ValueError if they are incompatible."""
     if not isinstance(system, System):
-        raise TypeError(f"system must be a geonh System, got {system!r}")
+        raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     require_method(method)
     method.refuse(system)
 
@@ -342,7 +343,7 @@ def refuse(method: Any, system: System) -> None:
 def require_method(method: Any, name: str = "method") -> None:
     """Raise TypeError if ``method`` is not a method."""
     if not isinstance(method, Integrator):
-        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
+        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {shortly(method)}")
 
 
 __all__ = [

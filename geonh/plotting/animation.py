@@ -11,7 +11,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_float64, shortly
 from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import scene
 from geonh.plotting import figures
@@ -74,14 +74,14 @@ def animate(
         raise ValueError(f"path must end in .gif or .mp4, got {str(path)!r}")
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
         if not as_float64(value, name, ()) > 0:
-            raise ValueError(f"{name} must be positive, got {value!r}")
+            raise ValueError(f"{name} must be positive, got {shortly(value)}")
     fps, dpi = float(fps), float(dpi)
     if not fps >= 0.01:
         raise ValueError(f"fps must be at least 0.01, got {fps:g}")
     if not 10 <= dpi <= 1000:
         raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
     if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of (pictures_done, all), got {progress!r}")
+        raise TypeError(f"progress must be True, False or a function of (pictures_done, all), got {shortly(progress)}")
     if len(trajectory) < 2:
         raise ValueError("the run has one node: there is nothing to animate")
     from matplotlib.animation import writers
