@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from geonh.arguments.validators import shortly
-
 
 def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Validate a user's units by name.
@@ -24,7 +22,7 @@ def declared_units(units: Any, names: Sequence[str]) -> tuple[tuple[str, str], .
     if units is None:
         return ()
     if not isinstance(units, Mapping) or not all(isinstance(text, str) for pair in units.items() for text in pair):
-        raise TypeError(f"units must be a mapping such as {{'x': 'm'}}, got {shortly(units)}")
+        raise TypeError(f"units must be a mapping such as {{'x': 'm'}}, got {units!r}")
     for name, unit in units.items():
         if not unit.isprintable():
             raise ValueError(f"units: that of {name!r} has characters that cannot be printed: {unit!r}")

@@ -10,7 +10,7 @@ from rich.table import Table
 from geonh.cli.console import new_table, numbers, out, value_text, wrong
 from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
-from geonh.results.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory, with_reason
 
 
 def show_run(trajectory: Trajectory, seconds: float) -> None:
@@ -68,7 +68,7 @@ def show_file(trajectory: Trajectory, path: Path) -> None:
 
     fact("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else ""))
     fact("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none")
-    fact("method", a["method"] + (f", {a['method_reason']}" if a["method_reason"] else ""))
+    fact("method", with_reason(a["method"], a["method_reason"]))
     if a["controls"]:
         fact("controls", a["controls"])
     fact(

@@ -18,7 +18,6 @@ from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import evaluated
 
 _FLOAT64 = np.dtype(np.float64)
-_Abstract = jax.ShapeDtypeStruct
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
@@ -144,6 +143,9 @@ class Precise(eqx.Module):
         """Hook for subclasses: an argument of a public method as it computes with it, or an error that names it."""
         return as_given(value, called)
 
+    def _together(self, called: str, arguments: dict[str, Any]) -> None:
+        """Hook for subclasses: raise an error for arguments that do not fit each other."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
@@ -158,7 +160,7 @@ def as_numbers(value: Any, name: str) -> Any:
     errors are those of ``as_float64``.
     """
     kind = type(value)
-    if (kind is np.ndarray and value.dtype is _FLOAT64) or isinstance(value, int | float | jax.Array | _Abstract):
+    if (kind is np.ndarray and value.dtype is _FLOAT64) or isinstance(value, int | float | jax.Array):
         return value
     if isinstance(value, list | tuple) and has_tracers(value):
         return jnp.asarray(value, dtype=float)
@@ -205,7 +207,9 @@ def _guarded(name: str, method: Callable) -> Callable:
 
             labels = (*places, *("an argument",) * len(args))
             args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
-            return evaluated(method, (self, *args), {label: made(label, value) for label, value in kwargs.items()})
+            kwargs = {label: made(label, value) for label, value in kwargs.items()}
+            self._together(f"{type(self).__name__}.{name}", dict(zip(labels, args, strict=False)) | kwargs)
+            return evaluated(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)

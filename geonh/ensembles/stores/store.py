@@ -334,6 +334,8 @@ class Store:
         Yields False if another process is computing it, or it is finished.
         """
         lock = self._within(f"{OWN}/locks/{shard:08d}")
+        if lock.exists() and not lock.is_file():  # to open a pipe would wait for its reader
+            raise StoreError(f"{lock} is not a regular file: remove it")
         with open(lock, "ab") as file:
             ours = locked(file) and not self._record(shard).exists()
             if ours:
