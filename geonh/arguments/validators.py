@@ -9,10 +9,11 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import is_traced, leaves, require_float64
+from geonh.arguments.precision import is_traced, require_float64
 
 _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "b": "truth values"}
 
@@ -27,7 +28,7 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     ValueError
         If it does not have the given shape, or is not finite and must be.
     """
-    for leaf in leaves(value):
+    for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
     if is_traced(value):
         require_float64(name)
@@ -165,7 +166,7 @@ def close(word: str, words: Iterable[str]) -> str:
 
 def _converted(value: Any, name: str) -> np.ndarray:
     """Convert a value that is not traced to a float64 array."""
-    parts = leaves(value, lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
+    parts = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
     for made in {type(part) for part in parts}:
         if issubclass(made, np.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from geonh.cli.console import facts_table, new_table, numbers, out, refuse, value_text
 from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
-from geonh.results.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory, with_reason
 
 
 def show_run(trajectory: Trajectory, seconds: float) -> None:
@@ -55,7 +55,7 @@ def show_file(trajectory: Trajectory, path: Path) -> None:
     facts = [
         ("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else "")),
         ("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none"),
-        ("method", a["method"] + (f", {a['method_reason']}" if a["method_reason"] else "")),
+        ("method", with_reason(a["method"], a["method_reason"])),
         *([("controls", a["controls"])] if a["controls"] else []),
         ("time", f"t = {t[0]:g} … {t[-1]:g} s, dt = {trajectory.dt:g} s, {trajectory.k[-1]} steps"),
         ("nodes", f"{len(trajectory)}, one every {trajectory.save_every} steps"),

@@ -17,7 +17,7 @@ from geonh.arguments.validators import close
 from geonh.cli.console import refuse
 from geonh.cli.own import is_user_file, user_entry
 from geonh.integrators.base import Integrator
-from geonh.integrators.registry import method_of, methods
+from geonh.integrators.registry import DEFAULT, method_of, methods
 from geonh.mechanics.system import System
 from geonh.results.netcdf import SUFFIXES, check_destination
 from geonh.results.record import unflatten
@@ -112,7 +112,7 @@ def integrator_of(name: str | Integrator | None, **options: str | None) -> Integ
     if name is None:
         if not given:
             return None
-        name = "gauss4"
+        name = DEFAULT
     for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given and name in methods:
             if key not in methods[name].options:

@@ -193,7 +193,7 @@ def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, x
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on validated input."""
     together = isinstance(methods, tuple)
     methods = tuple(map(made_method, methods)) if together else made_method(methods)
-    if methods == ():
+    if together and not methods:
         raise ValueError("methods must be one method or several, got none")
     for method in methods if together else (methods,):
         start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)

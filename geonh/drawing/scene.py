@@ -242,7 +242,7 @@ class Picture:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"draw of {self.name!r} could not be evaluated: {type(error).__name__}: {error}") from error
         if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
-            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {found!r}")
+            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {shortly(found)}")
         if len({body.name for body in found}) < len(found):
             raise ValueError(f"draw of {self.name!r} gives two bodies of one name: {[body.name for body in found]}")
         return list(found)

@@ -13,12 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import float64, has_tracers, is_float64, leaves, require_float64
+from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
 from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import call_in_numpy
 
 _FLOAT64 = np.dtype(np.float64)
-_Abstract = jax.ShapeDtypeStruct
 Args = ParamSpec("Args")
 Out = TypeVar("Out")
 
@@ -50,7 +49,7 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
     if "name" in parameters:
         return
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
-        for leaf in leaves(value):
+        for leaf in jax.tree.leaves(value):
             label = key or next(iter(parameters[i : i + 1]), "an argument")
             name = f"{label} of {_called(function, args)}"
             refuse_single(leaf, name)
@@ -144,6 +143,9 @@ class Precise(eqx.Module):
         """Hook for subclasses: an argument of a public method as it computes with it, or an error that names it."""
         return as_given(value, called)
 
+    def _together(self, called: str, arguments: dict[str, Any]) -> None:
+        """Hook for subclasses: raise an error for arguments that do not fit each other."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
@@ -158,7 +160,7 @@ def as_numbers(value: Any, name: str) -> Any:
     errors are those of ``as_float64``.
     """
     kind = type(value)
-    if (kind is np.ndarray and value.dtype is _FLOAT64) or isinstance(value, int | float | jax.Array | _Abstract):
+    if (kind is np.ndarray and value.dtype is _FLOAT64) or isinstance(value, int | float | jax.Array):
         return value
     if isinstance(value, list | tuple) and has_tracers(value):
         return jnp.asarray(value, dtype=float)
@@ -191,18 +193,23 @@ def _guarded(name: str, method: Callable) -> Callable:
     signed = list(inspect.signature(method).parameters.values())[1:]
     arrays = {p.name for p in signed if p.annotation in ("Array", "np.ndarray", jax.Array)}
     places = [p.name for p in signed if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    itself = "name" in places  # it validates its argument
 
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
 
             def made(label: str, value: Any) -> Any:
+                if itself:
+                    return value
                 called = f"{label} of {type(self).__name__}.{name}"
                 return self._argument(label, as_numbers(value, called) if label in arrays else value, called)
 
             labels = (*places, *("an argument",) * len(args))
             args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
-            return call_in_numpy(method, (self, *args), {label: made(label, value) for label, value in kwargs.items()})
+            kwargs = {label: made(label, value) for label, value in kwargs.items()}
+            self._together(f"{type(self).__name__}.{name}", dict(zip(labels, args, strict=False)) | kwargs)
+            return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)
         return _inside_and_out(wrapper, (self, *args), kwargs)

@@ -286,7 +286,11 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
             return PointBase(group)
         if base == "shape":
             return ShapeBase(group)
-        raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
+        raise ValueError(
+            f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {shortly(base)}"
+        )
     if not isinstance(base, Sequence) or isinstance(base, bytes | memoryview):
-        raise TypeError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
+        raise TypeError(
+            f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {shortly(base)}"
+        )
     return ShapeBase(group, tuple(as_names(list(base), "base")))

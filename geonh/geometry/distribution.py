@@ -310,5 +310,7 @@ def _annihilator_of(frame: Array) -> Array:
 
 def _basis_of_projector(P: Array) -> Array:
     """Rows that span the range of a projector, by the singular value decomposition."""
+    if not np.all(np.isfinite(P)):
+        raise ValueError("M must be invertible, and the constraints independent: the projector onto D is not finite")
     rank = round(float(jnp.trace(P)))
     return jnp.linalg.svd(P)[0][:, :rank].T

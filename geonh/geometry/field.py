@@ -67,7 +67,7 @@ def time_dependent(function: Callable) -> TimeDependent:
         If ``function`` is not callable.
     """
     if not callable(function):
-        raise TypeError(f"time_dependent marks a function of (t, x), got {function!r}")
+        raise TypeError(f"time_dependent marks a function of (t, x), got {shortly(function)}")
     return TimeDependent(function)
 
 
@@ -249,6 +249,11 @@ def _names(function: Callable, n: int) -> list[str]:
 def _said(error: Exception) -> str:
     """First line of an error's text, with its type where the text alone is uninformative."""
     text = str(error).strip().split("\n")[0]
+    if text.startswith("Error interpreting argument to"):  # JAX's words for an array that it does not take
+        return (
+            "it computes with an array that JAX does not take, of another byte order, of long doubles or of objects: "
+            "make it one of float64 before, np.asarray(a, dtype=np.float64)"
+        )
     return f"{type(error).__name__}: {text}" if isinstance(error, LookupError | ZeroDivisionError) or not text else text
 
 

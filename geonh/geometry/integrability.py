@@ -26,7 +26,7 @@ from jax.experimental.jet import jet
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_part
+from geonh.arguments.validators import as_part, shortly
 from geonh.engine import mapped
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.polynomials import Polynomials, polynomials
@@ -194,7 +194,7 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
 def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
     """Return group and point; TypeError if it is not a system, ValueError for dependent constraints."""
     if not (hasattr(system, "distribution") and hasattr(system, "action")):
-        raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
+        raise TypeError(f"a System is needed (and a point g0 of its group), got {shortly(system)}")
     if system.distribution is None:
         raise TypeError(f"{system.name} has no constraints: its distribution is the whole tangent bundle")
     with float64():

@@ -149,6 +149,8 @@ class LieGroup(Precise):
         """Check points g, h and vectors ξ, η, p for the group's shapes: JAX would broadcast or truncate them."""
         if name in ("g", "h"):
             value = as_point(self, value, called)
+            if called.endswith((".defect", ".gap")) and self._leading(name, value):
+                raise ValueError(f"{called} must be one point, without leading axes; for several use jax.vmap")
         elif name in ("xi", "eta", "p"):
             value = as_numbers(value, called)
             _check_vectors(self, value, called)
@@ -170,6 +172,24 @@ class LieGroup(Precise):
         else:
             value = super()._argument(name, value, called)
         return value
+
+    def _together(self, called: str, arguments: dict[str, Any]) -> None:
+        """Raise ValueError, with the names, if the leading axes of points and vectors do not fit."""
+        leading = [(name, axes) for name, value in arguments.items() for axes in self._leading(name, value)]
+        try:
+            np.broadcast_shapes(*(axes for _, axes in leading))
+        except ValueError:
+            told = ", ".join(f"{name} {list(axes)}" for name, axes in leading)
+            raise ValueError(f"the leading axes of the arguments of {called} do not fit: {told}") from None
+
+    def _leading(self, name: str, value: Any) -> list[tuple[int, ...]]:
+        """Leading axes of the arrays of a point g, h or of a vector ξ, η, p, where there are any."""
+        if name not in ("g", "h", "xi", "eta", "p"):
+            return []
+        shapes = self.point_shapes if name in ("g", "h") else [(self.dim,)]
+        leaves = jax.tree.leaves(value)
+        axes = [np.shape(a)[: np.ndim(a) - len(s)] for a, s in zip(leaves, shapes, strict=True)]
+        return [a for a in axes if a]
 
     def __str__(self) -> str:
         return type(self).__name__

@@ -59,7 +59,7 @@ class Product(LieGroup):
                     "geonh.groups.as_group converts geomstats manifolds and lists of them"
                 )
         if names is not None and (not isinstance(names, list | tuple) or len(names) != len(factors)):
-            raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {names!r}")
+            raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {shortly(names)}")
         given = (None,) * len(factors) if names is None else tuple(names)
         flat: list[tuple[str | None, LieGroup]] = []
         for name, factor in zip(given, factors, strict=True):

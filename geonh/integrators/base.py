@@ -16,6 +16,7 @@ from jax import Array
 from geonh.algebra.newton import Newton, no_inverse
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
@@ -107,7 +108,7 @@ class Integrator(Precise):
     def __check_init__(self) -> None:
         newton = getattr(self, "newton", None)
         if newton is not None and not isinstance(newton, Newton):
-            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {newton!r}")
+            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {shortly(newton)}")
 
     @property
     @abstractmethod
@@ -297,7 +298,7 @@ class RetractingIntegrator(Integrator):
 def refuse(method: Any, system: System) -> None:
     """Raise TypeError if ``method`` is not a method or ``system`` not a system, ValueError if they are incompatible."""
     if not isinstance(system, System):
-        raise TypeError(f"system must be a geonh System, got {system!r}")
+        raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     require_method(method)
     method.refuse(system)
 
@@ -315,7 +316,7 @@ def refuse_start(problem: Problem, g: Point, xi: Array, found: Facts) -> None:
 def require_method(method: Any, name: str = "method") -> None:
     """Raise TypeError if ``method`` is not a method."""
     if not isinstance(method, Integrator):
-        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
+        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {shortly(method)}")
 
 
 __all__ = [

@@ -30,6 +30,7 @@ from jax import Array
 
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
+from geonh.arguments.validators import shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
     Clock,
@@ -164,7 +165,7 @@ class ReflectingFlow(DiscreteFlow):
 def check_start(start: str) -> str:
     """Return the word for ``started``; ValueError for an unknown one."""
     if not isinstance(start, str) or start not in ("average", "multiplier"):
-        raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
+        raise ValueError(f"start must be 'multiplier' or 'average', got {shortly(start)}")
     return start
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from geonh.arguments.validators import shortly
+
 DIGITS = 150
 ZERO = 1e-100
 """Magnitude at random points, at this many digits, below which an expression counts as zero."""
@@ -19,7 +21,7 @@ def listed(name: str, value: Any) -> list:
             raise TypeError("not a list")
         return list(value)
     except TypeError as error:
-        raise TypeError(f"{name} must be a list, got {value!r}") from error
+        raise TypeError(f"{name} must be a list, got {shortly(value)}") from error
 
 
 def _expressions(name: str, value: Any) -> list:
@@ -30,7 +32,7 @@ def _expressions(name: str, value: Any) -> list:
     for entry in listed(name, value):
         entry = entry.lhs - entry.rhs if isinstance(entry, sympy.Equality) else entry
         if not isinstance(entry, sympy.Expr | int | float) or isinstance(entry, bool):
-            raise TypeError(f"{name} must be expressions of SymPy, got {entry!r}")
+            raise TypeError(f"{name} must be expressions of SymPy, got {shortly(entry)}")
         made.append(sympy.sympify(entry))
     return made
 
@@ -45,7 +47,7 @@ class Symbols:
         self.coordinates, self.time = listed("coordinates", coordinates), dynamicsymbols._t
         for q in self.coordinates:
             if not isinstance(q, sympy.Expr) or q.args != (self.time,):
-                raise TypeError(f"coordinates must be dynamicsymbols such as q(t), got {q!r}")
+                raise TypeError(f"coordinates must be dynamicsymbols such as q(t), got {shortly(q)}")
         if not self.coordinates or len(set(self.coordinates)) < len(self.coordinates):
             raise ValueError(f"coordinates must be different ones, at least one, got {self.coordinates}")
         self.t = sympy.Dummy("t", real=True)

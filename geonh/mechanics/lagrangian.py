@@ -90,6 +90,8 @@ class LagrangianSystem(Precise):
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
         if (name == "x" and isinstance(self.action, GroupBase)) or (name == "g" and called.endswith(".at")):
             return self._node_point(value, called)
+        if name == "point":
+            return as_point(self.group, value, called)
         if name not in ("xi", "eta", "p", "reaction") or value is None:
             return super()._argument(name, value, called)
         value = as_numbers(value, called)
@@ -348,7 +350,14 @@ class LagrangianSystem(Precise):
 
     def reaction(self, x: Any, lam: Array) -> Array:
         """Constraint force μ(x)ᵀλ, shape=[n], of multipliers of shape=[m]."""
-        return jax.grad(lambda xi: lam @ self.constraint_residual(x, xi))(jnp.zeros(self.group.dim))
+
+        def power(xi: Array) -> Array:
+            rows = self.constraint_residual(x, xi)
+            if np.shape(lam) != rows.shape:
+                raise ValueError(f"lam must have shape {list(rows.shape)}, got {list(np.shape(lam))}")
+            return lam @ rows
+
+        return jax.grad(power)(jnp.zeros(self.group.dim))
 
     def nonholonomic_residual(self, x: Any, xi: Array) -> Array:
         """μ(x)ξ − b(x) of the distribution alone, shape=[m − k]; ``xi`` of shape=[n]."""

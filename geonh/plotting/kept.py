@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.signatures import judged
+from geonh.arguments.validators import shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
 from geonh.plotting.labels import component_units, symbol, units_of, with_unit
@@ -161,7 +162,7 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
         If an argument is of another type; if no run crosses its surface.
     """
     if not isinstance(sections, Mapping) or not sections:
-        raise TypeError(f"sections must be a mapping of names to sections, got {sections!r}")
+        raise TypeError(f"sections must be a mapping of names to sections, got {shortly(sections)}")
     if not any(len(section) for section in sections.values()):
         raise ValueError("no run crosses its surface in that direction")
     figure = figures.empty_figure((6.4, 5.8), show)

@@ -39,6 +39,8 @@ ROWS = "rows "
 """Prefix of the digest of array controls, which covers the rows up to the last node."""
 DIRECTION = "direction "
 """Prefix of the digest of an event, followed by its direction."""
+OTHERWISE = "written otherwise, though with the same values at the nodes that were compared"
+KINDS = "values at the nodes", "a function of t"
 CHANGES = (
     *("name", "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces"),
     *("controls", "first_integrals", "events"),
@@ -214,6 +216,8 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
             found["first_integrals"] = "; ".join([*told, f"{name.removeprefix(INTEGRAL)} {words}"])
         elif words:
             found["base" if name == "group" else name] = words
+    if found.get("forces") == OTHERWISE and KINDS[1] in found.get("controls", ""):
+        del found["forces"]  # they were traced with controls of another kind
     return found
 
 
@@ -255,14 +259,17 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
         i = np.unravel_index(np.argmax(np.where(np.isnan(apart), np.inf, apart)), apart.shape)
         return f"{a[i]:.6g} there, {b[i]:.6g} here, at node {there.nodes[i[0]]}"
     traces = there.traces.get(name, ""), here.traces[name]
-    if traces[0] != traces[1] and all(trace.startswith(ROWS) for trace in traces):
+    rows = [trace.startswith(ROWS) for trace in traces]
+    if name == "controls" and rows[0] != rows[1]:
+        return " there, ".join(KINDS if rows[0] else KINDS[::-1]) + " here"
+    if traces[0] != traces[1] and all(rows):
         return "other values in rows that the run went by, though the same at the nodes that were compared"
     if all(trace.startswith(DIRECTION) for trace in traces):
         ways = [trace.split()[1] for trace in traces]
         if ways[0] != ways[1]:
             return f"{DIRECTION}{ways[0]} there, {ways[1]} here"
     if same_tools and traces[0] != traces[1]:
-        return "written otherwise, though with the same values at the nodes that were compared"
+        return OTHERWISE
     return ""
 
 

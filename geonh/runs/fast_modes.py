@@ -76,7 +76,7 @@ def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Call
         return ""
     h = PART * dt
     sizes = np.linalg.norm(slopes(h, one), axis=(1, 2)) / np.linalg.norm(one) * np.sqrt(d)
-    if sizes[0] * dt**2 <= DOUBTFUL and sizes[1] * abs(dt) <= DOUBTFUL:
+    if sizes[0] * abs(dt) <= DOUBTFUL / abs(dt) and sizes[1] * abs(dt) <= DOUBTFUL:
         return ""
     value = 1 / h + 0j
     for _ in range(5):

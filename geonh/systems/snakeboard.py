@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import judged
+from geonh.arguments.validators import shortly
 from geonh.drawing import Body, Pose, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus, Translations
@@ -150,7 +151,7 @@ def snakeboard(
         metric, forms, base = _metric_abelian, _forms_abelian, ("theta", "phi")
         picture = draw_abelian
     else:
-        raise ValueError(f"structure must be 'SE(2)' or 'abelian', got {structure!r}")
+        raise ValueError(f"structure must be 'SE(2)' or 'abelian', got {shortly(structure)}")
     return System(
         group,
         metric=metric,

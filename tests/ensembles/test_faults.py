@@ -181,6 +181,14 @@ def test_a_file_that_is_another_or_none(whole, another, tmp_path, name, how):
         sweep().load(path)
 
 
+def test_a_pipe_for_a_lock_is_refused(whole, tmp_path):
+    path = shutil.copytree(whole[0], tmp_path / "a.zarr")
+    (path / ".geonh/records/00000001.json").unlink()
+    os.mkfifo(path / ".geonh/locks/00000001")
+    with pytest.raises(StoreError, match="00000001 is not a regular file: remove it"):
+        sweep().run(path)
+
+
 @pytest.mark.parametrize("where", ["journal", "record"])
 def test_no_file_outside_of_a_store_is_touched(whole, tmp_path, where):
     """Sealed as ours are, with names that lead elsewhere."""

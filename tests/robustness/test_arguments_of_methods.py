@@ -12,7 +12,7 @@ import scipy.sparse
 import xarray as xr
 
 import geonh as gn
-from geonh import control, drawing, integrators, systems
+from geonh import control, drawing, groups, integrators, systems
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 
 XI = np.array([0.3, 1.0, -0.2])
@@ -67,6 +67,19 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
             lambda: gn.Distribution([[0.0, 0.0, 1.0]]).P(1.0, ()),
             r"M of Distribution.P must have shape \[n, n\], got \[\]",
         ),
+        (lambda: SE2().ad_star(np.ones((2, 3)), np.ones((3, 3))), r"SE2.ad_star do not fit: xi \[2\], p \[3\]"),
+        (lambda: SO3().gap(np.stack([np.eye(3)] * 2)), "g of SO3.gap must be one point, without leading axes"),
+        (lambda: SE2().from_xytheta([1.0, 2.0]), r"pose must have shape \[..., 3\], got \[2\]"),
+        (lambda: systems.suslov().reaction((), 1.0), r"lam must have shape \[1\], got \[\]"),
+        (lambda: systems.suslov().group_defect("e"), "point of System.group_defect must be real numbers"),
+        (lambda: gn.System(SE2(), metric=np.ones(3), parameters={"k": "a"}), r"parameters\['k'\] must be real numbers"),
+        (
+            lambda: gn.diagnostics.symplecticity_defect(systems.heavy_top(), np.ones(3), xi0=XI, dt=0.1),
+            "method must be",
+        ),
+        (lambda: integrators.Feedback(solver=gn.GNI()), "solver must be one of"),
+        (lambda: integrators.DLA(constraint=integrators.DiscreteConstraint(len, symmetric="no")), "symmetric must be"),
+        (lambda: drawing.box(1.0, 1.0, 1.0).painted(np.eye(3)), "colour must be text such as"),
         (lambda: SE2().from_geomstats(np.zeros(3)), r"must have shape \[..., 3, 3\], got \[3\]"),
         (lambda: Product((SO3(), Torus(1))).from_geomstats(1.0), r"must have shape \[..., 11\]"),
         (lambda: systems.chaplygin_sleigh().at("abc", 0.0), "g of System.at must be real numbers, got text"),
@@ -85,6 +98,32 @@ def test_what_is_no_argument_is_named(call, words):
 def test_numbers_of_other_kinds_are_numbers():
     assert systems.rolling_disc(r=decimal.Decimal("0.1")).parameters
     assert len(drawing.axes(decimal.Decimal("0.1"))) == 3
+    assert systems.eulers_disc(m=decimal.Decimal(2), thickness=xr.DataArray(0.01)).parameters["m"] == 2.0
+    with gn.float64():
+        mass = jax.numpy.asarray(1.1)
+    assert systems.eulers_disc(m=mass).parameters["m"] == 1.1
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_directions_and_quaternions_may_be_of_any_size(size):
+    direction, q = np.array([1.0, 2.0, -2.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    R = drawing.along(size * direction, axis="y").R
+    np.testing.assert_allclose(R, drawing.along(direction, axis="y").R, atol=1e-15)
+    np.testing.assert_allclose(R[:, 1], direction / 3, atol=1e-15)
+    made = groups.quaternion_to_matrix(size * q, scalar_first=True)
+    np.testing.assert_allclose(made, groups.quaternion_to_matrix(q, scalar_first=True), atol=1e-15)
+
+
+def test_an_array_that_jax_does_not_take_is_told_so():
+    weights = np.array([1.0, 2.0, 3.0], ">f8")
+    with pytest.raises(ValueError, match=r"potential .* an array that JAX does not take, of another byte order"):
+        gn.System(SE2(), metric=np.ones(3), potential=lambda g: weights @ g)
+
+
+def test_a_step_whose_square_is_no_number_fails_by_itself():
+    system = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+    with pytest.raises(gn.IntegrationError):
+        gn.solve(system, xi0=[0.0], dt=1e200, n_steps=2, controls=np.ones((3, 1)))
 
 
 def test_a_span_whose_square_is_no_number_is_refused():

@@ -304,6 +304,8 @@ class Store:
         Yields False if another process is computing it, or it is finished.
         """
         place = self._within(f"{OWN}/locks/{shard:08d}")
+        if place.exists() and not place.is_file():  # opening a pipe would wait for its reader
+            raise StoreError(f"{place} is not a regular file: remove it")
         with open(place, "ab") as file:  # without locks a shard may be computed twice, with identical bytes
             ours = lock(file) is not False and not self._record(shard).exists()
             if ours:
