@@ -17,7 +17,9 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, one_of
 from geonh.engine.compiled import mapped
 from geonh.geometry.field import check_arguments, evaluated
-from geonh.results.events import Section, between, crossed, root
+from geonh.results.events import Section
+from geonh.results.interpolation import between
+from geonh.results.zeros import crossed, root
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory

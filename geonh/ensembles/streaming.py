@@ -20,7 +20,7 @@ from geonh.arguments.validators import as_float64
 from geonh.engine.compiled import computed
 from geonh.engine.interrupts import Interrupts
 from geonh.ensembles.described import packed, unpacked
-from geonh.ensembles.ensemble import AXES, attributes_of
+from geonh.ensembles.labels import AXES, attributes_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import read
 from geonh.ensembles.solving import first_nodes

@@ -25,22 +25,12 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import ArrayLike, Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
-from geonh.results.events import (
-    LEAST,
-    NEAREST,
-    PLACES,
-    SMALL,
-    Crossings,
-    Event,
-    brackets,
-    crossed,
-    curve,
-    root,
-    suspected,
-)
+from geonh.results.events import Crossings, Event
+from geonh.results.interpolation import curve
 from geonh.results.nodes import Node, node_row
 from geonh.results.parasitic import followed
 from geonh.results.record import Trail
+from geonh.results.zeros import LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
 
 
 class EventWarning(UserWarning):
