@@ -23,7 +23,7 @@ from geonh.mechanics.system import System
 from geonh.results.events import Event
 from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import observe
-from geonh.runs.event_loop import Located, Search, at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
+from geonh.runs.event_loop import Located, Notices, Search, at_node, located, passages, suspects_of
 
 NODES = ("g", "p_plus", "p_minus")
 """Fields that define a Trajectory, kept by default."""
@@ -188,7 +188,7 @@ class MemberEvents:
         self._before: np.ndarray | None = None
         self._results: dict[str, np.ndarray] = {}
         self._directions = np.array([event.direction for event in events])
-        self._unknown, self._jumped = set[int](), set[int]()
+        self._notices = Notices(events, " of some member")
 
     def locate(self, last: Nodes, after: Nodes) -> np.ndarray:
         """Locate events between consecutive nodes, from the ``last`` ones of the previous call on.
@@ -209,32 +209,20 @@ class MemberEvents:
         one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
         locate = prepared(_located, self._shared, Search(one, which[0], *np.zeros(3)))
         at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
-        passed = passages(locate, flat, flat_after, which, at_ends, self._directions[which])
-        owners = members[passed.row]
-        order = np.lexsort(
-            (passed.t * np.sign(self._members.dt[owners]), owners)
-        )  # of each member in its order of time
-        stopped = np.zeros(len(n_steps), bool)
-        for i in order.tolist():
-            owner, number = owners[i], int(passed.which[i])
-            event = self._events[number]
-            if stopped[owner]:
-                continue
-            if passed.jumped[i]:
-                if number not in self._jumped:
-                    warn_of_a_jump(event, f"at t = {passed.t[i]:.6g} of some member")
-                self._jumped.add(number)
-                continue
-            self._keep(owner, number, {name: getattr(passed, name)[i] for name in OCCURRENCE})
+        zeros = passages(locate, flat, flat_after, which, at_ends, self._directions[which])
+        owners = members[zeros.row]
+        order = np.lexsort((zeros.t * np.sign(self._members.dt[owners]), owners))  # of each member in its order of time
+        for i in self._notices.occurrences(zeros, order, owners):
+            event = self._events[zeros.which[i]]
+            self._keep(owners[i], int(zeros.which[i]), {name: getattr(zeros, name)[i] for name in OCCURRENCE})
             if event.stop:
-                stopped[owner], n_steps[owner] = True, steps[passed.row[i]]
+                n_steps[owners[i]] = steps[zeros.row[i]]
         return n_steps
 
     def _warn(self, unknown: np.ndarray) -> None:
-        """Warn once of an event function that is nan at a node, shape=[members, nodes, events]."""
-        for e in set(np.flatnonzero(unknown.any((0, 1))).tolist()) - self._unknown:
-            self._unknown.add(e)
-            warn_of_none(self._events[e], "at nodes of some members")
+        """Warn of an event function that is nan at a node, shape=[members, nodes, events]."""
+        for i in np.flatnonzero(unknown.any((0, 1))).tolist():
+            self._notices.unknown(i, "at nodes of some members")
 
     def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
         place = self._count[member, event]
