@@ -11,13 +11,12 @@ from types import ModuleType
 from typing import Any
 
 _ALGEBRA = ("corrections", "elimination", "linear", "newton")
-_ENGINE = (
-    "attempt compiled dependence evaluation interpreted jacobian named native operations outside runs steps tracing"
-)
+_ENGINE = "attempt compiled dependence evaluation interpreted named native operations outside runs steps tracing"
 _PATHS: dict[str, tuple[str, ...]] = {
     "numerics": (),
     **{f"numerics.{name}": (f"engine.{name}",) for name in _ENGINE.split()},
     **{f"numerics.{name}": (f"algebra.{name}",) for name in _ALGEBRA},
+    "numerics.jacobian": ("engine.jacobians",),
     "numerics.inspection": ("arguments.inspection",),
     "numerics.judging": ("arguments.signatures",),
     "numerics.polynomials": ("geometry.polynomials",),

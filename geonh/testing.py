@@ -18,7 +18,7 @@ from jax import Array
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.engine.compiled import computed, mapped
+from geonh.engine import computed, mapped
 from geonh.groups.base import LieGroup, Point
 
 __all__ = ["check_group"]

@@ -91,7 +91,7 @@ def system_page(entry, pictures):
     lines += [f"| exact solution | {'in closed form' if entry.exact else 'none in the catalogue'} |"]
     lines += [f"| default run | dt = {entry.dt:g} s, {entry.n_steps} steps, by `{entry.method}` |", ""]
     if entry.parameters:
-        lines += ["| parameter | default | unit, meaning |", "|---|---|---|"]
+        lines += ["| parameter | default | meaning, unit |", "|---|---|---|"]
         lines += [
             f"| `{k}` | {cell(str(entry.defaults.get(k)))} | {cell(v)} |" for k, v in entry.parameters.items()
         ] + [""]

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from geonh.algebra.linear import solve
-from geonh.engine.named import Named
+from geonh.engine import Named
 
 TINY = 1e-300
 """Lower bound on a denominator, in place of zero."""

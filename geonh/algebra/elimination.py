@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from geonh.engine import Named
 from geonh.engine.internals import ShapedArray, ad, batching
-from geonh.engine.named import Named
 
 UNROLLED = 10
 """Largest dimension for which the elimination is unrolled when traced; above it LAPACK is called (not natively)."""

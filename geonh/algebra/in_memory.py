@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from geonh.engine.native.emitter import Emitter
-from geonh.engine.native.rows import Rows, called
-from geonh.engine.native.values import WIDTH, Memory
+from geonh.engine.lowering import WIDTH, Emitter, Memory, Rows, called
 
 
 def inverse(em: Emitter, A: Memory) -> Memory:

@@ -13,13 +13,20 @@ import numpy as np
 
 from geonh.algebra import corrections, in_memory
 from geonh.algebra.elimination import BY_ROWS, eliminated, orthogonalized, pivots_by_rows
-from geonh.engine.lowering import register_lowering
-from geonh.engine.native.derivatives import Push, Tangent, zero_tangent
-from geonh.engine.native.emitter import Emitter
-from geonh.engine.native.loops import in_memory as carried_in_memory
-from geonh.engine.native.moves import combined
-from geonh.engine.native.rows import pieces
-from geonh.engine.native.values import Entry, Memory, Value, pack
+from geonh.engine.lowering import (
+    Emitter,
+    Entry,
+    Memory,
+    Push,
+    Tangent,
+    Value,
+    carried_in_memory,
+    combined,
+    pack,
+    pieces,
+    register_lowering,
+    zero_tangent,
+)
 
 SPARSE = 24
 """Largest dimension of corrections that are solved block by block, by the known zeros."""

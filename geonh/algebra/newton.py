@@ -40,9 +40,7 @@ from geonh.algebra.corrections import applied, correction, inverted, with_secant
 from geonh.algebra.linear import solve
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.dependence import is_affine
-from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
-from geonh.engine.tracing import forward_only, once
+from geonh.engine import SIDE_BY_SIDE, forward_only, is_affine, jacobian, once
 
 KEEP = 6
 """Number of unknowns above which the inverse Jacobian is kept even for a cheap residual, without Broyden updates."""

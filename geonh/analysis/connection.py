@@ -33,8 +33,7 @@ from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.compiled import mapped
-from geonh.engine.precise import Precise
+from geonh.engine import Precise, mapped
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
@@ -89,7 +88,6 @@ class Connection(Precise):
     sections: Callable | None
     shape: tuple[str, ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
-    """Indices in ξ of ṙ."""
 
     def form(self, r: Any) -> np.ndarray:
         """Connection form A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ for zero momentum."""

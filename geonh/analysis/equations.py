@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.engine.compiled import is_array, mapped
+from geonh.engine import is_array, mapped
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.system import System, with_parameters
@@ -57,22 +57,9 @@ def stacked(points: list) -> Any:
 def derivatives(
     system: System, parameters: list, t: float, g: Any, xi: np.ndarray, u: Any, apart: np.ndarray | None = None
 ) -> Derivatives:
-    """Evaluate (a, r) and its derivatives at many motions, each with its own parameters.
+    """Evaluate (a, r) and its derivatives at the N motions g·exp(apart), ``xi``, at one time and value of the controls.
 
-    Parameters
-    ----------
-    system : System
-        The system, for its structure.
-    parameters : list of mapping, length N
-        Parameters at each motion, of the same structure as the system's.
-    t : float
-        Time, s.
-    g : point with a first axis of length N
-    xi : ndarray, shape=[N, n]
-    u : array or None
-        Controls.
-    apart : ndarray, shape=[N, n], optional
-        The points are g·exp(apart).
+    Each has its own parameters, of the structure of the system's; ``xi`` and ``apart`` are of shape=[N, n].
     """
     n, N = system.group.dim, len(xi)
     directions = np.eye(2 * n + 1)

@@ -32,7 +32,7 @@ from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.field import Field
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
@@ -95,10 +95,8 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a shape does not fit.
+    TypeError, ValueError
+        If an argument is of another type; if a shape does not fit.
     """
     _refuse(system)
     point = system.point(g, name="g")

@@ -26,7 +26,7 @@ from geonh.analysis.motions import generators, given_motions, single
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_part
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.field import check_arguments, tried
 from geonh.geometry.field import evaluated as value_of
 from geonh.groups.base import Point

@@ -18,10 +18,10 @@ import jax.extend as jex
 import jax.numpy as jnp
 import numpy as np
 
+from geonh.arguments.jaxprs import called_jaxpr, evaluate
 from geonh.arguments.precision import float64
 from geonh.arguments.purity import refuse_changing
 
-_CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 TURNS = 50
 """Maximum number of loop iterations unrolled."""
 
@@ -95,21 +95,13 @@ class _Inspection:
 
     def walk(self, closed: Any, inputs: list) -> list:
         """Values of the outputs of a jaxpr as far as they are known (else None), from those of its inputs."""
-        jaxpr = getattr(closed, "jaxpr", closed)
-        known = dict(zip(jaxpr.constvars, map(_concrete, getattr(closed, "consts", ())), strict=False))
-        known |= dict(zip(jaxpr.invars, inputs, strict=False))
-
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, jex.core.Literal) else known.get(atom)
-
-        for eqn in jaxpr.eqns:
-            given = [value(atom) for atom in eqn.invars]
-            self._test(eqn, given)
-            known |= dict(zip(eqn.outvars, self._outputs(eqn, given), strict=True))
-        return [value(atom) for atom in jaxpr.outvars]
+        n = len(getattr(closed, "jaxpr", closed).invars)
+        inputs = [*inputs, *[None] * n][:n]
+        return evaluate(closed, inputs, self._outputs, _concrete)
 
     def _outputs(self, eqn: Any, given: list) -> list:
         """Known outputs of an equation: small integers, and the outputs of nested jaxprs."""
+        self._test(eqn, given)
         unknown, name = [None] * len(eqn.outvars), eqn.primitive.name
         if name == "scan":
             return self._scan(eqn.params, given, unknown)
@@ -120,7 +112,7 @@ class _Inspection:
         if name == "while":
             self.walk(eqn.params["body_jaxpr"], given[eqn.params["cond_nconsts"] :][: eqn.params["body_nconsts"]])
             return unknown
-        inner = next((eqn.params[key] for key in _CALLS if key in eqn.params), None)
+        inner = called_jaxpr(eqn.params)
         if inner is not None:
             outputs = self.walk(inner, given)
             return outputs if len(outputs) == len(unknown) else unknown

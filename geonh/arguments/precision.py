@@ -7,7 +7,7 @@ user's own ``jit``, ``grad`` or ``vmap`` must be traced in double precision, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,7 +57,15 @@ def is_traced(*trees: Any) -> bool:
 
 
 def has_tracers(*trees: Any) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves(trees))
+
+
+def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list:
+    """Leaves of a pytree; none if lists are nested too deeply for JAX, as a list in itself is."""
+    try:
+        return jax.tree.leaves(tree, is_leaf)
+    except (RecursionError, SystemError):
+        return []
 
 
 def require_float64(name: str) -> None:

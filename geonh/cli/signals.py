@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any, NoReturn
 
-from geonh.engine import interrupts as waiting
+from geonh.engine import busy, interrupt
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -24,12 +24,12 @@ class Termination:
     """
 
     def __init__(self) -> None:
-        self.asked = self._told = False
+        self.asked = self._user_error = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Termination:
         if threading.current_thread() is threading.main_thread():
-            ours = [signal.SIGINT] if signal.getsignal(signal.SIGINT) is waiting.interrupt else []
+            ours = [signal.SIGINT] if signal.getsignal(signal.SIGINT) is interrupt else []
             for number in (signal.SIGTERM, *ours):
                 self._before[number] = signal.signal(number, self._answer)
         return self
@@ -39,18 +39,18 @@ class Termination:
             signal.signal(number, before)
 
     def _answer(self, number: int, frame: Any) -> None:
-        if not self._told:
-            self._told = True
+        if not self._user_error:
+            self._user_error = True
             with contextlib.suppress(OSError):
                 os.write(2, b"geonh: stopping\n")  # a console may be busy
         if number != signal.SIGTERM or not self.asked:  # a second signal does not prevent saving
             self.asked |= number == signal.SIGTERM
-            waiting.interrupt(number, frame)
+            interrupt(number, frame)
 
 
-def leave(code: int) -> NoReturn:
+def exit_with(code: int) -> NoReturn:
     """Exit immediately, even if a compiler thread that nothing waits for is still running."""
-    if waiting.busy():
+    if busy():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -12,6 +12,7 @@ Sources: Nocedal, Wright, *Numerical Optimization* (2006), §18.1; Deuflhard, *N
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +21,8 @@ import numpy as np
 import scipy
 
 from geonh.control.steering import Bounds
-from geonh.control.transcription import DiscreteMotion, Transcription, steps_of
+from geonh.control.step_equations import steps_of
+from geonh.control.transcription import DiscreteMotion, Transcription
 
 HALVINGS = 12
 """Maximum number of halvings of a Newton step."""
@@ -193,13 +195,18 @@ def _exchanged(
 
 def kkt_solver(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
     """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular."""
-    try:
-        solve = scipy.sparse.linalg.splu(
-            scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
-        ).solve
-    except RuntimeError:
-        return lambda right: np.full(len(right), np.nan)
-    return lambda right: solve(right) if np.all(np.isfinite(right)) else np.full(len(right), np.nan)
+    matrix = scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
+    factors = None
+    if np.all(np.isfinite(matrix.data)):
+        with contextlib.suppress(RuntimeError):  # an exactly singular matrix
+            factors = scipy.sparse.linalg.splu(matrix)
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        if factors is None or not np.all(np.isfinite(right)):
+            return np.full(len(right), np.nan)
+        return factors.solve(right)
+
+    return solve
 
 
 def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:

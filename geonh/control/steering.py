@@ -11,7 +11,7 @@ from jax import Array
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import careful
 from geonh.arguments.validators import as_count, as_float64, close
-from geonh.engine.compiled import computed
+from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
@@ -171,10 +171,13 @@ def _running_cost(cost: Callable | None, system: System, n_controls: int) -> Run
 
 
 class Bounds(NamedTuple):
-    """Lower and upper bounds of the controls, shape=[n_u] each."""
+    """Lower and upper bounds of the controls, shape=[n_u] each, or numbers for all."""
 
     lower: np.ndarray
     upper: np.ndarray
+
+
+UNBOUNDED = Bounds(np.array(-np.inf), np.array(np.inf))
 
 
 def bounds_on_controls(bounds: Any, n_controls: int) -> Bounds:

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.signatures import judged
-from geonh.engine.precise import in_float64
+from geonh.engine import in_float64
 from geonh.groups.base import Point
 from geonh.mechanics.momentum import Generators, SymmetrySection, element_of, generators_or_default, untraced
 from geonh.mechanics.system import System
@@ -49,10 +49,8 @@ def momentum_equation_residual(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If steps are missing from the trajectory, or if there are external forces.
+    TypeError, ValueError
+        If an argument is of another type; if steps are missing from the trajectory, or if there are external forces.
     """
     refuse_another_space(trajectory, system)
     if np.any(np.diff(trajectory.k) != 1):

@@ -12,7 +12,7 @@ from jax import Array
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine.compiled import prepared
+from geonh.engine import prepared
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem

@@ -15,7 +15,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, one_of
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.results.events import Section
 from geonh.results.interpolation import between
@@ -67,10 +67,8 @@ def drift(t: Any, values: Any) -> Drift:
 
     Raises
     ------
-    TypeError
-        If they are not numbers.
-    ValueError
-        If the shapes do not fit, or the times do not increase.
+    TypeError, ValueError
+        If they are not numbers; if the shapes do not fit, or the times do not increase.
     """
     t, values = as_float64(t, "t"), as_float64(values, "values")
     if t.ndim != 1 or t.shape != values.shape or len(t) < 30:

@@ -20,8 +20,7 @@ from jax import Array
 from geonh.algebra.linear import pivots, solve_spd
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.engine.compiled import mapped
-from geonh.engine.precise import in_float64
+from geonh.engine import in_float64, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
@@ -56,10 +55,8 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has nonholonomic constraints: no such form exists then.
+    TypeError, ValueError
+        If an argument is of another type; if the system has nonholonomic constraints: no such form exists then.
     """
     if system.distribution is not None:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
@@ -184,10 +181,8 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has holonomic constraints: g has fewer coordinates then.
+    TypeError, ValueError
+        If an argument is of another type; if the system has holonomic constraints: g has fewer coordinates then.
     """
     if system.holonomic is not None:
         raise ValueError(f"{system.name} has holonomic constraints: contraction_rate is for systems without")

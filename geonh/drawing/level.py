@@ -22,7 +22,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.drawing.shapes import Part
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 
 CELLS = 24
 """Cells along each side of the box."""

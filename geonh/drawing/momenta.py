@@ -20,7 +20,7 @@ import numpy as np
 
 from geonh.arguments.signatures import judged
 from geonh.drawing.scene import Picture, chosen_nodes, precise, scene, system_of
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory

@@ -19,8 +19,7 @@ from geonh.arguments.validators import as_float64, shortly
 from geonh.drawing.bodies import Body, Pose, planar, shifted
 from geonh.drawing.level import fitted
 from geonh.drawing.shapes import Part, axes, ball, cylinder, ground, prism
-from geonh.engine.compiled import mapped
-from geonh.engine.interpreted import interpret
+from geonh.engine import interpret, mapped
 from geonh.groups import SE2, SE3, SO3, LieGroup, Opposite, Translations
 from geonh.groups.product import Product
 
@@ -212,12 +211,8 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
 
 
 class Picture:
-    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs.
-
-    Raises
-    ------
-    ValueError
-        If there is neither.
+    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs;
+    ValueError if there is neither.
     """
 
     def __init__(self, system: Any):
@@ -279,12 +274,8 @@ def _content(leaf: Any) -> Any:
 
 
 def system_of(trajectory: Any) -> Any:
-    """System of a trajectory, rebuilt from the catalogue if it came from a file.
-
-    Raises
-    ------
-    ValueError
-        If it is not in the catalogue.
+    """System of a trajectory, rebuilt from the catalogue if it came from a file; ValueError if it is not in the
+    catalogue.
     """
     if trajectory.system is not None:
         return trajectory.system
@@ -297,8 +288,7 @@ def system_of(trajectory: Any) -> Any:
         raise NoDrawingError(
             f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)"
         )
-    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
-    return entry.system(**known)
+    return entry.system(**entry.known(a["parameters"]))
 
 
 def _in_space(pose: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:

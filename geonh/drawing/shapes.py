@@ -17,7 +17,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.interpreted import in_numpy
+from geonh.engine import in_numpy
 from geonh.geometry.field import evaluated
 
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -83,10 +83,8 @@ def box(length: float, width: float, height: float) -> Part:
 
     Raises
     ------
-    TypeError
-        If one is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If one is not a number, or one is not positive.
     """
     half = _positive("box", "length, width and height", length, width, height) / 2
     signs = np.array([[i, j, k] for k in (-1, 1) for j in (-1, 1) for i in (-1, 1)], dtype=np.float64)
@@ -248,10 +246,8 @@ def prism(outline: Any, height: float) -> Part:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If ``outline`` has another shape, or ``height`` is not positive.
+    TypeError, ValueError
+        If an argument is of another type; if ``outline`` has another shape, or ``height`` is not positive.
     """
     flat = as_float64(outline, "outline")
     if flat.ndim != 2 or flat.shape[1] != 2 or len(flat) < 3:

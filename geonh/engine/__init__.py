@@ -1,1 +1,75 @@
-"""Native compilation of traced functions, loops over steps, and their derivatives."""
+"""The engine: compilation of traced functions, of stepping loops, and of their derivatives, to machine code.
+
+The rest of the library uses the names below, and two modules: ``lowering``, to register operations of its own, and
+``internals``, JAX's names for the rules of primitives. ``docs/engine.md`` describes each.
+
+- Programs: ``mapped``, ``computed``, ``prepared`` (functions), ``stepping``, ``crowd`` (loops of a step, for one state
+  and for a batch), with their types ``Stepping`` and ``Crowd``, ``is_array`` (what is a parameter of a program), and
+  ``EngineWarning``.
+- Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
+- Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
+  ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
+- Calls outside of programs: ``Precise``, with ``as_numbers`` and ``as_given`` for its arguments, ``in_float64``,
+  ``call_in_numpy``, ``in_numpy``, ``interpret``.
+- Ctrl-C: ``Interrupts``, ``interrupted_at_once``, ``interrupt``, ``busy``.
+"""
+
+from geonh.engine.compiled import (
+    Crowd,
+    EngineWarning,
+    Stepping,
+    computed,
+    crowd,
+    is_array,
+    mapped,
+    prepared,
+    stepping,
+)
+from geonh.engine.dependence import depends, is_affine
+from geonh.engine.evaluation import Evaluation, Layout, Parts
+from geonh.engine.interpreted import in_numpy, interpret
+from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_once
+from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
+from geonh.engine.named import Named, differentiated_as
+from geonh.engine.outside import call_in_numpy
+from geonh.engine.precise import Precise, as_given, as_numbers, in_float64
+from geonh.engine.runs import Steps
+from geonh.engine.tracing import call_traced, forward_only, is_forward_only, once, traced_once
+
+__all__ = [
+    "SIDE_BY_SIDE",
+    "Crowd",
+    "EngineWarning",
+    "Evaluation",
+    "Interrupts",
+    "Layout",
+    "Named",
+    "Parts",
+    "Precise",
+    "Stepping",
+    "Steps",
+    "as_given",
+    "as_numbers",
+    "busy",
+    "call_in_numpy",
+    "call_traced",
+    "computed",
+    "crowd",
+    "depends",
+    "differentiated_as",
+    "forward_only",
+    "in_float64",
+    "in_numpy",
+    "interpret",
+    "interrupt",
+    "interrupted_at_once",
+    "is_affine",
+    "is_array",
+    "is_forward_only",
+    "jacobian",
+    "mapped",
+    "once",
+    "prepared",
+    "stepping",
+    "traced_once",
+]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
+from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate
 from geonh.engine.internals import dce_jaxpr
 
 ABSENT, AFFINE, OTHERWISE = 0, 1, 2
@@ -25,23 +27,6 @@ BILINEAR = {"mul", "dot_general"}
 """Primitives linear in each of two arguments."""
 SOLVES = {"triangular_solve"}
 """Primitives that solve linear systems (A, b)."""
-CALLS = frozenset(
-    (
-        *("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
-        *("remat", "remat2", "checkpoint", "composite"),
-    )
-)
-"""Primitives that evaluate a jaxpr on their arguments."""
-
-
-def called_jaxpr(eqn: Any) -> Any:
-    """Jaxpr that a call evaluates, closed or without constants."""
-    return jaxpr_of(eqn.params)
-
-
-def jaxpr_of(params: Mapping[str, Any]) -> Any:
-    """Jaxpr that a call evaluates, from its parameters."""
-    return next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
 
 
 def depends(function: Callable, at: Any, *others: Any) -> bool:
@@ -59,38 +44,29 @@ def is_affine(function: Callable, at: Any, *others: Any) -> bool:
 
     All are pytrees of arrays or of shapes.
     """
-    jaxpr = jax.make_jaxpr(function)(at, *others).jaxpr
+    closed = jax.make_jaxpr(function)(at, *others)
     n = len(jax.tree.leaves(at))
-    return max(degrees(jaxpr, [AFFINE] * n + [ABSENT] * (len(jaxpr.invars) - n)), default=ABSENT) < OTHERWISE
+    return max(degrees(closed, [AFFINE] * n + [ABSENT] * (len(closed.in_avals) - n)), default=ABSENT) < OTHERWISE
 
 
 def degrees(jaxpr: Any, inputs: Sequence[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
     """Degrees of the outputs of a jaxpr in the variable, from those of its inputs."""
-    jaxpr, seen = getattr(jaxpr, "jaxpr", jaxpr), {} if seen is None else seen
-    key = (id(jaxpr), *inputs)
-    if key in seen:
-        return seen[key]
-    found = dict(zip(jaxpr.invars, inputs, strict=True))
-
-    def degree(var: Any) -> int:
-        return ABSENT if hasattr(var, "val") else found.get(var, ABSENT)
-
-    for eqn in jaxpr.eqns:
-        before = [degree(var) for var in eqn.invars]
-        if any(before):
-            found.update(zip(eqn.outvars, _of_outputs(eqn, before, seen), strict=True))
-    seen[key] = [degree(var) for var in jaxpr.outvars]
+    seen = {} if seen is None else seen
+    key = (id(getattr(jaxpr, "jaxpr", jaxpr)), *inputs)
+    if key not in seen:
+        rule = functools.partial(_of_outputs, seen)
+        seen[key] = evaluate(jaxpr, inputs, rule, lambda _: ABSENT)
     return seen[key]
 
 
-def _of_outputs(eqn: Any, before: list[int], seen: dict[tuple, list[int]]) -> list[int]:
-    name, highest, n = eqn.primitive.name, max(before), len(eqn.outvars)
-    if name == "stop_gradient":
-        return [ABSENT]
+def _of_outputs(seen: dict[tuple, list[int]], eqn: Any, before: list[int]) -> list[int]:
+    name, n = eqn.primitive.name, len(eqn.outvars)
+    if name == "stop_gradient" or not any(before):
+        return [ABSENT] * n
     if name in CALLS:
-        return degrees(called_jaxpr(eqn), before, seen)
+        return degrees(called_jaxpr(eqn.params), before, seen)
     if name == "scan":
-        return round_a_loop(eqn, before, seen)
+        return degrees_of_loop(eqn, before, seen)
     if name == "cond" and not before[0]:
         ways = [degrees(branch, before[1:], seen) for branch in eqn.params["branches"]]
         return [max(way) for way in zip(*ways, strict=True)]
@@ -100,10 +76,10 @@ def _of_outputs(eqn: Any, before: list[int], seen: dict[tuple, list[int]]) -> li
         or (name in SOLVES and not before[0])
         or (name == "div" and not before[1])
     )
-    return [highest if linear and _is_real(var) else OTHERWISE for var in eqn.outvars] if n else []
+    return [max(before) if linear and _is_real(var) else OTHERWISE for var in eqn.outvars]
 
 
-def round_a_loop(eqn: Any, before: list[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
+def degrees_of_loop(eqn: Any, before: list[int], seen: dict[tuple, list[int]] | None = None) -> list[int]:
     """Degrees of the results of a loop of known length in the variable, from those of its arguments."""
     seen = {} if seen is None else seen
     first, m = eqn.params["num_consts"], eqn.params["num_carry"]

@@ -13,7 +13,7 @@ from jax import Array
 
 from geonh.engine import native
 from geonh.engine.captured import around
-from geonh.engine.compiled import is_array, map_of, types
+from geonh.engine.compiled import example, is_array, map_of, types
 from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.operations import Operation, Part, members
 
@@ -74,6 +74,11 @@ class Parts:
 
     def tree(self, arrays: list[Any]) -> Any:
         return hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)
+
+    @property
+    def shapes(self) -> list[jax.ShapeDtypeStruct]:
+        """Shapes and dtypes of the arrays."""
+        return jax.tree.leaves(example(self.types))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
+from jax.extend.core import ClosedJaxpr
 
-from geonh.engine.dependence import CALLS, jaxpr_of
+from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate, linear_solution
+from geonh.engine.moves import MOVES, SPLITS, Windows, assembled, gathered, iota, scattered
 from geonh.engine.named import functions
 
 Arrays = list[np.ndarray]
@@ -25,7 +27,7 @@ Arrays = list[np.ndarray]
 def interpret(closed: Any, arguments: Sequence[Any]) -> Arrays:
     """Evaluate a closed jaxpr; the outputs are NumPy arrays of its types."""
     with np.errstate(all="ignore"):
-        return _run(closed.jaxpr, closed.consts, list(map(np.asarray, arguments)))
+        return _run(closed, list(map(np.asarray, arguments)))
 
 
 def in_numpy(function: Callable, *examples: Any) -> Callable:
@@ -35,21 +37,9 @@ def in_numpy(function: Callable, *examples: Any) -> Callable:
     return lambda *args: jax.tree.unflatten(structure, interpret(closed, jax.tree.leaves(args)))
 
 
-def _run(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> Arrays:
-    env = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
-    env.update(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(var: Any) -> np.ndarray:
-        return np.asarray(var.val, var.aval.dtype) if hasattr(var, "val") else env[var]
-
-    for eqn in jaxpr.eqns:
-        env.update(zip(eqn.outvars, _equation(eqn, list(map(read, eqn.invars))), strict=True))
-    return list(map(read, jaxpr.outvars))
-
-
-def _closed(jaxpr: Any, arguments: Sequence[Any]) -> Arrays:
+def _run(jaxpr: Any, arguments: Sequence[Any]) -> Arrays:
     """Evaluate a jaxpr, closed or without constants."""
-    return _run(jaxpr.jaxpr, jaxpr.consts, arguments) if hasattr(jaxpr, "consts") else _run(jaxpr, [], arguments)
+    return evaluate(jaxpr, arguments, _equation, np.asarray)
 
 
 def _equation(eqn: Any, xs: Arrays) -> Sequence[np.ndarray]:
@@ -71,7 +61,7 @@ def rule_of(primitive: Any) -> Callable[..., Sequence[np.ndarray]] | None:
 def _own(function: Callable, params: dict, *xs: np.ndarray) -> Arrays:
     """Evaluate a primitive of the library by its jaxpr."""
     types = tuple((x.shape, x.dtype) for x in xs)
-    return _closed(_written_out(function, types, tuple(params.items())), xs)
+    return _run(_written_out(function, types, tuple(params.items())), xs)
 
 
 @functools.lru_cache(maxsize=256)
@@ -166,32 +156,7 @@ _PLAIN: dict[str, Callable] = {
 }
 
 
-# --- shapes --------------------------------------------------------------------------------------------------
-def _broadcast(params: dict, x: np.ndarray) -> np.ndarray:
-    shape, places = params["shape"], params["broadcast_dimensions"]
-    inner = [1] * len(shape)
-    for axis, place in enumerate(places):
-        inner[place] = x.shape[axis]
-    return np.broadcast_to(x.reshape(inner), shape)
-
-
-def _slice(params: dict, x: np.ndarray) -> np.ndarray:
-    steps = params["strides"] or (1,) * x.ndim
-    return x[tuple(map(slice, params["start_indices"], params["limit_indices"], steps))]
-
-
-def _pad(params: dict, x: np.ndarray, filler: np.ndarray) -> np.ndarray:
-    shape, into, of = [], [], []
-    for n, (low, high, between) in zip(x.shape, params["padding_config"], strict=True):
-        shape.append(low + high + n + max(n - 1, 0) * between)
-        kept = [i for i in range(n) if 0 <= low + i * (between + 1) < shape[-1]]
-        into.append([low + i * (between + 1) for i in kept])
-        of.append(kept)
-    out = np.full(shape, filler)
-    out[np.ix_(*into)] = x[np.ix_(*of)]
-    return out
-
-
+# --- arrays --------------------------------------------------------------------------------------------------
 def _window(x: np.ndarray, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
     """Slices of a window, clamped to the array."""
     begins = [min(max(int(start), 0), n - size) for start, n, size in zip(starts, x.shape, sizes, strict=True)]
@@ -253,21 +218,20 @@ def _running(function: Callable) -> Callable:
 
 
 # --- indices -------------------------------------------------------------------------------------------------
-def _places(
-    params: dict, x: np.ndarray, indices: np.ndarray, sizes: Sequence[int], batch_axes: tuple, axes: Sequence[int]
-) -> tuple[list[np.ndarray], np.ndarray]:
+def _places(params: dict, x: np.ndarray, indices: np.ndarray, windows: Windows) -> tuple[list[np.ndarray], np.ndarray]:
     """First index on each axis, clamped, of each window (the batch flattened), and whether it lies within bounds."""
     batch = indices.shape[:-1]
     starts = [np.zeros(math.prod(batch), np.int64)] * x.ndim
-    for k, axis in enumerate(axes):
+    for k, axis in enumerate(windows.axes):
         starts[axis] = indices[..., k].astype(np.int64).ravel()
-    for axis, batch_axis in zip(*batch_axes, strict=True):
+    for axis, batch_axis in windows.batch:
         starts[axis] = np.indices(batch)[batch_axis].ravel()
     inside = np.ones(math.prod(batch), bool)
+    lasts = [n - size for n, size in zip(x.shape, windows.sizes, strict=True)]
     if params["mode"] == lax.GatherScatterMode.FILL_OR_DROP:
-        for start, n, size in zip(starts, x.shape, sizes, strict=True):
-            inside &= (start >= 0) & (start <= n - size)
-    return [np.clip(start, 0, n - size) for start, n, size in zip(starts, x.shape, sizes, strict=True)], inside
+        for start, last in zip(starts, lasts, strict=True):
+            inside &= (start >= 0) & (start <= last)
+    return [np.clip(start, 0, last) for start, last in zip(starts, lasts, strict=True)], inside
 
 
 def _entries(starts: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
@@ -277,10 +241,9 @@ def _entries(starts: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.nda
 
 
 def _gather(params: dict, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    d, sizes = params["dimension_numbers"], params["slice_sizes"]
-    batch_axes = (d.operand_batching_dims, d.start_indices_batching_dims)
-    starts, inside = _places(params, x, indices, sizes, batch_axes, d.start_index_map)
-    found = x[_entries(starts, sizes)]
+    windows = gathered(params)
+    starts, inside = _places(params, x, indices, windows)
+    found = x[_entries(starts, windows.sizes)]
     if not inside.all():
         filler = params["fill_value"]
         if filler is None:
@@ -288,25 +251,19 @@ def _gather(params: dict, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         if filler is None:
             filler = np.iinfo(x.dtype).min if x.dtype.kind == "i" else np.iinfo(x.dtype).max
         found[~inside] = filler
-    kept = [n for axis, n in enumerate(sizes) if axis not in (*d.collapsed_slice_dims, *d.operand_batching_dims)]
-    batch = indices.shape[:-1]
-    return np.moveaxis(found.reshape((*batch, *kept)), range(len(batch), len(batch) + len(kept)), d.offset_dims)
+    return assembled(params, found, indices)
 
 
 def _scatter(combine: Any) -> Callable:
     def rule(params: dict, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
-        d = params["dimension_numbers"]
-        fixed, window = (*d.inserted_window_dims, *d.operand_batching_dims), iter(d.update_window_dims)
-        sizes = [1 if axis in fixed else updates.shape[next(window)] for axis in range(x.ndim)]
-        batch_axes = (d.operand_batching_dims, d.scatter_indices_batching_dims)
-        starts, inside = _places(params, x, indices, sizes, batch_axes, d.scatter_dims_to_operand_dims)
-        batch = [axis for axis in range(updates.ndim) if axis not in d.update_window_dims]
-        parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
-        places, out = _entries([start[inside] for start in starts], sizes), np.array(x)
+        windows, parts = scattered(params, x.ndim, updates)
+        starts, inside = _places(params, x, indices, windows)
+        places, out = _entries([start[inside] for start in starts], windows.sizes), np.array(x)
         own = params.get("update_jaxpr")
-        if combine is None and own is not None and getattr(own, "jaxpr", own).eqns:  # .at[i].apply(f), number by number
+        own = getattr(own, "jaxpr", own)
+        if combine is None and own is not None and own.eqns:  # .at[i].apply(f), number by number
             for at in zip(*(np.broadcast_to(axis, parts[inside].shape).ravel() for axis in places), strict=True):
-                out[at] = _run(getattr(own, "jaxpr", own), params["update_consts"], [out[at], np.zeros((), x.dtype)])[0]
+                out[at] = _run(ClosedJaxpr(own, params["update_consts"]), [out[at], np.zeros((), x.dtype)])[0]
         elif combine is None:
             out[places] = parts[inside]
         else:
@@ -314,11 +271,6 @@ def _scatter(combine: Any) -> Callable:
         return out
 
     return rule
-
-
-def _reshaped(params: dict, x: np.ndarray) -> np.ndarray:
-    order = params["dimensions"]
-    return (x if order is None else x.transpose(order)).reshape(params["new_sizes"])
 
 
 _ONE: dict[str, Callable] = {
@@ -331,19 +283,10 @@ _ONE: dict[str, Callable] = {
     "logistic": _special("expit"),
     "convert_element_type": _converted,
     "select_n": _selected,
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshaped,
-    "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
-    "expand_dims": lambda params, x: np.expand_dims(x, tuple(params["dimensions"])),
-    "transpose": lambda params, x: x.transpose(params["permutation"]),
-    "rev": lambda params, x: np.flip(x, params["dimensions"]),
-    "concatenate": lambda params, *xs: np.concatenate(xs, axis=params["dimension"]),
-    "stack": lambda params, *xs: np.stack(xs, axis=params["axis"]),
-    "pad": _pad,
-    "slice": _slice,
+    **MOVES,
+    "iota": iota,
     "dynamic_slice": lambda params, x, *starts: x[_window(x, starts, params["slice_sizes"])],
     "dynamic_update_slice": _updated,
-    "iota": lambda params: np.indices(params["shape"])[params["dimension"]].astype(params["dtype"]),
     "dot_general": _dot,
     "reduce_sum": _over_axes(np.sum),
     "reduce_prod": _over_axes(np.prod),
@@ -369,17 +312,17 @@ _ONE: dict[str, Callable] = {
 
 # --- loops and branches --------------------------------------------------------------------------------------
 def _call(params: dict, *xs: np.ndarray) -> Arrays:
-    return _closed(jaxpr_of(params), xs)
+    return _run(called_jaxpr(params), xs)
 
 
 def _while(params: dict, *xs: np.ndarray) -> Arrays:
     n, m = params["cond_nconsts"], params["body_nconsts"]
     of_condition, of_body, carried = xs[:n], xs[n : n + m], list(xs[n + m :])
     while True:
-        going = _closed(params["cond_jaxpr"], [*of_condition, *carried])[0]
+        going = _run(params["cond_jaxpr"], [*of_condition, *carried])[0]
         if not going.any():
             return carried
-        new = _closed(params["body_jaxpr"], [*of_body, *carried])
+        new = _run(params["body_jaxpr"], [*of_body, *carried])
         if not going.all():  # under vmap: members that have finished keep their values
             members = [going.reshape(going.shape + (1,) * (x.ndim - going.ndim)) for x in new]
             new = [np.where(on, x, before) for on, x, before in zip(members, new, carried, strict=True)]
@@ -388,7 +331,7 @@ def _while(params: dict, *xs: np.ndarray) -> Arrays:
 
 def _cond(params: dict, which: np.ndarray, *xs: np.ndarray) -> Arrays:
     branches = params["branches"]
-    return _closed(branches[min(max(int(which), 0), len(branches) - 1)], xs)
+    return _run(branches[min(max(int(which), 0), len(branches) - 1)], xs)
 
 
 def _scan(params: dict, *xs: np.ndarray) -> Arrays:
@@ -396,7 +339,7 @@ def _scan(params: dict, *xs: np.ndarray) -> Arrays:
     carried, rows = list(xs[n : n + m]), []
     order = range(params["length"])
     for i in reversed(order) if params["reverse"] else order:
-        out = _closed(closed, [*xs[:n], *carried, *(x[i] for x in xs[n + m :])])
+        out = _run(closed, [*xs[:n], *carried, *(x[i] for x in xs[n + m :])])
         carried = out[:m]
         rows.append(out[m:])
     if params["reverse"]:
@@ -407,13 +350,7 @@ def _scan(params: dict, *xs: np.ndarray) -> Arrays:
 
 
 def _linear_solve(params: dict, *xs: np.ndarray) -> Arrays:
-    lengths = params["const_lengths"]
-    before = lengths.matvec + lengths.vecmat
-    return _closed(params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
-
-
-def _split(params: dict, x: np.ndarray) -> Arrays:
-    return np.split(x, np.cumsum(params["sizes"])[:-1], axis=params["axis"])
+    return _run(*linear_solution(params, xs))
 
 
 def _only(rule: Callable) -> Callable:
@@ -427,8 +364,7 @@ RULES: dict[str, Callable[..., Sequence[np.ndarray]]] = {
     "cond": _cond,
     "scan": _scan,
     "custom_linear_solve": _linear_solve,
-    "split": _split,
-    "unstack": lambda params, x: list(np.moveaxis(x, params["axis"], 0)),
+    **SPLITS,
     "optimization_barrier": lambda params, *xs: xs,
 }
 """Rules by name of the primitive."""

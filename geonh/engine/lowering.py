@@ -1,6 +1,9 @@
-"""Registration of lowerings of user-defined primitives with the engine.
+"""Lowerings of operations of one's own: their registration, and the names that rules are written with.
 
 An operation is a JAX ``Primitive``, made by ``Named`` from a function of arrays. Without a lowering it is inlined.
+Rules use the ``Emitter``. Values are object arrays of ``Entry`` (``pack`` makes one) or ``Memory``; ``called`` and
+``Rows`` write functions of rows of vectors, of ``WIDTH`` entries or the ``pieces`` of a row; ``Push`` is a JVP, of
+``Tangent``.
 """
 
 from __future__ import annotations
@@ -9,8 +12,31 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from geonh.engine import dependence, interpreted
-from geonh.engine.native.derivatives import TANGENTS
-from geonh.engine.native.emitter import RULES, Rule
+from geonh.engine.native.derivatives import TANGENTS, Push, Tangent, zero_tangent
+from geonh.engine.native.emitter import RULES, Emitter, Rule
+from geonh.engine.native.loops import in_memory as carried_in_memory
+from geonh.engine.native.moves import combined
+from geonh.engine.native.rows import Rows, called, pieces
+from geonh.engine.native.values import WIDTH, Entry, Memory, Value, pack
+
+__all__ = [
+    "WIDTH",
+    "Emitter",
+    "Entry",
+    "Memory",
+    "Push",
+    "Rows",
+    "Rule",
+    "Tangent",
+    "Value",
+    "called",
+    "carried_in_memory",
+    "combined",
+    "pack",
+    "pieces",
+    "register_lowering",
+    "zero_tangent",
+]
 
 
 def register_lowering(

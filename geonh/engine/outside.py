@@ -36,7 +36,7 @@ class _Changing(TypeError):
     """Error for an object that cannot be part of a cache key."""
 
 
-def evaluated(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True) -> Any:
+def call_in_numpy(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True) -> Any:
     """``method(*args, **kwargs)``, of an object and arrays; if ``kept``, the trace is cached for the next call."""
     config: Any = jax.config
     if get_opaque_trace_state() != _CLEAN or config.jax_debug_nans or config.jax_debug_infs:

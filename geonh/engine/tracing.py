@@ -63,7 +63,7 @@ def _method(method: Callable, static: Any, _: tuple) -> Callable:
     return jax.jit(lambda arrays: method(*hashable_combine(arrays, static)))
 
 
-def called(function: Callable, *args: Any) -> Any:
+def call_traced(function: Callable, *args: Any) -> Any:
     """``function(*args)`` for a user's function, which is called many times in a step but traced once.
 
     Raises

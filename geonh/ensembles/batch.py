@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.validators import as_count, as_flag, as_float64, one_of
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock

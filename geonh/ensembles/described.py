@@ -25,18 +25,7 @@ PACKED = [str, [int], str]
 
 
 class SweepStore(Store):
-    """Store of a sweep.
-
-    Parameters
-    ----------
-    path : path
-        Folder of the store.
-
-    Raises
-    ------
-    StoreError
-        If the folder is not a store of a sweep, is damaged, or has inconsistent metadata.
-    """
+    """Store of a sweep; StoreError if the folder is none, is damaged, or has inconsistent metadata."""
 
     ABOUT: ClassVar[dict[str, Any]] = Store.ABOUT | {
         "what": ("ensemble", "run"),
@@ -121,13 +110,7 @@ class SweepStore(Store):
         return [record for record in map(self.record, shards) if record is not None]
 
     def first(self) -> Trajectory:
-        """First node of member 0.
-
-        Raises
-        ------
-        StoreError
-            If it belongs to another store.
-        """
+        """First node of member 0; StoreError if it belongs to another store."""
         found = Trajectory.load(self.file(START))
         told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])
         if told != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from geonh.arguments.validators import shortly
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.mechanics.system import System
 
 BLOCK = 1024

@@ -13,7 +13,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import is_whole, shortly
-from geonh.engine.compiled import computed, mapped
+from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of

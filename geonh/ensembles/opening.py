@@ -16,7 +16,6 @@ from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.labels import labelled, results_of
 from geonh.ensembles.statistics import made_statistic
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
-from geonh.results.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,7 +61,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
             StoreWarning,
             stacklevel=3,
         )
-    with store.understood():
+    with store.damage_on_error():
         return _labelled(store, len(missing))
 
 
@@ -162,17 +161,13 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     store = SweepStore(target)
     for other in others:
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
-        ours, theirs = (_functions(s.first()) for s in (store, other))
-        if not same or ours != theirs:
+        ours, theirs = store.first(), other.first()
+        same = same and all(ours.attributes[name] == theirs.attributes[name] for name in ("system", "parameters"))
+        if not same or (ours.known and ours.known.traces) != (theirs.known and theirs.known.traces):
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)
         for shard in set(store.missing()) - set(other.missing()):
             if shard in faults:
                 raise StoreError(f"{other.path}: shard {shard} is damaged, {faults[shard]}: run its job again")
-            store.take(other, shard)
+            store.copy_shard(other, shard)
     return store.missing()
-
-
-def _functions(first: Trajectory) -> tuple:
-    """Name, parameters and traces by which the systems of two first nodes are compared."""
-    return first.attributes["system"], first.attributes["parameters"], first.known and first.known.traces

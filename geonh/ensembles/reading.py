@@ -14,7 +14,7 @@ from jax import Array
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import entries, shortly
-from geonh.engine.compiled import mapped, prepared
+from geonh.engine import mapped, prepared
 from geonh.ensembles.batch import Member, Shared
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.base import Problem

@@ -17,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
-from geonh.engine.compiled import Crowd, crowd, mapped
+from geonh.engine import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.reading import MemberEvents, read

@@ -45,21 +45,10 @@ def store_of(
     layout: Callable[[], tuple[dict[str, Field], int]],
     note: str = "",
 ) -> Store:
-    """Open the store of a sweep, or create it if it does not exist.
+    """Open the store of a sweep, or create it if it does not exist; StoreError if it has another configuration.
 
-    Parameters
-    ----------
-    what : {"ensemble", "run"}
-        Split into members, or one run split into nodes.
-    shard : int, optional
-        Entries of a shard; by default those of an existing store.
-    layout : callable
-        Function that returns the arrays and the number of shards of a new store.
-
-    Raises
-    ------
-    StoreError
-        If the existing store has another configuration.
+    An "ensemble" is split into members, a "run" into nodes, ``shard`` of them in each shard (by default as in an
+    existing store); ``layout`` returns the arrays and the number of shards of a new one.
     """
     if not os.path.lexists(checked_path(path)):
         fields, shards = layout()

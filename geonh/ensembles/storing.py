@@ -73,7 +73,7 @@ def _finish(
     path = store.path
     for damaged, fault in store.faults(mine, deep=True).items():
         warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=5)
-        store.forget(damaged)
+        store.mark_missing(damaged)
     missing = [i for i in store.missing() if i in mine]
     size = store.about["shard"]
     done, total = (len(mine) - len(missing)) * size, min(len(mine) * size, sweep.members.size)

@@ -17,8 +17,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
-from geonh.engine.compiled import computed
-from geonh.engine.interrupts import Interrupts
+from geonh.engine import Interrupts, computed
 from geonh.ensembles.described import packed, unpacked
 from geonh.ensembles.labels import AXES, attributes_of
 from geonh.ensembles.opening import open_store
@@ -177,7 +176,7 @@ class _Stream:
         store = self.store
         for shard, fault in store.faults(deep=True).items():
             warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)
-            store.forget(shard)
+            store.mark_missing(shard)
         missing = set(store.missing())
         for shard in range(store.shards):
             record = store.record(shard) if shard not in missing else None

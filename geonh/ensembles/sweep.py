@@ -16,7 +16,7 @@ import numpy as np
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, entries, shortly
-from geonh.engine.interrupts import interrupted_at_once
+from geonh.engine import interrupted_at_once
 from geonh.ensembles.batch import made_members, parted_controls
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.ensemble import Ensemble

@@ -20,8 +20,7 @@ from jax import Array
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, as_names, shortly
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import traced_once
+from geonh.engine import Precise, traced_once
 from geonh.groups.base import LieGroup, Point, tree_add
 
 BasePoint = Any
@@ -259,15 +258,15 @@ def _additive_coordinates(group: LieGroup) -> dict[str, tuple[int, int]]:
     """Map name → (index in the flattened point, index in ξ), for the factors Rⁿ and Tⁿ."""
     from geonh.groups.translations import Torus, Translations
 
-    found: dict[str, tuple[int, int]] = {}
+    indices: dict[str, tuple[int, int]] = {}
     point = velocity = 0
     for factor in getattr(group, "factors", (group,)):
         size = len(factor.point_names)
         if isinstance(factor, Translations | Torus):
             for i in range(factor.dim):
-                found[group.point_names[point + i]] = (point + i, velocity + i)
+                indices[group.point_names[point + i]] = (point + i, velocity + i)
         point, velocity = point + size, velocity + factor.dim
-    return found
+    return indices
 
 
 def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:

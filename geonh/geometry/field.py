@@ -23,8 +23,7 @@ from geonh.arguments.precision import float64
 from geonh.arguments.purity import ChangingError
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import called
+from geonh.engine import Precise, call_traced
 
 
 class Moment(NamedTuple):
@@ -117,8 +116,8 @@ def _refuse_unhashable(function: Callable, name: str) -> None:
         hash(function)
     except TypeError as error:
         raise TypeError(
-            f"{name} names the programs made of it, so it must be hashable, and this {type(function).__name__} is not: "
-            "give a function, with its numbers as parameters=, or a frozen dataclass of numbers"
+            f"{name} must be hashable, since compiled programs are cached by it, and this {type(function).__name__} is "
+            "not: give a function, with its numbers as parameters=, or a frozen dataclass of numbers"
         ) from error
 
 
@@ -160,24 +159,24 @@ class Field(Precise):
 
     constant: Any
     function: Callable | None
-    with_parameters: bool = eqx.field(static=True)
+    takes_parameters: bool = eqx.field(static=True)
     timed: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
     def __init__(self, value: Any, name: str):
         if isinstance(value, Field):
             self.constant, self.function = value.constant, value.function
-            self.with_parameters, self.timed, self.name = value.with_parameters, value.timed, value.name
+            self.takes_parameters, self.timed, self.name = value.takes_parameters, value.timed, value.name
             return
         self.name, self.timed = name, isinstance(value, TimeDependent)
         if isinstance(value, TimeDependent):
             value = value.function
         if callable(value):
             self.constant, self.function = None, value
-            self.with_parameters = takes_parameters(value, "t, x" if self.timed else "x", name)
+            self.takes_parameters = takes_parameters(value, "t, x" if self.timed else "x", name)
         else:
             self.constant, self.function = as_float64(value, name), None
-            self.with_parameters = False
+            self.takes_parameters = False
 
     @property
     def is_constant(self) -> bool:
@@ -188,7 +187,7 @@ class Field(Precise):
         """Value at the base point ``x``."""
         if self.function is None:
             return jnp.asarray(self.constant)
-        extra = (parameters,) if self.with_parameters else ()
+        extra = (parameters,) if self.takes_parameters else ()
         return evaluated(self.name, self.function, *arguments(x, self.timed, self.name), *extra)
 
 
@@ -203,7 +202,7 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         If it fails otherwise; the original error is the cause.
     """
     try:
-        value = called(function, *args)
+        value = call_traced(function, *args)
     except jax.errors.TracerArrayConversionError as error:
         raise TypeError(
             f"{name} calls NumPy on a traced value: write it with jax.numpy (jnp.sin for np.sin)"

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import solve_spd
-from geonh.engine.precise import Precise
+from geonh.engine import Precise
 from geonh.geometry.field import Field
 
 

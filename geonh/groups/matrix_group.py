@@ -239,14 +239,6 @@ class MatrixGroup(LieGroup):
             raise NotImplementedError(f"{self} was given by a basis and has no geomstats counterpart")
         return self.wrapped.space
 
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        self.space()
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        self.space()
-        return np.array(point, dtype=np.float64)
-
 
 # --- precomputed from the basis ------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=64)

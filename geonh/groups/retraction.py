@@ -11,8 +11,7 @@ from abc import abstractmethod
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import traced_once
+from geonh.engine import Precise, traced_once
 from geonh.groups.base import LieGroup, Point
 
 

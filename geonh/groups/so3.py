@@ -24,8 +24,7 @@ from jax import Array
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine.outside import evaluated
-from geonh.engine.precise import in_float64
+from geonh.engine import call_in_numpy, in_float64
 from geonh.groups.base import LieGroup, check_rotation
 from geonh.groups.coefficients import (
     A,
@@ -119,7 +118,7 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
         raise ValueError(f"q must have shape [..., 4], got {list(q.shape)}")
     if not is_traced(q) and not np.all(np.any(q, axis=-1)):
         raise ValueError(f"q must not be zero, got {shortly(q)}")
-    return evaluated(_rotation, (q, scalar_first), {})
+    return call_in_numpy(_rotation, (q, scalar_first), {})
 
 
 def _rotation(q: Array, scalar_first: bool) -> Array:
@@ -161,7 +160,7 @@ def matrix_to_quaternion(R: Array, *, scalar_first: bool) -> Array:
     if R.shape[-2:] != (3, 3):
         raise ValueError(f"R must have shape [..., 3, 3], got {list(R.shape)}")
     check_rotation(R, "R")
-    return evaluated(quaternion, (R, scalar_first), {})
+    return call_in_numpy(quaternion, (R, scalar_first), {})
 
 
 def quaternion(R: Array, scalar_first: bool) -> Array:
@@ -295,9 +294,3 @@ class SO3(LieGroup):
         from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
         return SpecialOrthogonal(3)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.array(point, dtype=np.float64)

@@ -1,6 +1,6 @@
 r"""Rⁿ under addition, and the torus Tⁿ with unwrapped angles.
 
-exp, log, Cayley and its inverse are the identity map on coordinates; Ad = 1, ad = 0.
+Coordinates are exponential, for the Cayley map too; Ad = 1, ad = 0.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.validators import as_count
-from geonh.groups.base import LieGroup, represented
+from geonh.groups.base import represented
+from geonh.groups.coordinates import ExponentialCoordinates
 
 
-class _Additive(LieGroup):
+class _Additive(ExponentialCoordinates):
     """Base class of groups with additive coordinates."""
 
     dim: int = eqx.field(static=True)
@@ -26,26 +27,8 @@ class _Additive(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True, default=True)
 
-    def identity(self) -> Any:
-        return np.zeros(self.dim)
-
     def compose(self, g: Array, h: Array) -> Array:
         return g + h
-
-    def inverse(self, g: Array) -> Array:
-        return -g
-
-    def exp(self, xi: Array) -> Array:
-        return xi
-
-    def log(self, g: Array) -> Array:
-        return g
-
-    def cay(self, xi: Array) -> Array:
-        return xi
-
-    def cay_inv(self, g: Array) -> Array:
-        return g
 
     def _one(self, xi: Array) -> Array:
         return jnp.broadcast_to(jnp.eye(self.dim), (*jnp.shape(xi)[:-1], self.dim, self.dim))
@@ -119,12 +102,6 @@ class Translations(_Additive):
         from geomstats.geometry.euclidean import Euclidean
 
         return Euclidean(self.dim)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.asarray(point, dtype=np.float64)
 
 
 class Torus(_Additive):

@@ -16,7 +16,7 @@ from jax import Array
 from geonh.algebra.newton import Newton, no_inverse
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
-from geonh.engine.precise import Precise
+from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.integrators.node import Clock, NextStep, Outcome, State, Warm, judge

@@ -25,8 +25,7 @@ from jax import Array
 
 from geonh.arguments.inspection import inspected
 from geonh.arguments.validators import as_flag
-from geonh.engine.precise import Precise
-from geonh.engine.tracing import traced_once
+from geonh.engine import Precise, traced_once
 from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
 from geonh.mechanics.system import System

@@ -34,7 +34,7 @@ from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton, make_newton
 from geonh.arguments.inspection import inspected
 from geonh.arguments.validators import as_float64
-from geonh.engine.precise import Precise
+from geonh.engine import Precise
 from geonh.geometry.field import Moment, takes_parameters
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction

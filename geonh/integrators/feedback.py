@@ -35,8 +35,7 @@ from jax import Array
 
 from geonh.algebra.linear import orthonormal_forms, saddle
 from geonh.arguments.validators import as_flag, as_float64
-from geonh.engine.compiled import mapped
-from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
+from geonh.engine import SIDE_BY_SIDE, jacobian, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
 from geonh.integrators.tableaux import DORMAND_PRINCE, EULER, RK4, explicit_step

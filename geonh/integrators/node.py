@@ -17,7 +17,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import apart, det, pivots, solve_spd
 from geonh.arguments.precision import is_traced
-from geonh.engine.tracing import is_forward_only
+from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
 from geonh.mechanics.system import System

@@ -33,7 +33,7 @@ from jax import Array
 
 from geonh.algebra.newton import Newton, make_newton
 from geonh.arguments.precision import float64
-from geonh.engine.dependence import depends
+from geonh.engine import depends
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
 from geonh.integrators.base import Clock, Guarantees, Integrator, NextStep, Outcome, State

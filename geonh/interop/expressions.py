@@ -98,7 +98,8 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
 def from_lagrange(model: Any) -> Equations:
     """Equations of a LagrangesMethod."""
     frame, rates = model.inertial, list(model.u)
-    forces = [sum(_partial(point, rate, frame).dot(load) for point, load in _loads(model)) for rate in rates]
+    loads = _loads(model)
+    forces = [sum(place.diff(rate, frame, var_in_dcm=False).dot(load) for place, load in loads) for rate in rates]
     velocity = list(model.coneqs)[len(model._hol_coneqs) :]  # after the derivatives of the configuration constraints
     return from_lagrangian(model._L[0], list(model.q), [*model._hol_coneqs, *velocity], forces)
 
@@ -237,19 +238,11 @@ def _loads(model: Any) -> list[tuple[Any, Any]]:
     """(velocity, force) and (angular velocity, torque) of each load of a model."""
     from sympy.physics.mechanics import Force, ReferenceFrame, Torque
 
-    found = []
+    found, frame = [], model.inertial
     for load in model.loads or []:
-        if isinstance(load, Force | Torque):
-            load = (load.location, load.vector)
-        place, vector = load
-        turning = isinstance(place, ReferenceFrame)
-        frame = model.inertial
-        found.append((place.ang_vel_in(frame) if turning else place.vel(frame), vector))
+        place, vector = (load.location, load.vector) if isinstance(load, Force | Torque) else load
+        found.append((place.ang_vel_in(frame) if isinstance(place, ReferenceFrame) else place.vel(frame), vector))
     return found
-
-
-def _partial(velocity: Any, rate: Any, frame: Any) -> Any:
-    return velocity.diff(rate, frame, var_in_dcm=False)
 
 
 def _without_time(expression: Any, time: Any, plain: Any) -> Any:

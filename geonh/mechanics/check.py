@@ -13,7 +13,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.interpreted import in_numpy
+from geonh.engine import in_numpy
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import evaluated
 from geonh.mechanics.equations import accelerations
@@ -235,7 +235,7 @@ def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> 
 
 
 def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
-    if metric_fault(system, values["M"], where) or rank_fault(system.name, values["rows"], where):
+    if _test_mass(system, values, where) or _test_rank(system, values, where):
         return ""  # reported already
     for name in sorted(values, key=lambda name: name not in ("lagrangian", "forces")):  # causes before consequences
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(values[name])):

@@ -17,10 +17,7 @@ from geonh.algebra.linear import saddle_directly
 from geonh.arguments.precision import is_traced
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
-from geonh.engine.named import differentiated_as
-from geonh.engine.outside import evaluated
-from geonh.engine.precise import in_float64
-from geonh.engine.tracing import traced_once
+from geonh.engine import call_in_numpy, differentiated_as, in_float64, traced_once
 from geonh.groups.base import Point
 from geonh.mechanics.lagrangian import MANY, LagrangianSystem
 
@@ -61,7 +58,7 @@ def accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: An
         g, xi = system.point(g, on_group=False, name="g"), as_float64(xi, "xi", (system.group.dim,))
         if u is not None and system.forces is None:
             raise ValueError(f"u is given, but {system.name} has no forces that would use it")
-    return evaluated(_accelerations, (system, t, g, xi, u), {})
+    return call_in_numpy(_accelerations, (system, t, g, xi, u), {})
 
 
 def _accelerations(system: LagrangianSystem, t: Array, g: Point, xi: Array, u: Any) -> tuple[Array, Array]:

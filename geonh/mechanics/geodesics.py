@@ -17,8 +17,8 @@ import numpy as np
 import scipy
 from jax import Array
 
+from geonh import engine
 from geonh.arguments.precision import float64
-from geonh.engine import compiled
 from geonh.groups.base import LieGroup
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
@@ -47,12 +47,8 @@ class FreeMotions:
         self.group: LieGroup = system.group
 
     def end(self, start: np.ndarray, xi: np.ndarray) -> np.ndarray:
-        """End points of the motions from ``start``, shape=[b, N], with velocities ``xi``, shape=[b, n].
-
-        Raises
-        ------
-        RuntimeError
-            If a motion cannot be integrated.
+        """End points of the motions from ``start``, shape=[b, N], with velocities ``xi``, shape=[b, n]; RuntimeError if
+        a motion cannot be integrated.
         """
         return self._flow(start, xi)[0]
 
@@ -62,10 +58,7 @@ class FreeMotions:
         Newton's method starts from ``direction``; where that fails, the end point is continued along the
         one-parameter subgroup.
 
-        Raises
-        ------
-        RuntimeError
-            If the iteration does not converge.
+        RuntimeError if the iteration does not converge.
         """
         xi, found = self._shoot(start, direction, direction)
         for i in np.flatnonzero(~found):
@@ -137,7 +130,7 @@ class FreeMotions:
             tangents = np.zeros((b, n, N + n))
             tangents[:, np.arange(n), N + np.arange(n)] = 1.0
             state = np.concatenate([state, tangents.reshape(b, -1)], axis=1)
-        rate = compiled.prepared(_on_row, (_variation if sensitive else _rate, self.system), (state[0],))
+        rate = engine.prepared(_on_row, (_variation if sensitive else _rate, self.system), (state[0],))
         evaluations = count()
 
         def slope(_: float, y: np.ndarray) -> np.ndarray:
@@ -189,7 +182,7 @@ def _miss(system: LagrangianSystem, start: Array, direction: Array, end: Array, 
 
 def mapped(function: Callable, system: LagrangianSystem, *rows: np.ndarray) -> Any:
     """``function(system, *row)`` over the leading axis of the rows; an array, or a tuple of arrays."""
-    return compiled.mapped(_on_row, (function, system), rows)
+    return engine.mapped(_on_row, (function, system), rows)
 
 
 def _on_row(tree: tuple, row: tuple) -> Any:

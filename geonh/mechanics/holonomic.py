@@ -17,7 +17,7 @@ from jax import Array
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
-from geonh.engine.compiled import computed, mapped
+from geonh.engine import computed, mapped
 from geonh.geometry.distribution import DEPENDENT, rank_fault
 from geonh.groups.base import Point
 
@@ -77,12 +77,8 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
 
 
 def from_afar(system: Any, g: Point, t: Any) -> Point:
-    """Project a point of the group onto φ = 0 by minimum-norm Newton steps.
-
-    Raises
-    ------
-    ValueError
-        If the iteration does not converge.
+    """Project a point of the group onto φ = 0 by minimum-norm Newton steps; ValueError if the iteration does not
+    converge.
     """
     if is_traced(system, g):
         return onto(system, g, t)[0]

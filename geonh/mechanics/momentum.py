@@ -30,9 +30,7 @@ from jax import Array
 from geonh.algebra.linear import saddle_inverses
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, as_part
-from geonh.engine import outside
-from geonh.engine.interpreted import in_numpy
-from geonh.engine.precise import in_float64
+from geonh.engine import call_in_numpy, in_float64, in_numpy
 from geonh.geometry.field import evaluated
 from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
@@ -95,7 +93,7 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     TypeError, ValueError
         As for ``spatial_momentum``.
     """
-    return outside.evaluated(_generated, (group, as_points(group, g, "g"), as_vectors(group, eta, "eta")), {})
+    return call_in_numpy(_generated, (group, as_points(group, g, "g"), as_vectors(group, eta, "eta")), {})
 
 
 @judged
@@ -423,7 +421,7 @@ def _along(
 def untraced(function: Callable, what: tuple, *at: Any) -> Array:
     """Evaluate without compiling; functions local to this call are traced in each, as they may read mutable state."""
     own = any(isinstance(x, FunctionType) for x in what)
-    return outside.evaluated(function, (what, *at), {}, kept=not own)
+    return call_in_numpy(function, (what, *at), {}, kept=not own)
 
 
 def _constant(eta: Array, g: Point) -> Array:

@@ -87,12 +87,11 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Arra
     return p - mu.T @ kappa, kappa
 
 
-def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None = None) -> Array:
-    """Velocity ξ, shape=[n], of a linear system, momentum π modulo constraint forces, in D(x) or with μξ = right."""
+def velocity_of_momentum(system: System, x: Any, pi: Array) -> Array:
+    """Velocity ξ, shape=[n], in D(x) of a linear system, momentum π modulo constraint forces."""
     mu = system.annihilator(x)
     kinetic = pi - system.momentum_at_rest(x)
-    right = jnp.zeros(len(mu)) if right is None else right
-    return system.constrained(system.mass_matrix(x), mu, kinetic, right)[0]
+    return system.constrained(system.mass_matrix(x), mu, kinetic, jnp.zeros(len(mu)))[0]
 
 
 def reduced_energy(system: System, x: Any, pi: Array) -> Array:

@@ -12,8 +12,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import single_precision_note
-from geonh.engine.compiled import computed
-from geonh.engine.tracing import traced_once
+from geonh.engine import computed, traced_once
 from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
 
 OFF_GROUP = 1e-9

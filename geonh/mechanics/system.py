@@ -14,8 +14,7 @@ from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, one_of, shortly
-from geonh.engine.dependence import is_affine
-from geonh.engine.tracing import forward_only
+from geonh.engine import forward_only, is_affine
 from geonh.geometry.action import Action, make_action
 from geonh.geometry.distribution import Distribution
 from geonh.geometry.field import Field, TimeDependent, check_arguments, evaluated, takes_parameters

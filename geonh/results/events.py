@@ -103,12 +103,8 @@ class Event(eqx.Module):
 
 
 def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
-    """Validate the events given by a user, tracing each once on the system.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For non-events, repeated names, and functions that cannot be evaluated; u is a value of the controls.
+    """Validate the events given by a user, tracing each once on the system; TypeError or ValueError for non-events,
+    repeated names, and functions that cannot be evaluated; u is a value of the controls.
     """
     found = [events] if isinstance(events, Event) else entries(events)
     if found is None or isinstance(events, Mapping | np.ndarray):
@@ -131,18 +127,8 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
 
 
 class Crossings(NamedTuple):
-    """All events of a run, in the order of time.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the monitored events.
-    which : ndarray of int, shape=[K]
-        Index in ``names`` of each event.
-    k : ndarray of int, shape=[K]
-        Step that contains the event: between nodes k and k + 1.
-    t : ndarray, shape=[K]
-    g_vector, xi, multipliers : ndarray, shape=[K, …]
+    """All events of a run, in the order of time, arrays of shape=[K, …]: of each its index in the names of the
+    monitored events, the step that contains it, between nodes k and k + 1, and the motion there.
     """
 
     names: tuple[str, ...]

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from geonh.algebra.linear import solve_spd
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System

@@ -11,7 +11,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_count
-from geonh.engine.compiled import mapped
+from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64
-from geonh.engine.compiled import mapped
+from geonh.arguments.validators import shortly
+from geonh.engine import mapped
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
@@ -35,19 +36,8 @@ ROWS = "rows "
 DIRECTION = "direction "
 """Prefix of the digest of an event, followed by its direction."""
 CHANGES = (
-    "name",
-    "parameters",
-    "base",
-    "metric",
-    "lagrangian",
-    "potential",
-    "holonomic",
-    "forms",
-    "rhs",
-    "forces",
-    "controls",
-    "first_integrals",
-    "events",
+    *("name", "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces"),
+    *("controls", "first_integrals", "events"),
 )
 """Names of the changes that ``resume`` can allow."""
 
@@ -141,17 +131,12 @@ def _vector(tree: Any) -> jax.Array:
 def refuse_another_space(trajectory: Record, system: System) -> None:
     """Raise ValueError unless a system has the group of a trajectory."""
     a, group = trajectory.attributes, system.group
-    lists = [list(x) for x in (group.point_names, group.velocity_names, map(list, group.point_shapes))]
-    ours = (str(group), *lists, isinstance(group.identity(), tuple))
     names = ("point_names", "velocity_names", "point_shapes")
-    theirs = (a["group"], *(list(map(_listed, a[name])) for name in names), a["point_is_tuple"])
+    ours = as_data([str(group), *(getattr(group, name) for name in names), isinstance(group.identity(), tuple)])
+    theirs = as_data([a["group"], *(a[name] for name in names), a["point_is_tuple"]])
     if theirs != ours:
         more = "" if theirs[0] != ours[0] else f", with coordinates {theirs[1:]} there and {ours[1:]} here"
         raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{more}")
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def differences(trajectory: Record, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
@@ -159,10 +144,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
 
     Without a clock, forces and controls are not compared; without known values, no functions are.
 
-    Raises
-    ------
-    ValueError
-        For another space, or another number of constraints, which make it impossible to resume.
+    ValueError for another space, or another number of constraints, which make it impossible to resume.
     """
     refuse_another_space(trajectory, system)
     a, found = trajectory.attributes, {}
@@ -303,7 +285,7 @@ def _from_data(parameters: Any, data: Any) -> Any:
 def _unequal(name: str, there: Any, here: Any) -> list[str]:
     """Descriptions of the parameters that differ."""
     if not (isinstance(there, dict) and isinstance(here, dict)):
-        return [] if there == here else [f"{name} = {_short(there)} there, {_short(here)} here"]
+        return [] if there == here else [f"{name} = {shortly(there)} there, {shortly(here)} here"]
     found = []
     for key in dict.fromkeys((*there, *here)):
         label = f"{name}.{key}" if name else key
@@ -312,8 +294,3 @@ def _unequal(name: str, there: Any, here: Any) -> list[str]:
         else:
             found += _unequal(label, there[key], here[key])
     return found
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) < 60 else f"{text[:57]}…"

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
-from geonh.engine.compiled import example
-from geonh.engine.evaluation import Evaluation, Layout, Parts
+from geonh.engine import Evaluation, Layout, Parts
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
 from geonh.integrators.node import NodalControls
@@ -138,5 +137,6 @@ class _Observe:
 @functools.lru_cache(maxsize=128)
 def _layout(parts: Parts, node: Layout) -> Layout:
     """Layout of the observables."""
-    arrays, vector = jax.tree.leaves(example(parts.types)), jax.ShapeDtypeStruct((node.size,), jnp.float64)
-    return Layout.of(jax.eval_shape(lambda arrays, x: _Observe(node).named(parts.tree(arrays), x), arrays, vector))
+    vector = jax.ShapeDtypeStruct((node.size,), jnp.float64)
+    shapes = jax.eval_shape(lambda arrays, x: _Observe(node).named(parts.tree(arrays), x), parts.shapes, vector)
+    return Layout.of(shapes)

@@ -20,7 +20,7 @@ import numpy as np
 
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64
-from geonh.engine.compiled import computed, mapped
+from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State

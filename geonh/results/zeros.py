@@ -42,18 +42,8 @@ def crossed(before: Any, after: Any, direction: Any) -> Any:
 
 
 def suspected(values: Array, directions: Array) -> Array:
-    """True where functions may have zeros of the wanted directions in a step.
-
-    Parameters
-    ----------
-    values : array, shape=[5, events]
-        Values at the ``PLACES`` of the step.
-    directions : array of int, shape=[events]
-
-    Returns
-    -------
-    array of bool, shape=[events]
-        False where a function is zero over the whole step, or nan at one of its ends.
+    """True where functions may have zeros of the wanted directions in a step, shape=[events], by their values at the
+    ``PLACES``, shape=[5, events]; False where one is zero over the whole step, or nan at one of its ends.
     """
     begin, end = values[0], values[-1]
     coefficients = jnp.concatenate([begin[None], jnp.asarray(BERNSTEIN[1:-1]) @ values, end[None]])
@@ -134,24 +124,11 @@ def root(
     rounding: Array | float = 0.0,
     interval: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
 ) -> Any:
-    """Auxiliary output of a function at its sign change in an interval (a, b], located by the ITP method.
+    """Auxiliary output of a function s → (value, more), a scalar and a pytree, at its sign change in (a, b].
 
-    Parameters
-    ----------
-    function : callable
-        s → (value, more), value a continuous scalar and ``more`` a pytree of arrays.
-    begin : array
-        Value at a, nonzero.
-    rounding : float
-        Rounding error of s.
-    interval : tuple of float
-        (a, b), within [0, 1]; if they are equal, the function is evaluated there.
-
-    Returns
-    -------
-    pytree
-        ``more`` next to the sign change; at b if there is none. Points with a non-finite value are skipped, and the
-        search continues beyond them; nan if no value is finite.
+    It is located by the ITP method, from a nonzero value ``begin`` at a, to the rounding error of s; if a = b, the
+    function is evaluated there. Without a sign change it is the output at b. Points with a non-finite value are
+    skipped, and the search continues beyond them; nan if no value is finite.
     """
     start, stop = (jnp.asarray(end, float) for end in interval)
     sign, half, whole = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
@@ -169,10 +146,8 @@ def root(
         s = jnp.where(j == 0.0, stop, inwards)
         value, more = function(s)
         value = sign * value
-        past, kept = (
-            value >= 0,
-            ~jnp.isfinite(value) | ((value < 0) & (at_b == 0)),
-        )  # the first zero, where it stays one
+        past = value >= 0
+        kept = ~jnp.isfinite(value) | ((value < 0) & (at_b == 0))  # the first zero, where it stays one
         known = jax.tree.map(lambda new, old: jnp.where(kept, old, new), more, known)
         left = (jnp.where(past, a, s), jnp.where(value < 0, value, at_a))
         right = (jnp.where(past, s, b), jnp.where(past, value, at_b))

@@ -12,7 +12,7 @@ from jax import Array
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine.dependence import depends
+from geonh.engine import depends
 from geonh.geometry.field import check_arguments, evaluated
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.engine.compiled import computed, prepared, stepping
+from geonh.engine import computed, prepared, stepping
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
 from geonh.integrators.node import ArrayLike, Clock, Result, State

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from geonh.engine.compiled import mapped, prepared
+from geonh.engine import mapped, prepared
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock, State

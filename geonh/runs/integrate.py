@@ -14,9 +14,7 @@ from jax import Array, lax
 
 from geonh.arguments.precision import float64, require_float64
 from geonh.arguments.validators import as_count, as_flag
-from geonh.engine.compiled import example
-from geonh.engine.evaluation import Layout, Parts
-from geonh.engine.runs import Steps
+from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
@@ -144,8 +142,8 @@ class _Layouts(NamedTuple):
 @functools.lru_cache(maxsize=128)
 def _layouts(parts: Parts, start: Layout) -> _Layouts:
     """Layouts of a problem, from its static part at the start."""
-    arrays, vector = jax.tree.leaves(example(parts.types)), jax.ShapeDtypeStruct((start.size,), jnp.float64)
-    shapes = jax.eval_shape(lambda arrays, x: _parted(_begun(parts.tree(arrays), start.tree(x))), arrays, vector)
+    vector = jax.ShapeDtypeStruct((start.size,), jnp.float64)
+    shapes = jax.eval_shape(lambda arrays, x: _parted(_begun(parts.tree(arrays), start.tree(x))), parts.shapes, vector)
     return _Layouts(start, *map(Layout.of, shapes))
 
 

@@ -18,7 +18,7 @@ from jax import Array
 
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
-from geonh.engine.interrupts import Interrupts
+from geonh.engine import Interrupts
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts
@@ -228,8 +228,8 @@ def check_progress(progress: Any, arguments: str) -> None:
 class reporting:
     """Context manager that displays progress as requested: completed steps, rate, and remaining time."""
 
-    def __init__(self, progress: Progress, total: int, unit: str = "steps") -> None:
-        self._progress, self._total, self._unit, self._bar = progress, total, unit, None
+    def __init__(self, progress: Progress, total: int, unit: str = "steps", task: str = "integrating") -> None:
+        self._progress, self._total, self._unit, self._task, self._bar = progress, total, unit, task, None
 
     def __enter__(self) -> Callable[[int, int], Any]:
         if callable(self._progress):
@@ -240,11 +240,11 @@ class reporting:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         rate = TextColumn(f"{{task.fields[rate]:.3g}} {self._unit}/s")
-        columns: Iterable = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+        columns: Iterable = (TextColumn(self._task), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
         console = Console(stderr=True)
         shown = console.is_terminal or console.is_jupyter
         bar: Any = Progress(*columns, console=console, transient=True, disable=not shown)
-        task = bar.add_task("integrating", total=self._total, rate=0.0)
+        task = bar.add_task(self._task, total=self._total, rate=0.0)
         bar.start()
         self._bar, begun = bar, time.monotonic()
         return lambda done, total: bar.update(task, completed=done, rate=done / max(time.monotonic() - begun, 1e-9))

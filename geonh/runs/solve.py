@@ -14,7 +14,7 @@ from typing import Any
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_flag
-from geonh.engine.interrupts import interrupted_at_once
+from geonh.engine import interrupted_at_once
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.integrators.registry import chosen_method, method_of

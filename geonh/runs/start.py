@@ -10,7 +10,7 @@ from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.compiled import computed
+from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State

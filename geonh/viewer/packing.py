@@ -11,7 +11,7 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.diagnostics.invariants import catalogue_entry, invariants
 from geonh.drawing import Moving, Part, momenta, scene
-from geonh.engine.outside import evaluated
+from geonh.engine import call_in_numpy
 from geonh.groups.so3 import quaternion
 from geonh.plotting.labels import component_units, method_in_words, plain, units_of
 
@@ -75,7 +75,7 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
         "high": high.tolist(),
         "flat": bool(seen.is_flat),
         "bodies": [_body(block, body) for body in seen.bodies],
-        "traces": [[_index(seen.bodies, body), _trace(body)] for body in seen.traces],
+        "traces": [[seen.bodies.index(body), _trace(body)] for body in seen.traces],
         "about": next((i for i, b in enumerate(seen.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
         "arrows": [
             _arrow(block, "constraint force", units.force, arrows.force),
@@ -95,10 +95,6 @@ def _warning(trajectory: Any) -> str:
     return "; ".join(said)
 
 
-def _index(bodies: tuple[Moving, ...], body: Moving) -> int:
-    return next(i for i, other in enumerate(bodies) if other is body)
-
-
 def _trace(body: Moving) -> list[float]:
     return [0.0, 0.0, 0.0] if body.trace is None else body.trace.tolist()
 
@@ -107,7 +103,7 @@ def _body(block: Block, body: Moving) -> dict[str, Any]:
     lengths = np.linalg.norm(body.R, axis=1)
     stretched = bool(np.abs(lengths - 1).max() > 1e-6)
     with float64():
-        q = np.asarray(evaluated(quaternion, (body.R / np.where(lengths > 0, lengths, 1.0)[:, None], False), {}))
+        q = np.asarray(call_in_numpy(quaternion, (body.R / np.where(lengths > 0, lengths, 1.0)[:, None], False), {}))
     turned = np.sum(q[1:] * q[:-1], axis=1) < 0  # q and −q are one attitude: take the one nearer the last
     q = q * np.where(np.cumsum(np.append(False, turned)) % 2 == 1, -1.0, 1.0)[:, None]
     return {
@@ -144,13 +140,7 @@ def _arrow(block: Block, name: str, unit: str, rows: np.ndarray) -> dict[str, An
         return None
     length = float(np.linalg.norm(rows, axis=1).max())
     step = largest / 32767
-    return {
-        "name": name,
-        "unit": unit,
-        "values": block.add(np.rint(rows / step), "i2"),
-        "of": step,
-        "max": length,
-    }
+    return {"name": name, "unit": unit, "values": block.add(np.rint(rows / step), "i2"), "of": step, "max": length}
 
 
 def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
@@ -159,14 +149,10 @@ def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
     errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in found if q.conserved]
     a, xi = trajectory.attributes, trajectory.xi
     units = component_units(a["point_names"], a["velocity_names"], a["units"])
+    joules, energy = units_of(trajectory).energy, [("energy", trajectory.energy)]
     panels: list[dict[str, Any]] = [
         {"title": "error of what is kept", "unit": "relative; residual absolute", "log": True, "curves": errors},
-        {
-            "title": "energy",
-            "unit": units_of(trajectory).energy,
-            "log": False,
-            "curves": [("energy", trajectory.energy)],
-        },
+        {"title": "energy", "unit": joules, "log": False, "curves": energy},
     ]
     for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
         chosen = [(plain(name), xi[:, i]) for i, name in enumerate(a["velocity_names"]) if units[name] == unit]

@@ -19,7 +19,7 @@ from geonh.engine import outside
 from geonh.engine.interpreted import in_numpy
 from geonh.engine.precise import Precise
 from geonh.groups import SE3, SO3, Product, Translations
-from geonh.mechanics.equations import accelerations
+from geonh.mechanics.equations import _accelerations, accelerations
 from geonh.systems import catalogue
 
 
@@ -178,6 +178,17 @@ def test_methods_of_systems_agree_with_xla(name):
     by_xla = eqx.filter_jit(all_of)(system, g, xi)
     for a, b in zip(jax.tree.leaves(all_of(system, g, xi)), jax.tree.leaves(by_xla), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 * np.max(np.abs(b), initial=1e-3))
+
+
+@pytest.mark.parametrize("name", ["snakeboard", "whipple-bicycle"])
+def test_accelerations_are_computed_from_a_kept_trace(name, monkeypatch):
+    system = catalogue[name].system()
+    start = catalogue[name].start(system)
+    at = system, 0.0, system.point(start.g0), np.asarray(start.xi0), None
+    monkeypatch.setattr(outside, "_apart", lambda *_: pytest.fail("the method ran as it is, operation by operation"))
+    found = outside.call_in_numpy(_accelerations, at, {})
+    monkeypatch.undo()
+    np.testing.assert_array_equal(found[0], accelerations(*at)[0])
 
 
 def test_traces_that_are_kept_are_bounded():

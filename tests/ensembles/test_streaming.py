@@ -102,10 +102,10 @@ def test_a_terminal_event_ends_a_stream(small, tmp_path, recwarn):
 
 
 def test_one_who_dies_while_a_store_is_made_longer_leaves_no_damage(small, tmp_path, monkeypatch):
-    path, settle = tmp_path / "a.zarr", Store._settle
+    path, settle = tmp_path / "a.zarr", Store._apply_journal
     gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=300)
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "_settle", lambda self: settle(self) if not self.about else 1 / 0)
+        patched.setattr(Store, "_apply_journal", lambda self: settle(self) if not self.about else 1 / 0)
         with pytest.raises(ZeroDivisionError):
             gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500)
     data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500)

@@ -9,8 +9,8 @@ from random_systems import contracting, controls, forced, general, random_system
 
 import geonh as gn
 from geonh.diagnostics import adjoint_defect
+from geonh.engine import jacobian
 from geonh.engine.compiled import computed
-from geonh.engine.jacobian import jacobian
 from geonh.integrators import RATTLE, Lobatto
 from geonh.integrators.base import Clock
 from geonh.systems import catalogue

@@ -1,23 +1,54 @@
 """Arguments of methods of groups and systems, and starts of ensembles, that are not what was expected."""
 
+import collections
 import decimal
+import inspect
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import xarray as xr
 
 import geonh as gn
 from geonh import control, drawing, integrators, systems
-from geonh.groups import SE2, SO3, Product, Torus
+from geonh.groups import SE2, SO3, Product, Torus, Translations
+
+XI = np.array([0.3, 1.0, -0.2])
+SAME = {
+    "pandas": pd.Series(XI),
+    "xarray": xr.DataArray(XI),
+    "objects": XI.astype(object),
+    "another byte order": XI.astype(">f8"),
+    "long doubles": XI.astype(np.longdouble),
+    "a view of memory": memoryview(XI),
+    "a list": XI.tolist(),
+    "a tuple": tuple(XI.tolist()),
+    "a list of scalars": list(XI.astype(">f8")),
+    "decimals": [decimal.Decimal(x) for x in XI.tolist()],
+    "a deque": collections.deque(XI.tolist()),
+}
 
 
-def test_labelled_arrays_are_arrays():
-    xi = np.array([0.3, 1.0, -0.2])
-    for labelled in (pd.Series(xi), xr.DataArray(xi), xi.astype(object)):
-        np.testing.assert_array_equal(SE2().exp(labelled), SE2().exp(xi))
-        np.testing.assert_array_equal(systems.suslov().momentum((), labelled), systems.suslov().momentum((), xi))
+@pytest.mark.parametrize("same", SAME.values(), ids=SAME)
+def test_the_same_numbers_in_any_form_give_the_same_bits(same):
+    sleigh, product = systems.chaplygin_sleigh(), Product((SE2(), Translations(3)))
+    for method, others in (
+        (SE2().exp, {}),
+        (SE2().dcay_inv_star, {"p": XI}),
+        (SE2().from_xytheta, {}),
+        (SE2().from_vector, {}),
+        (sleigh.constraint_residual, {"x": XI}),
+        (sleigh.velocity, {"x": XI}),
+        (sleigh.distribution.residual, {"x": XI, "parameters": sleigh.parameters}),
+    ):
+        name, *_ = (label for label in inspect.signature(method).parameters if label not in others)
+        np.testing.assert_array_equal(method(**{name: same}, **others), method(**{name: XI}, **others))
+    np.testing.assert_array_equal(sleigh.energy(same, same), sleigh.energy(XI, XI))
+    jax.tree.map(
+        np.testing.assert_array_equal, product.inverse((same, [1, 2, 3])), product.inverse((XI, XI * 0 + [1, 2, 3]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -26,9 +57,19 @@ def test_labelled_arrays_are_arrays():
         (lambda: SO3().cay(np.array([1.0, None, "x"], dtype=object)), "xi of SO3.cay must be numeric"),
         (lambda: SE2().inverse(np.array([True, False, True])), "g of SE2.inverse must be real numbers"),
         (lambda: SE2().from_geomstats("abc"), "must be real numbers, got text"),
+        (lambda: SE2().exp(xi=scipy.sparse.eye(3)), "xi of SE2.exp must be numeric"),
+        (lambda: SE2().exp(xr.Dataset({"a": 1.0})), "xi of SE2.exp must be numeric"),
+        (lambda: SE2().gap(np.ma.array([1.0, 2.0, 3.0])), "g of SE2.gap is a masked array"),
+        (lambda: SO3().from_geomstats(2.0 * np.eye(3)), "point of SO3.from_geomstats must be a point of geomstats'"),
+        (lambda: Torus(1).from_geomstats([0.0, 2.0]), "point of Torus.from_geomstats must be a point of geomstats'"),
+        (lambda: gn.Distribution([[0.0, 0.0, 1.0]]).P(np.eye(2), ()), r"M must have shape \[3, 3\], got \[2, 2\]"),
+        (
+            lambda: gn.Distribution([[0.0, 0.0, 1.0]]).P(1.0, ()),
+            r"M of Distribution.P must have shape \[n, n\], got \[\]",
+        ),
         (lambda: SE2().from_geomstats(np.zeros(3)), r"must have shape \[..., 3, 3\], got \[3\]"),
         (lambda: Product((SO3(), Torus(1))).from_geomstats(1.0), r"must have shape \[..., 11\]"),
-        (lambda: systems.chaplygin_sleigh().at("abc", 0.0), "g of System.at must be a point"),
+        (lambda: systems.chaplygin_sleigh().at("abc", 0.0), "g of System.at must be real numbers, got text"),
         (lambda: systems.chaplygin_sleigh().check(at=np.array(2.0)), "at must have shape"),
         (lambda: systems.chaplygin_sleigh().point(np.zeros(3), on_group="yes"), "on_group must be True or False"),
         (lambda: systems.spherical_robot(m=[2, 1]), "m must have shape"),

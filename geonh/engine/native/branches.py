@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from geonh.arguments.jaxprs import inner_jaxprs
 from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.loops import in_memory
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, kind_of, known, pack
@@ -118,15 +119,7 @@ def _masked_branches(
 
 def _loops(jaxpr: Any) -> bool:
     """True if a jaxpr has a loop of unknown length."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "while":
-            return True
-        for value in eqn.params.values():
-            for inner in value if isinstance(value, tuple) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns") and _loops(inner):
-                    return True
-    return False
+    return any(eqn.primitive.name == "while" or any(map(_loops, inner_jaxprs(eqn))) for eqn in jaxpr.eqns)
 
 
 def _platform_index(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:

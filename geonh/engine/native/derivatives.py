@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
+from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate
 from geonh.arguments.precision import float64
-from geonh.engine import jacobian
-from geonh.engine.dependence import ABSENT, BILINEAR, CALLS, LINEAR, called_jaxpr, round_a_loop
+from geonh.engine import jacobians
+from geonh.engine.dependence import ABSENT, BILINEAR, LINEAR, degrees_of_loop
 from geonh.engine.named import differentiated_as
 from geonh.engine.native import elementary
 from geonh.engine.native.emitter import RULES, Emitter
@@ -34,31 +35,38 @@ TANGENTS: dict[str, Callable[[Emitter, Any, list[Value], list[Value]], Push | No
 differentiate."""
 
 
+class Active(NamedTuple):
+    """Value, and whether it changes with the arguments that are differentiated."""
+
+    value: Value
+    moves: bool
+
+
 def linearised(
     em: Emitter, jaxpr: Any, args: Sequence[Value], moving: Sequence[bool]
 ) -> tuple[list[Value], list[bool], Push]:
     """Linearize a jaxpr, closed or without constants: its values, flags of the active ones, and the JVP ``push``."""
-    consts = [em.constant(c) for c in getattr(jaxpr, "consts", ())]
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
-    moved = {var for var, moves in zip(jaxpr.invars, moving, strict=True) if moves}
+    jaxpr = jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
+    inner = jaxpr.jaxpr
     steps: list[tuple[Any, Push]] = []
 
-    def moves(var: Any) -> bool:
-        return not hasattr(var, "val") and var in moved
-
-    for eqn in em.used(jaxpr, derivatives=True):
-        xs = [em.constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v] for v in eqn.invars]
-        before = [moves(var) for var in eqn.invars]
-        out, after, push = (
-            _equation(em, eqn, xs, before, jaxpr.debug_info) if any(before) else (em.equation(eqn, xs), [], None)
-        )
-        env.update(zip(eqn.outvars, out, strict=True))
-        moved.update(var for var, changes in zip(eqn.outvars, after, strict=False) if changes)
-        if push is not None and any(after):
+    def equation(eqn: Any, inputs: list[Active]) -> list[Active]:
+        xs, before = [x.value for x in inputs], [x.moves for x in inputs]
+        if not any(before):
+            return [Active(x, False) for x in em.equation(eqn, xs)]
+        out, after, push = _equation(em, eqn, xs, before, inner.debug_info)
+        if any(after):
             steps.append((eqn, push))
+        return list(map(Active, out, after))
 
-    live = {var for var in jaxpr.outvars if not hasattr(var, "val")}  # those whose tangents are needed
+    found = evaluate(
+        jaxpr,
+        list(map(Active, args, moving)),
+        equation,
+        lambda array: Active(em.constant(array), False),
+        em.used(inner, derivatives=True),
+    )
+    live = {var for var in inner.outvars if not hasattr(var, "val")}  # those whose tangents are needed
     needed: list[tuple[Any, Push]] = []
     for eqn, push in reversed(steps):
         if not live.isdisjoint(eqn.outvars):
@@ -68,15 +76,14 @@ def linearised(
     needed.reverse()
 
     def push_all(tangents: list[Tangent]) -> list[Tangent]:
-        known = dict(zip(jaxpr.invars, tangents, strict=True))
+        known = dict(zip(inner.invars, tangents, strict=True))
         for eqn, push in needed:
             here = [None if hasattr(var, "val") else known.get(var) for var in eqn.invars]
             if any(t is not None for t in here):
                 known.update(zip(eqn.outvars, push(here), strict=True))
-        return [None if hasattr(var, "val") else known.get(var) for var in jaxpr.outvars]
+        return [None if hasattr(var, "val") else known.get(var) for var in inner.outvars]
 
-    out = [em.constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v] for v in jaxpr.outvars]
-    return out, [moves(var) for var in jaxpr.outvars], push_all
+    return [x.value for x in found], [x.moves for x in found], push_all
 
 
 def _equation(
@@ -84,7 +91,7 @@ def _equation(
 ) -> tuple[list[Value], list[bool], Push]:
     name = eqn.primitive.name
     if name in CALLS and not name.startswith("custom"):
-        return linearised(em, called_jaxpr(eqn), xs, moving)
+        return linearised(em, called_jaxpr(eqn.params), xs, moving)
     if eqn.primitive is differentiated_as.primitive:
         return [xs[0]], [moving[1]], lambda tangents: [tangents[1]]
     out = list(em.equation(eqn, xs))
@@ -169,7 +176,7 @@ def _scan(em: Emitter, eqn: Any, xs: list[Value], moving: list[bool]) -> tuple[l
     body, n, m = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
     after = [
         degree > ABSENT and _is_real(var)
-        for degree, var in zip(round_a_loop(eqn, list(map(int, moving))), eqn.outvars, strict=True)
+        for degree, var in zip(degrees_of_loop(eqn, list(map(int, moving))), eqn.outvars, strict=True)
     ]
     carried = [a or b for a, b in zip(moving[n : n + m], after[:m], strict=True)]
     within = [*moving[:n], *carried, *moving[n + m :]]
@@ -390,4 +397,4 @@ def _seeds(em: Emitter, start: Entry, n: int, width: int) -> list[Entry]:
     return [em.select(em.compare("eq", "i64", numbers, j), 1.0, 0.0, "d") for j in range(n)]
 
 
-RULES.update({jacobian.primitive: _jacobian})
+RULES.update({jacobians.primitive: _jacobian})

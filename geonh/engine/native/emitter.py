@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from geonh.engine import jacobian
-from geonh.engine.dependence import CALLS, called_jaxpr
+from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate, inner_jaxprs, linear_solution
+from geonh.engine import jacobians
 from geonh.engine.named import differentiated_as
 from geonh.engine.native.arithmetic import Arithmetic
 from geonh.engine.native.elementwise import ELEMENTWISE, UNCHANGED
@@ -47,9 +47,9 @@ class Emitter(Arithmetic):
 
     def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
         """Lower a jaxpr, closed or without constants, and return its outputs."""
-        if not hasattr(jaxpr, "consts"):
-            return self.run(jaxpr, [], args)
-        return self.run(jaxpr.jaxpr, [self.constant(c) for c in jaxpr.consts], args)
+        if jaxpr.effects:
+            raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
+        return evaluate(jaxpr, args, self.equation, self.constant, self.used(getattr(jaxpr, "jaxpr", jaxpr)))
 
     def constant(self, array: Any) -> Value:
         if isinstance(array, jax.core.Tracer):
@@ -62,31 +62,16 @@ class Emitter(Arithmetic):
             return constants(array)
         return self.table(array, kind_of(array))
 
-    def run(self, jaxpr: Any, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
-        """Lower a jaxpr and return its outputs."""
-        if jaxpr.effects:
-            raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
-        env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
-
-        def read(var: Any) -> Value:
-            return self.constant(np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else env[var]
-
-        for eqn in self.used(jaxpr):
-            if eqn.primitive is differentiated_as.primitive:
-                env[eqn.outvars[0]] = read(eqn.invars[0])
-                continue
-            inputs = [read(var) for var in eqn.invars]
-            env.update(zip(eqn.outvars, self.equation(eqn, inputs), strict=True))
-        return [read(var) for var in jaxpr.outvars]
-
     def equation(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
+        if eqn.primitive is differentiated_as.primitive:
+            return inputs[:1]  # the other one may not be computed
         self.pause()
         name = eqn.primitive.name
         if name in UNCHANGED:
             return inputs
         if name in ELEMENTWISE:
             return [self.elementwise(ELEMENTWISE[name](self, eqn), inputs, eqn)]
-        if name in CALLS or eqn.primitive is jacobian.primitive:
+        if name in CALLS or eqn.primitive is jacobians.primitive:
             return self._once(eqn, inputs)
         rule = RULES.get(eqn.primitive) or RULES.get(name)
         if rule is not None:
@@ -220,7 +205,7 @@ class Emitter(Arithmetic):
     def _once(self, eqn: Any, inputs: list[Value]) -> Sequence[Value]:
         """Lower an equation that evaluates a jaxpr, or reuse the results for the same arguments."""
         write = RULES.get(eqn.primitive, Emitter._call)
-        jaxpr = called_jaxpr(eqn)
+        jaxpr = called_jaxpr(eqn.params)
         key: list[Any] = [id(jaxpr), eqn.primitive]
         for value in inputs:
             if isinstance(value, Memory):
@@ -234,7 +219,7 @@ class Emitter(Arithmetic):
         return found
 
     def _call(self, eqn: Any, inputs: list[Value]) -> list[Value]:
-        return self.closed(called_jaxpr(eqn), inputs)
+        return self.closed(called_jaxpr(eqn.params), inputs)
 
     def used(self, jaxpr: Any, *, derivatives: bool = False) -> list[Any]:
         """Equations that the outputs of a jaxpr depend on, or that these and their derivatives do."""
@@ -267,7 +252,7 @@ class Emitter(Arithmetic):
                         math.prod(v.aval.size for v in eqn.invars) // max(eqn.outvars[0].aval.size, 1)
                     )
                 if eqn.params:
-                    total += sum(map(self.size, _inner(eqn)))
+                    total += sum(map(self.size, inner_jaxprs(eqn)))
             self._sizes[id(jaxpr)] = total
         return self._sizes[id(jaxpr)]
 
@@ -277,7 +262,7 @@ class Emitter(Arithmetic):
             self._seen.append(jaxpr)
             self._largest[id(jaxpr)] = max(
                 (
-                    max(*(getattr(v.aval, "size", 1) for v in eqn.outvars), *map(self.largest, _inner(eqn)), 0)
+                    max(*(getattr(v.aval, "size", 1) for v in eqn.outvars), *map(self.largest, inner_jaxprs(eqn)), 0)
                     for eqn in jaxpr.eqns
                 ),
                 default=0,
@@ -285,25 +270,9 @@ class Emitter(Arithmetic):
         return self._largest[id(jaxpr)]
 
 
-def _inner(eqn: Any) -> list[Any]:
-    """Nested jaxprs of an equation that are evaluated."""
-    if eqn.primitive.name == "custom_linear_solve":
-        return [eqn.params["jaxprs"].solve.jaxpr]
-    found = []
-    for value in eqn.params.values():
-        for inner in value if isinstance(value, tuple) else (value,):
-            inner = getattr(inner, "jaxpr", inner)
-            if hasattr(inner, "eqns"):
-                found.append(inner)
-    return found
-
-
 def _linear_solve(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    lengths = eqn.params["const_lengths"]
-    before = lengths.matvec + lengths.vecmat
-    return em.closed(eqn.params["jaxprs"].solve, [*xs[before : before + lengths.solve], *xs[sum(lengths) :]])
+    return em.closed(*linear_solution(eqn.params, xs))
 
 
 RULES["custom_linear_solve"] = _linear_solve
 RULES["optimization_barrier"] = lambda em, eqn, xs: xs
-RULES[differentiated_as.primitive] = lambda em, eqn, xs: xs[:1]

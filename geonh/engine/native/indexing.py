@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from geonh.engine.moves import Windows, assembled, gathered, scattered
 from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.moves import combining
 from geonh.engine.native.values import Entry, Memory, NotLowered, Value, kind_of, known, pack
@@ -104,16 +105,16 @@ def _written(
     return em.entries(new) if small else new
 
 
-def _sort_out(em: Emitter, eqn: Any, indices: np.ndarray, sizes: Sequence[int], dims: Any, shape: tuple) -> list:
+def _sort_out(em: Emitter, eqn: Any, indices: np.ndarray, windows: Windows) -> list:
     """Clamped starts and in-bounds condition of each window of a gather or scatter, in the order of the batch."""
-    operand_batch, index_batch, index_map = dims
+    shape, sizes = eqn.invars[0].aval.shape, windows.sizes
     mode = eqn.params["mode"]
     kind, found = kind_of(eqn.invars[1].aval), []
     for b in np.ndindex(*indices.shape[:-1]):
         starts: list[Entry] = [0] * len(shape)
-        for k, axis in enumerate(index_map):
+        for k, axis in enumerate(windows.axes):
             starts[axis] = _index(em, indices[b][k], kind)
-        for axis, batch_axis in zip(operand_batch, index_batch, strict=True):
+        for axis, batch_axis in windows.batch:
             starts[axis] = b[batch_axis]
         inside: Entry = True
         for start, size, n in zip(starts, sizes, shape, strict=True):
@@ -126,18 +127,13 @@ def _sort_out(em: Emitter, eqn: Any, indices: np.ndarray, sizes: Sequence[int], 
 
 
 def _gather(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    d, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    x, indices, kind = xs[0], em.entries(xs[1]), kind_of(eqn.invars[0].aval)
-    dims = (d.operand_batching_dims, d.start_indices_batching_dims, d.start_index_map)
-    filler = _filler(eqn.params["fill_value"], kind)
-    kept = [n for axis, n in enumerate(sizes) if axis not in (*d.collapsed_slice_dims, *d.operand_batching_dims)]
+    x, indices, kind, windows = xs[0], em.entries(xs[1]), kind_of(eqn.invars[0].aval), gathered(eqn.params)
+    filler, sizes = _filler(eqn.params["fill_value"], kind), windows.sizes
     out: list[Entry] = []
-    for starts, inside in _sort_out(em, eqn, indices, sizes, dims, x.shape):
+    for starts, inside in _sort_out(em, eqn, indices, windows):
         entries = _read(em, x, kind, starts, sizes) if inside is not False else [filler] * int(np.prod(sizes))
         out += [em.select(inside, y, filler, kind) for y in entries]
-    batch = indices.shape[:-1]
-    whole = pack(out, (*batch, *kept))
-    return [np.moveaxis(whole, range(len(batch), whole.ndim), d.offset_dims)]
+    return [assembled(eqn.params, pack(out, (len(out),)), indices)]
 
 
 def _filler(value: Any, kind: str) -> Entry:
@@ -152,15 +148,9 @@ def _filler(value: Any, kind: str) -> Entry:
 
 def _scatter(name: str | None) -> Callable:
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-        d = eqn.params["dimension_numbers"]
-        x, indices, updates = xs[0], em.entries(xs[1]), em.entries(xs[2])
-        fixed = (*d.inserted_window_dims, *d.operand_batching_dims)
-        window = iter(d.update_window_dims)
-        sizes = [1 if axis in fixed else updates.shape[next(window)] for axis in range(len(x.shape))]
-        dims = (d.operand_batching_dims, d.scatter_indices_batching_dims, d.scatter_dims_to_operand_dims)
-        batch = [axis for axis in range(updates.ndim) if axis not in d.update_window_dims]
-        parts = updates.transpose([*batch, *d.update_window_dims]).reshape(-1, *sizes)
-        places = _sort_out(em, eqn, indices, sizes, dims, x.shape)
+        x, indices = xs[0], em.entries(xs[1])
+        windows, parts = scattered(eqn.params, len(x.shape), em.entries(xs[2]))
+        places = _sort_out(em, eqn, indices, windows)
         changes = [(starts, part, inside) for (starts, inside), part in zip(places, parts, strict=True)]
         combine = None if name is None else combining(em, name, eqn)
         if name is None and _computed(eqn):

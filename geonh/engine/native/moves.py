@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from geonh.engine.moves import MOVES, SPLITS, iota
 from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import STRAIGHT, WIDTH, Entry, Memory, NotLowered, Value, kind_of, known, pack
 
@@ -22,96 +23,48 @@ PRODUCTS = 500
 """Maximum number of products in an unrolled product of matrices, without those with a known zero."""
 
 
-def _moves(move: Callable) -> Callable:
-    """Rule that only moves entries, given the inputs, the parameters and the output's shape."""
+def _moves(move: Callable[..., Sequence[np.ndarray]]) -> Callable:
+    """Rule that only moves entries, of a function (parameters, *arrays) -> arrays."""
 
-    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-        shape = eqn.outvars[0].aval.shape
-        size = math.prod(shape)
+    def rule(em: Emitter, eqn: Any, xs: list[Value]) -> Sequence[Value]:
+        size = max(math.prod(var.aval.shape) for var in eqn.outvars)
         repeated = size > max(STRAIGHT, sum(math.prod(x.shape) for x in xs))
         if not any(isinstance(x, Memory) or (repeated and not known(*x.ravel().tolist())) for x in xs):
-            return [move(xs, eqn.params, shape)]
+            return move(eqn.params, *xs)
         first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
         numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
-        places = move(numbers, eqn.params, shape)
-        for k, x in enumerate(xs):  # one of the inputs as it is
-            if x.size == size and np.array_equal(places.ravel(), first[k] + np.arange(size)):
-                return [x.reshape(shape)]
-        if size <= STRAIGHT:
-            sources = np.searchsorted(first, places.ravel(), side="right") - 1
-            return [
-                pack(
-                    [_entry(em, xs[k], int(i - first[k])) for k, i in zip(sources, places.ravel(), strict=True)], shape
-                )
-            ]
-        out = em.place(eqn.outvars[0].aval)
-        for k, x in enumerate(xs):
-            em.move(x, places.ravel() - first[k], out)
-        return [out]
+        found = move(eqn.params, *numbers)
+        return [_moved(em, xs, first, places, var.aval) for places, var in zip(found, eqn.outvars, strict=True)]
 
     return rule
+
+
+def _moved(em: Emitter, xs: list[Value], first: np.ndarray, places: np.ndarray, aval: Any) -> Value:
+    """Array of the entries with these indices, which count through all inputs; those of each begin at ``first``."""
+    shape, size = places.shape, places.size
+    for k, x in enumerate(xs):  # one of the inputs as it is
+        if x.size == size and np.array_equal(places.ravel(), first[k] + np.arange(size)):
+            return x.reshape(shape)
+    if size <= STRAIGHT:
+        sources = np.searchsorted(first, places.ravel(), side="right") - 1
+        return pack([_entry(em, xs[k], int(i - first[k])) for k, i in zip(sources, places.ravel(), strict=True)], shape)
+    out = em.place(aval)
+    for k, x in enumerate(xs):
+        em.move(x, places.ravel() - first[k], out)
+    return out
+
+
+def _alone(move: Callable[..., np.ndarray]) -> Callable[..., list[np.ndarray]]:
+    return lambda params, *xs: [move(params, *xs)]
 
 
 def _entry(em: Emitter, x: Value, i: int) -> Entry:
     return em.load(x, i) if isinstance(x, Memory) else x.ravel()[i]
 
 
-def _reshape(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    return [xs[0].reshape(eqn.outvars[0].aval.shape)]
-
-
-def _reshape_in_order(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    """Reshape, after a transposition if ``dimensions`` are given."""
-    order = eqn.params["dimensions"]
-    return (_reshape if order is None else _transpose_and_reshape)(em, eqn, xs)
-
-
-_transpose_and_reshape = _moves(lambda xs, params, shape: xs[0].transpose(params["dimensions"]).reshape(shape))
-
-
-def _broadcast(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
-    if xs[0].size == 1:
-        return np.full(shape, xs[0].item(), xs[0].dtype)
-    axes = list(params["broadcast_dimensions"])
-    kept = [xs[0].shape[axes.index(d)] if d in axes else 1 for d in range(len(shape))]
-    return np.broadcast_to(xs[0].reshape(kept), shape)
-
-
-def _slice(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
-    strides = params["strides"] or (1,) * xs[0].ndim
-    window = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
-    return xs[0][window] if window else xs[0]
-
-
-def _pad(xs: list[np.ndarray], params: dict, shape: tuple[int, ...]) -> np.ndarray:
-    x, filler = xs
-    out = np.full(shape, filler.item(), dtype=x.dtype)
-    targets = [lo + np.arange(n) * (1 + gap) for n, (lo, _, gap) in zip(x.shape, params["padding_config"], strict=True)]
-    inside = [np.flatnonzero((t >= 0) & (t < m)) for t, m in zip(targets, shape, strict=True)]
-    if shape:
-        out[np.ix_(*[t[i] for t, i in zip(targets, inside, strict=True)])] = x[np.ix_(*inside)]
-    return out
-
-
-def _iota(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
-    line = np.arange(aval.shape[axis], dtype=aval.dtype)
-    line = np.expand_dims(line, [d for d in range(aval.ndim) if d != axis])
-    return [em.constant(np.broadcast_to(line, aval.shape))]
-
-
 def _empty(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     aval = eqn.outvars[0].aval
     return [em.constant(np.zeros(aval.shape, aval.dtype))]
-
-
-def _split(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    return list(np.split(em.entries(xs[0]), np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"]))
-
-
-def _unstack(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
-    x = np.moveaxis(em.entries(xs[0]), eqn.params["axis"], 0)
-    return [pack(x[i].ravel().tolist() if x.ndim > 1 else [x[i]], x.shape[1:]) for i in range(x.shape[0])]
 
 
 def combining(em: Emitter, name: str, eqn: Any) -> Callable[[Entry, Entry], Entry]:
@@ -406,19 +359,9 @@ def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entr
 
 RULES.update(
     {
-        "reshape": _reshape_in_order,
-        **dict.fromkeys(("squeeze", "expand_dims"), _reshape),
-        "broadcast_in_dim": _moves(_broadcast),
-        "transpose": _moves(lambda xs, params, shape: xs[0].transpose(params["permutation"])),
-        "rev": _moves(lambda xs, params, shape: np.flip(xs[0], params["dimensions"])),
-        "concatenate": _moves(lambda xs, params, shape: np.concatenate(xs, axis=params["dimension"])),
-        "stack": _moves(lambda xs, params, shape: np.stack(xs, axis=params["axis"])),
-        "tile": _moves(lambda xs, params, shape: np.tile(xs[0], params["reps"])),
-        "pad": _moves(_pad),
-        "slice": _moves(_slice),
-        "split": _split,
-        "unstack": _unstack,
-        "iota": _iota,
+        **{name: _moves(_alone(move)) for name, move in MOVES.items()},
+        **{name: _moves(move) for name, move in SPLITS.items()},
+        "iota": lambda em, eqn, xs: [em.constant(iota(eqn.params))],
         **dict.fromkeys(("empty", "empty2"), _empty),
         "dot_general": _dot_general,
         **{f"reduce_{n}": _reduce(op) for n, op in (("sum", "add"), ("prod", "mul"))},

@@ -10,8 +10,8 @@ from native_support import evaluate, needs_compiler, random
 from test_control import CONTROL, programs, run
 
 from geonh.algebra.linear import solve, solve_spd
+from geonh.engine import jacobian
 from geonh.engine.dependence import is_affine
-from geonh.engine.jacobian import jacobian
 from geonh.engine.native import loops
 
 pytestmark = needs_compiler

@@ -10,9 +10,8 @@ from jax import lax
 from native_support import needs_compiler, random
 
 from geonh.algebra.elimination import eliminated, pivots_by_rows
-from geonh.engine import native
+from geonh.engine import jacobian, native
 from geonh.engine.compiled import mapped
-from geonh.engine.jacobian import jacobian
 from geonh.engine.named import differentiated_as
 
 pytestmark = needs_compiler

@@ -7,8 +7,7 @@ import pytest
 from jax import lax
 from native_support import needs_compiler, random
 
-from geonh.engine import native
-from geonh.engine.jacobian import jacobian
+from geonh.engine import jacobian, native
 
 pytestmark = needs_compiler
 

@@ -10,8 +10,8 @@ from native_support import evaluate, needs_compiler
 from random_functions import GROUPS, random_function, random_system
 
 import geonh as gn
+from geonh.engine import jacobian
 from geonh.engine.interpreted import in_numpy
-from geonh.engine.jacobian import jacobian
 from geonh.integrators.node import Result
 
 pytestmark = needs_compiler
