@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ from geonh.arguments.validators import is_whole, shortly
 from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
+from geonh.ensembles.events import Passed
 from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
@@ -35,30 +36,6 @@ if TYPE_CHECKING:
 
     from geonh.ensembles.solving import Solved
     from geonh.ensembles.statistics import Statistic
-
-
-class Passed(NamedTuple):
-    """First occurrences of an event in each member, in the order of time, nan where there were fewer.
-
-    Attributes
-    ----------
-    number : ndarray of int, shape=[members]
-        Number of occurrences.
-    t : ndarray, shape=[members, most]
-        Times, seconds; ``most`` is ``most_events``.
-    g_vector : ndarray, shape=[members, most, size]
-        Group elements, flattened as by ``group.to_vector``.
-    xi : ndarray, shape=[members, most, n]
-        Velocities.
-    multipliers : ndarray, shape=[members, most, m]
-        λ of the constraint force at the events.
-    """
-
-    number: np.ndarray
-    t: np.ndarray
-    g_vector: np.ndarray
-    xi: np.ndarray
-    multipliers: np.ndarray
 
 
 @argument_type
@@ -135,7 +112,6 @@ class Ensemble(Observed):
     @classmethod
     def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
         """Create an ensemble from the solved members of a sweep."""
-        events = {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events}
         return cls(
             system=sweep.system,
             method=sweep.method,
@@ -143,7 +119,7 @@ class Ensemble(Observed):
             batch=found.batch,
             k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
             kept=found.kept,
-            events=events,
+            events=found.events,
             statistics=results_of(sweep.statistics, found.statistics) if found.statistics else {},
             gathered=sweep.statistics,
             status=found.status,
