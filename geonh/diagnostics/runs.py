@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,8 +18,10 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, one_of
 from geonh.engine import mapped, prepared
 from geonh.geometry.field import check_arguments, evaluated
-from geonh.results.events import PLACES, Section, curve, root, suspected
-from geonh.runs.event_loop import passages, warn_of_a_jump
+from geonh.results.events import Section
+from geonh.results.interpolation import curve
+from geonh.results.zeros import PLACES, root, suspected
+from geonh.runs.event_loop import EventWarning, passages
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -168,7 +171,9 @@ def poincare_section(
     order = np.lexsort([np.sign(here.span[passed.row]) * passed.t, passed.row])
     jumps = order[passed.jumped[order]]
     if len(jumps):
-        warn_of_a_jump("surface(g, ξ)", f"at t = {passed.t[jumps[0]]:.6g}", stacklevel=4)
+        where = f"t = {passed.t[jumps[0]]:.6g}"
+        words = f"surface(g, ξ) jumps over zero at {where}: poles and jumps are not reported as crossings"
+        warnings.warn(words, EventWarning, stacklevel=3)
     order = order[~passed.jumped[order]]
     with float64():
         g = jax.tree.map(np.asarray, group.from_vector(passed.g_vector[order]))

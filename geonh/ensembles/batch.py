@@ -19,7 +19,7 @@ from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System, with_parameters
-from geonh.results.same_system import digest
+from geonh.results.digests import digest
 from geonh.runs.controls import inspect_forces
 
 

@@ -13,7 +13,7 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
-from geonh.ensembles.ensemble import labelled, results_of
+from geonh.ensembles.labels import labelled, results_of
 from geonh.ensembles.statistics import made_statistic
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 

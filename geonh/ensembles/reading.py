@@ -9,27 +9,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import entries, shortly
-from geonh.engine import mapped, prepared
+from geonh.engine import mapped
 from geonh.ensembles.batch import Member, Shared
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.results.events import Event
 from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import observe
-from geonh.runs.event_loop import Located, Search, at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
 NODES = ("g", "p_plus", "p_minus")
 """Fields that define a Trajectory, kept by default."""
 ARGUMENTS = "t, g, xi, lam"
-OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
-"""Data of an event where it occurs."""
 TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "coordinate", "component", "constraint"}
 """Names reserved by tables and files."""
 
@@ -100,7 +95,7 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
     known = {name: part for name, part in zip(NODES, nodes[1:], strict=True) if Wanted(name) in wanted}
     others = tuple(one for one in wanted if one.name not in known)
     if others:
-        flat = _flat(members, nodes)
+        flat = flattened(members, nodes)
         values = mapped(_values, (shared, others), flat)
         empty = np.isnan(flat.node.g_vector[:, 0])
         for name, value in values.items():
@@ -112,7 +107,7 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
 
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Evaluate all observables of ``observe`` at nodes."""
-    flat = _flat(members, nodes)
+    flat = flattened(members, nodes)
     observables = mapped(_everything, shared, flat)
     empty = np.isnan(flat.node.g_vector[:, 0])
     for value in observables.values():
@@ -120,7 +115,7 @@ def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndar
     return {name: value.reshape(*nodes.k.shape, *value.shape[1:]) for name, value in observables.items()}
 
 
-def _flat(members: Member, nodes: Nodes) -> MemberNode:
+def flattened(members: Member, nodes: Nodes) -> MemberNode:
     """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node."""
     count, n = nodes.k.shape
     k = np.nan_to_num(nodes.k).astype(np.int64)
@@ -134,14 +129,14 @@ def _flat(members: Member, nodes: Nodes) -> MemberNode:
     return MemberNode(many._replace(controls=rows), flat)
 
 
-class _Placed(NamedTuple):
+class Placed(NamedTuple):
     """Node of a member with its problem; nodal controls that differ between members are indexed from the node on."""
 
     problem: Problem
     node: Node
 
     @classmethod
-    def of(cls, shared: Shared, at: MemberNode) -> _Placed:
+    def of(cls, shared: Shared, at: MemberNode) -> Placed:
         problem, (k, g_vector, p_plus, p_minus) = shared.problem(at.member), at.node
         if at.member.controls is not None:
             clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
@@ -150,12 +145,12 @@ class _Placed(NamedTuple):
 
 
 def _everything(shared: Shared, node: MemberNode) -> dict[str, Any]:
-    return observe(*_Placed.of(shared, node))
+    return observe(*Placed.of(shared, node))
 
 
 def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: MemberNode) -> dict[str, Any]:
     shared, wanted = tree
-    problem, at = _Placed.of(shared, node)
+    problem, at = Placed.of(shared, node)
     known, system = observe(problem, at), problem.system
     values = {}
     for name, function in wanted:
@@ -172,113 +167,3 @@ def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: MemberNode) -> dict[s
                 f"{system.name} has no observable {name!r}; there are {there}, and functions of ({ARGUMENTS})"
             )
     return {name: jnp.asarray(value, float) for name, value in values.items()}
-
-
-class MemberEvents:
-    """Events of some members: the first occurrences of each event in each member, up to a maximum number.
-
-    The interpolation between nodes indicates whether a step may contain an event, which is located by partial steps of
-    the method, as in a single run.
-    """
-
-    def __init__(self, shared: Shared, events: tuple[Event, ...], members: Member, most: int) -> None:
-        self._shared, self._events = shared._replace(events=events), events
-        self._members, self._most = members, most
-        self._count = np.zeros((len(members.dt), len(events)), np.int64)
-        self._before: np.ndarray | None = None
-        self._results: dict[str, np.ndarray] = {}
-        self._directions = np.array([event.direction for event in events])
-        self._unknown, self._jumped = set[int](), set[int]()
-
-    def locate(self, last: Nodes, after: Nodes) -> np.ndarray:
-        """Locate events between consecutive nodes, from the ``last`` ones of the previous call on.
-
-        Returns the number of steps of each member up to a terminal event, or of all.
-        """
-        before = Nodes(*(np.concatenate([a, b[:, :-1]], axis=1) for a, b in zip(last, after, strict=True)))
-        n_steps = np.full(len(after.k), after.k.shape[1])
-        pairs = _flat(self._members, before), _flat(self._members, after)
-        values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
-        self._warn(np.isnan(values.before) & ~np.isnan(before.k)[..., None])
-        self._warn(np.isnan(values.after) & ~np.isnan(after.k)[..., None])
-        members, steps, which = np.nonzero(values.suspects)
-        if not len(members):
-            return n_steps
-        data = jax.tree.map(lambda a: a[members], self._members)
-        flat, flat_after = (_flat(data, part.taken((members, steps, None))) for part in (before, after))
-        one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
-        locate = prepared(_located, self._shared, Search(one, which[0], *np.zeros(3)))
-        at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
-        passed = passages(locate, flat, flat_after, which, at_ends, self._directions[which])
-        owners = members[passed.row]
-        order = np.lexsort(
-            (passed.t * np.sign(self._members.dt[owners]), owners)
-        )  # of each member in its order of time
-        stopped = np.zeros(len(n_steps), bool)
-        for i in order.tolist():
-            owner, number = owners[i], int(passed.which[i])
-            event = self._events[number]
-            if stopped[owner]:
-                continue
-            if passed.jumped[i]:
-                if number not in self._jumped:
-                    warn_of_a_jump(f"event {event.name!r}", f"at t = {passed.t[i]:.6g} of some member")
-                self._jumped.add(number)
-                continue
-            self._keep(owner, number, {name: getattr(passed, name)[i] for name in OCCURRENCE})
-            if event.stop:
-                stopped[owner], n_steps[owner] = True, steps[passed.row[i]]
-        return n_steps
-
-    def _warn(self, unknown: np.ndarray) -> None:
-        """Warn once of an event function that is nan at a node, shape=[members, nodes, events]."""
-        for e in set(np.flatnonzero(unknown.any((0, 1))).tolist()) - self._unknown:
-            self._unknown.add(e)
-            warn_of_none(self._events[e], "at nodes of some members")
-
-    def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
-        place = self._count[member, event]
-        self._count[member, event] += 1
-        if place < self._most:
-            for name, value in values.items():
-                self._array(self._events[event].name, name, np.shape(value))[member, place] = value
-
-    def _array(self, event: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        key = f"{event}:{name}"
-        if key not in self._results:
-            self._results[key] = np.full((len(self._count), self._most, *shape), np.nan)
-        return self._results[key]
-
-    def results(self) -> dict[str, np.ndarray]:
-        """Results by "event:name": t, g, xi, multipliers of shape=[members, most, …], and the number per member."""
-        first = jax.tree.map(lambda a: a[:1], self._members)
-        vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
-        nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
-        begin = Search(_flat(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1)))
-        found = mapped(_located, self._shared, begin)
-        for event, count in zip(self._events, self._count.T, strict=True):
-            for name in OCCURRENCE:
-                self._array(event.name, name, getattr(found, name).shape[1:])
-            self._results[f"{event.name}:number"] = count
-        return self._results
-
-
-class _EventValues(NamedTuple):
-    """Values of the events at two nodes, and flags of those that may lie between them."""
-
-    before: Array
-    after: Array
-    suspects: Array
-
-
-def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _EventValues:
-    before, after = (_Placed.of(shared, node) for node in nodes)
-    (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(*after)
-    ends = (before.node.g, xi), (after.node.g, xi_after)
-    suspects = suspects_of(before.problem, before.node.k, *ends, at_before, at_after)
-    return _EventValues(at_before, at_after, suspects)
-
-
-def _located(shared: Shared, search: Search) -> Located:
-    problem, node = _Placed.of(shared, search.node)
-    return located(problem, search._replace(node=node))

@@ -20,7 +20,8 @@ from geonh.arguments.precision import float64
 from geonh.engine import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.reading import MemberEvents, read
+from geonh.ensembles.events import MemberEvents, Passed
+from geonh.ensembles.reading import read
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
@@ -54,7 +55,7 @@ class Solved:
     n_steps: np.ndarray
     faults: dict[int, str]
     kept: dict[str, np.ndarray] = field(default_factory=dict)
-    events: dict[str, np.ndarray] = field(default_factory=dict)
+    events: dict[str, Passed] = field(default_factory=dict)
     statistics: list[dict[str, np.ndarray]] = field(default_factory=list)
 
 
@@ -83,15 +84,13 @@ def solved(
     found = Solved(batch, "", status, counts, {})
     first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
     recorder = _Recorder(sweep, start, found, first.nodes)
+    events = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events) if sweep.events else None
+    found.events = events.results if events else {}
     with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
             runner = _runner(sweep, batch, first.states)
             found.engine = runner.engine
-            _Integration(sweep, runner, threads, recorder, found).all_members(report)
-        elif sweep.events:
-            nothing = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events)
-            recorder.events.append((np.arange(batch.size), nothing.results()))
-    found.events = _joined(recorder.events, batch.size)
+            _Integration(sweep, runner, threads, recorder, events, found).all_members(report)
     return found
 
 
@@ -115,6 +114,7 @@ class _Integration:
     runner: Crowd
     threads: int
     recorder: _Recorder
+    events: MemberEvents | None
     found: Solved
 
     def all_members(self, report: Callable[[int, int], None]) -> None:
@@ -133,13 +133,12 @@ class _Integration:
 
     def _some_members(self, indices: np.ndarray) -> Iterator[float]:
         """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
-        sweep, found, recorder = self.sweep, self.found, self.recorder
+        sweep, found, recorder, events = self.sweep, self.found, self.recorder, self.events
         members = recorder.members(indices)
         starts = _starts(sweep.shared, members)
         found.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
         progress = _Progress.at(starts, indices)
         progress.record(found)
-        events = MemberEvents(sweep.shared, sweep.events, members, sweep.most_events) if sweep.events else None
         stride = 1 if events else sweep.save_every
         nodes_per_saved = sweep.save_every // stride
         longest = max(PIECE // (8 * self.runner.width * len(indices)), 1)
@@ -150,15 +149,13 @@ class _Integration:
             rows = progress.advance(self.runner, n, stride, self.threads)
             last, nodes = nodes.taken(np.s_[:, -1:]), Nodes.of_rows(rows, sweep.system.group.dim)
             if events:
-                progress.stop(events.locate(last, nodes), nodes, done)
+                progress.stop(events.locate(indices, last, nodes), nodes, done)
             to_save = nodes.taken(np.s_[:, -(done + 1) % nodes_per_saved :: nodes_per_saved])
             recorder.take(to_save, indices, saved)
             done, saved = done + n * stride, saved + to_save.k.shape[1]
             progress.record(found)
             yield done / sweep.n_steps
         found.status[indices[progress.active]] = Result.SUCCESS
-        if events:
-            recorder.events.append((indices, events.results()))
 
 
 @dataclass
@@ -234,7 +231,6 @@ class _Recorder:
     """Destination of results: arrays for the observables kept, and the statistics."""
 
     def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
-        self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         self._sweep, self._start, self._found = sweep, start, found
         size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
         sample = self._read(first.taken(np.s_[:1]), np.arange(1))
@@ -273,16 +269,6 @@ class _Recorder:
             self._found.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
         for statistic, known in zip(self._sweep.statistics, self._found.statistics, strict=True):
             statistic.seen(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
-
-
-def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) -> dict[str, np.ndarray]:
-    """Arrays of all members from those of some, empty for the rest."""
-    joined: dict[str, np.ndarray] = {}
-    for indices, results in parts:
-        for name, values in results.items():
-            empty = 0 if values.dtype.kind == "i" else np.nan
-            joined.setdefault(name, np.full((size, *values.shape[1:]), empty, values.dtype))[indices] = values
-    return joined
 
 
 class Starts(NamedTuple):

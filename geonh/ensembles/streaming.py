@@ -19,7 +19,7 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
 from geonh.engine import Interrupts, computed
 from geonh.ensembles.described import packed, unpacked
-from geonh.ensembles.ensemble import AXES, attributes_of
+from geonh.ensembles.labels import AXES, attributes_of
 from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import read
 from geonh.ensembles.solving import first_nodes

@@ -7,22 +7,20 @@ distinguished from a change of a function.
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import shortly
 from geonh.engine import mapped
 from geonh.integrators.node import Clock
 from geonh.mechanics.system import System, with_parameters
+from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event
 from geonh.results.record import Known, Record
 from geonh.version import __version__
@@ -33,8 +31,6 @@ EVENT = "event:"
 """Prefix of the name of an event."""
 NODES = 5
 """Number of nodes of a run that are compared."""
-SAME = 1e-10
-"""Relative tolerance, with respect to the largest value: rounding differs between machines."""
 ROWS = "rows "
 """Prefix of the digest of array controls, which covers the rows up to the last node."""
 DIRECTION = "direction "
@@ -65,7 +61,7 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
         clock = clock._replace(controls=np.zeros_like(rows[:1]))  # the number of further rows does not matter
     with float64():
         for name in values:
-            traces[name] = _trace(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
+            traces[name] = trace_of(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
     events = events_of(trajectory, system, trajectory.watched, nodes)
     values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
@@ -81,7 +77,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
     found = mapped(_event_values, (system, events), at)
     node = jax.tree.map(lambda a: a[0], at)
     with float64():
-        made = [_trace(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
+        made = [trace_of(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
     traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, made, strict=True)]
     names = [EVENT + event.name for event in events]
     values = {name: np.asarray(found)[:, i : i + 1] for i, name in enumerate(names)}
@@ -92,44 +88,6 @@ def _event_values(tree: tuple, node: tuple) -> jax.Array:
     (system, events), (t, g, xi) = tree, node
     lam = jnp.ones(len(system.annihilator(system.at(g, t))))
     return jnp.stack([event.value_with(system, t, g, xi, lam) for event in events])
-
-
-def _trace(function: Callable, node: tuple) -> str:
-    """Digest of the trace of a function of a node."""
-    made = jax.make_jaxpr(function)(node)
-    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
-
-
-def constants(tree: Any) -> Iterator[np.ndarray]:
-    """Constant arrays of a trace, whose values its text omits."""
-    if isinstance(tree, ClosedJaxpr):
-        yield from constants([*tree.consts, tree.jaxpr])
-    elif isinstance(tree, Jaxpr):
-        for equation in tree.eqns:
-            yield from constants([v.val for v in equation.invars if isinstance(v, Literal)])
-            yield from constants(list(equation.params.values()))
-    elif isinstance(tree, list | tuple):
-        for part in tree:
-            yield from constants(part)
-    elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
-        yield np.asarray(tree)
-
-
-def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
-    """Digest of a text and of arrays, unaffected by differences at rounding level."""
-    made = hashlib.sha256(text.encode())
-    for array in arrays:
-        made.update(str(array.shape).encode())
-        if array.dtype.kind in "fc":
-            parts = np.stack([array.real, array.imag]).astype(np.float64)
-            largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
-            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
-            made.update(str(exponent).encode())
-            unit = np.ldexp(SAME, exponent)
-            with np.errstate(over="ignore"):  # of the largest numbers there are
-                array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # normalise -0.0
-        made.update(array.tobytes())
-    return made.hexdigest()[:16]
 
 
 def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:

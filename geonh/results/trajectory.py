@@ -27,7 +27,7 @@ from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
-from geonh.results.events import between
+from geonh.results.interpolation import between
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates

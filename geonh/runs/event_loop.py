@@ -25,22 +25,12 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import ArrayLike, Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
-from geonh.results.events import (
-    LEAST,
-    NEAREST,
-    PLACES,
-    SMALL,
-    Crossings,
-    Event,
-    brackets,
-    crossed,
-    curve,
-    root,
-    suspected,
-)
+from geonh.results.events import Crossings, Event
+from geonh.results.interpolation import curve
 from geonh.results.nodes import Node, node_row
 from geonh.results.parasitic import followed
 from geonh.results.record import Trail
+from geonh.results.zeros import LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
 
 
 class EventWarning(UserWarning):
@@ -78,7 +68,7 @@ class Watching:
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
-        self._unknown, self._jumped = set[int](), set[int]()
+        self._notices = Notices(events)
         self._loop = stepping(next_watched, _row, self._problem, self.begin)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.is_new = self._loop.is_new
@@ -122,33 +112,22 @@ class Watching:
         after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
         clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
-            if i not in self._unknown:
-                warn_of_none(events[i], f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
-        self._unknown |= set(np.flatnonzero(np.isnan(after.values)).tolist())
+            self._notices.unknown(i, f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
         which = np.flatnonzero(after.suspects)
         if not len(which):
             return False
         assert self.crossings is not None
         nodes = (_repeated(Node.of(watched.state), len(which)) for watched in (here, after))
         directions = np.array([events[i].direction for i in which])
-        passed = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
-        kept = []
-        for j in np.argsort(np.sign(clock.dt) * passed.t, kind="stable").tolist():
-            i = int(passed.which[j])
-            if passed.jumped[j]:
-                if i not in self._jumped:
-                    warn_of_a_jump(f"event {events[i].name!r}", f"at t = {passed.t[j]:.6g}")
-                self._jumped.add(i)
-                continue
-            kept.append(j)
-            if events[i].stop:
-                break
+        zeros = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
+        order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
+        kept = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
         names = self.crossings.names
-        places = np.array([names.index(events[i].name) for i in passed.which], np.int64)
+        places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
-        found = Crossings(names, places, k, *passed[3:])
-        self.crossings = self.crossings.joined(found.taken(np.array(kept, int))) if kept else self.crossings
-        return bool(kept) and events[passed.which[kept[-1]]].stop
+        found = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
+        self.crossings = self.crossings.joined(found.taken(np.array(kept))) if kept else self.crossings
+        return bool(kept) and events[zeros.which[kept[-1]]].stop
 
 
 class Zeros(NamedTuple):
@@ -217,20 +196,39 @@ def passages(
     return Zeros(found.row, which[found.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
 
 
-def warn_of_none(event: Event, where: str) -> None:
-    """Warn of an event function that is nan at ``where``."""
-    warnings.warn(
-        f"event {event.name!r} is not a number {where}: there its changes of sign are not detected",
-        EventWarning,
-        stacklevel=3,
-    )
+class Notices:
+    """Warnings of events, once for each event and cause."""
 
+    def __init__(self, events: tuple[Event, ...], whose: str = "") -> None:
+        self._events, self._whose = events, whose
+        self._given = set[tuple[int, str]]()
 
-def warn_of_a_jump(function: str, where: str, stacklevel: int = 3) -> None:
-    """Warn of a function, named in words, that changes sign without a zero at ``where``."""
-    warnings.warn(
-        f"{function} jumps over zero {where}: poles and jumps are not reported", EventWarning, stacklevel=stacklevel
-    )
+    def unknown(self, event: int, where: str) -> None:
+        """Warn of an event function that is nan at ``where``."""
+        self._warn(event, "is not a number", where, "there its changes of sign are not detected")
+
+    def occurrences(self, zeros: Zeros, order: np.ndarray, owners: np.ndarray) -> Iterator[int]:
+        """Indices of the zeros that count, in an order: no jumps, of which it warns, and none after a terminal event of
+        their owner, shape=[zeros].
+        """
+        stopped = set()
+        for i in order.tolist():
+            event = int(zeros.which[i])
+            if owners[i] in stopped:
+                continue
+            if zeros.jumped[i]:
+                where = f"at t = {zeros.t[i]:.6g}{self._whose}"
+                self._warn(event, "jumps over zero", where, "poles and jumps are not reported as events")
+                continue
+            yield i
+            if self._events[event].stop:
+                stopped.add(owners[i])
+
+    def _warn(self, event: int, does: str, where: str, so: str) -> None:
+        if (event, does) not in self._given:
+            self._given.add((event, does))
+            name = self._events[event].name
+            warnings.warn(f"event {name!r} {does} {where}: {so}", EventWarning, stacklevel=4)
 
 
 def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:

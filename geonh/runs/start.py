@@ -39,9 +39,9 @@ def made_start(
     """
     refuse(method, system)
     n_steps = as_count(n_steps, "n_steps")
+    controls = made_controls(system, controls, n_steps + 1)
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
-    controls = made_controls(system, controls, n_steps + 1)
     if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
         raise ValueError(f"dt must not be zero, got {step:g} s")
     if not is_traced(step, begin):
