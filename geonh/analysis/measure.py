@@ -137,10 +137,8 @@ def invariant_measure(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For fewer states than candidates, or functions that are not finite.
+    TypeError, ValueError
+        If an argument is of another type; for fewer states than candidates, or functions that are not finite.
 
     Notes
     -----

@@ -236,10 +236,8 @@ def continue_orbit(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For an unknown or non-scalar parameter.
+    TypeError, ValueError
+        If an argument is of another type; for an unknown or non-scalar parameter.
     RuntimeError
         If even short steps fail; the orbits so far are in ``.orbits``.
 

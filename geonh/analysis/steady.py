@@ -110,10 +110,8 @@ def steady_motion(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For an unknown coordinate name.
+    TypeError, ValueError
+        If an argument is of another type; for an unknown coordinate name.
     RuntimeError
         If the iteration does not converge, with the residual and the last iterate.
 
