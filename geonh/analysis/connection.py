@@ -76,7 +76,6 @@ class Connection(Precise):
     Attributes
     ----------
     system : System
-        The system.
     sections : callable or None
         s(r, parameters), shape=[d, n_g].
     shape : tuple of str

@@ -107,7 +107,6 @@ def lyapunov_exponents(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Initial configuration.
     xi : array_like, shape=[n]

@@ -78,7 +78,6 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Configuration.
     xi : array_like, shape=[n]

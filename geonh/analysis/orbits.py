@@ -119,7 +119,6 @@ def periodic_orbit(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Guess of the initial configuration.
     xi : array_like, shape=[n]

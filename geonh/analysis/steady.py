@@ -82,7 +82,6 @@ def steady_motion(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Guess of the configuration.
     xi : array_like, shape=[n]

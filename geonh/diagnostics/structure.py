@@ -39,7 +39,6 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
@@ -86,7 +85,6 @@ def adjoint_defect(
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     other : Integrator or str
@@ -126,7 +124,6 @@ def reversibility_defect(
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
@@ -165,7 +162,6 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]

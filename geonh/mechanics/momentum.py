@@ -50,7 +50,6 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     Parameters
     ----------
     group : LieGroup
-        The group.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -79,7 +78,6 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     Parameters
     ----------
     group : LieGroup
-        The group.
     g : point of the group, with leading axes [...]
         Group elements.
     eta : array_like, shape=[..., n]
@@ -106,7 +104,6 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -146,7 +143,6 @@ def nonholonomic_momentum(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -178,7 +174,6 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     section : callable
@@ -213,7 +208,6 @@ def moving_energy(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
