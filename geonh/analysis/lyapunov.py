@@ -24,7 +24,7 @@ from geonh.analysis.flow import displacement
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine.compiled import mapped, stepping
+from geonh.engine.compiled import computed, stepping
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import ArrayLike, Clock, Result
@@ -146,13 +146,12 @@ def lyapunov_exponents(
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g, name="g")
     controls = made_drive(system, controls, point, xi)
-    node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
     dt = float(as_float64(dt, "dt", ()))
     if not dt:
         raise ValueError("dt must not be zero")
     if fault := place_fault(system, 0.0, point, "at g"):
         raise ValueError(fault)
-    residual, rows = (a[0] for a in mapped(_constraint_slope, system, node))
+    residual, rows = computed(_constraint_slope, system, (point, xi))
     if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"xi is off the constraints of {system.name} by {residual}; system.project(g, xi) is on them")
     frame = kernel(rows, float(np.linalg.norm(rows)) or 1.0).T
