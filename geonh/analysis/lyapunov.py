@@ -20,15 +20,15 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import gram_schmidt
+from geonh.analysis.closing import method_of_velocities
 from geonh.analysis.flow import displacement
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
 from geonh.engine.compiled import computed, stepping
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, Result
-from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
@@ -137,10 +137,7 @@ def lyapunov_exponents(
     RuntimeError
         If a step fails.
     """
-    method = made_method(RKMK() if method is None else method)
-    refuse(method, system)
-    if method.guarantees.node != "velocity":
-        raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
+    method = method_of_velocities(system, method, RKMK())
     n, n_steps = system.group.dim, as_count(n_steps, "n_steps")
     every, n_saved = min(as_count(every, "every"), n_steps), as_count(n_saved, "n_saved")
     xi = as_float64(xi, "xi", (n,))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from geonh.ensembles.statistics import Quantiles
 from geonh.ensembles.stores import Field, Store, StoreError
 from geonh.geometry.field import takes_parameters
 from geonh.integrators.node import Result, State
-from geonh.results.same_system import constants, differences, digest
+from geonh.results.same_system import differences, digest, digest_of_trace
 from geonh.results.trajectory import Trajectory, describe
 from geonh.version import __version__
 
@@ -115,8 +114,7 @@ def _trace(sweep: Configuration, function: Callable | None) -> str:
         g, xi = system.point(None), np.zeros(system.group.dim)
         lam = np.zeros(len(system.annihilator(system.at(g, zero))))
         more = (system.parameters,) if takes_parameters(function, ARGUMENTS, "a function") else ()
-        made = jax.make_jaxpr(function)(zero, g, xi, lam, *more)
-    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
+        return digest_of_trace(function, zero, g, xi, lam, *more)
 
 
 def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: int | None) -> None:

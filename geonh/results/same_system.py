@@ -64,7 +64,9 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
         clock = clock._replace(controls=np.zeros_like(rows[:1]))  # the number of further rows does not matter
     with float64():
         for name in values:
-            traces[name] = _trace(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
+            traces[name] = digest_of_trace(
+                lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node
+            )
     events = events_of(trajectory, system, trajectory.watched, nodes)
     values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
@@ -80,7 +82,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
     found = mapped(_event_values, (system, events), at)
     node = jax.tree.map(lambda a: a[0], at)
     with float64():
-        made = [_trace(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
+        made = [digest_of_trace(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
     traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, made, strict=True)]
     names = [EVENT + event.name for event in events]
     values = {name: np.asarray(found)[:, i : i + 1] for i, name in enumerate(names)}
@@ -93,9 +95,9 @@ def _event_values(tree: tuple, node: tuple) -> jax.Array:
     return jnp.stack([event.value_with(system, t, g, xi, lam) for event in events])
 
 
-def _trace(function: Callable, node: tuple) -> str:
-    """Digest of the trace of a function of a node."""
-    made = jax.make_jaxpr(function)(node)
+def digest_of_trace(function: Callable, *arguments: Any) -> str:
+    """Digest of the trace of a function of these arguments."""
+    made = jax.make_jaxpr(function)(*arguments)
     return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
 
 
