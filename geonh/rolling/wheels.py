@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -80,9 +79,7 @@ class PlanarBody(Precise):
     centre : ndarray, shape=[2]
         Centre of mass in its frame, m.
     wheels : tuple of Wheel
-        Its wheels.
     trailers : tuple of PlanarBody
-        Its trailers.
     hitch : ndarray, shape=[2]
         For a trailer, its hinge in the frame of the body ahead, m.
     length : float
@@ -198,7 +195,6 @@ def planar_body(
     mass, inertia : float
         Mass, kg, and moment of inertia, kg m², about the vertical through the centre of mass.
     wheels : sequence of Wheel
-        Its wheels.
     trailers : sequence of PlanarBody
         Its trailers, from ``trailer``.
     centre : array_like, shape=[2]
@@ -471,5 +467,4 @@ def _fixed(foot: Part, wheel: Wheel) -> Part:
     """Wheel or blade at its position and direction in the body's frame."""
     c, s = np.cos(wheel.angle), np.sin(wheel.angle)
     turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
-    made = replace(foot, vertices=foot.vertices @ turn, lines=tuple(corners @ turn for corners in foot.lines))
-    return made.moved(*wheel.at)
+    return foot._mapped(lambda points: points @ turn).moved(*wheel.at)
