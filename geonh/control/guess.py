@@ -15,7 +15,7 @@ from geonh.groups.base import as_points
 
 
 def guessed(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
-    """Initial motion on the constraints φ = 0: the user's (points, controls), or the shortest path when None.
+    """Initial motion on φ = 0: the user's (points, controls), or a path along a one-parameter subgroup when None.
 
     Raises
     ------

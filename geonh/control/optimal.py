@@ -149,7 +149,7 @@ def optimal_control(
         Bounds of the controls, numbers or of shape=[n_u].
     guess : OptimalControl or (points, controls), optional
         A warm start, of any number of steps; nodes with a leading axis K + 1 and controls of shape=[K + 1, n_u]. When
-        left out, the shortest path on the group, without controls.
+        left out, the path along a one-parameter subgroup, without controls.
     method : SymmetricProjection, optional
         With non-default options.
     solver : str, optional
@@ -170,13 +170,13 @@ def optimal_control(
     ValueError, TypeError
         For invalid input.
     RuntimeError
-        If no solution is found, with the reason: the residual and the optimality of the last iterate, a saddle, or
-        a span that grows without end.
+        If the search fails, with the reason: the residual and the optimality of the last iterate, a saddle, or an
+        unbounded span.
 
     Notes
     -----
-    A saddle is left along its direction of negative curvature: perturbations to both sides serve as guesses. The
-    minimum found is local; nothing is known of the global one: try other guesses.
+    If the solution is a saddle, the search restarts from both sides along its direction of negative curvature. The
+    minimum is local; other guesses may lead to cheaper ones.
     """
     if solver is not None:
         require(solver)
@@ -235,18 +235,16 @@ def optimal_control(
 def _fault(problem: Transcription, last: Extremal, residual: float, curvature: float, bounded: bool) -> str:
     """Reason why an iterate is not a solution; "" if it is one."""
     if last.motion.span > LONG * problem.steering.span:
-        return (
-            f"the cost falls however long it lasts, to {last.cost:.3g} in {last.motion.span:.3g} s; let time cost too"
-        )
+        return f"the cost decreases with the span without bound, to {last.cost:.3g} in {last.motion.span:.3g} s: add a cost of time"
     if not (last.solved and residual < 1e3 * SETTLED):
-        exchanging = ", and the controls at their bounds still change" if last.exchanging else ""
-        hint = "wider bounds or a longer span, if none keeps within these; else " if bounded else ""
+        exchanging = ", and the active set of the bounds still changes" if last.exchanging else ""
+        hint = "wider bounds or a longer span, if the problem is infeasible; otherwise " if bounded else ""
         return (
-            f"after {last.iterations} steps the equations are off by {residual:.2g}, the optimality by "
-            f"{last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may help"
+            f"after {last.iterations} iterations the residual of the equations is {residual:.2g}, that of the optimality "
+            f"conditions {last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may help"
         )
     if curvature < 0:
-        return f"it ended at a saddle of cost {last.cost:.6g}, no descent direction found; another guess may help"
+        return f"it converged to a saddle of cost {last.cost:.6g}, and no descent from it converged; another guess may help"
     return ""
 
 
