@@ -235,16 +235,19 @@ def optimal_control(
 def _fault(problem: Transcription, last: Extremal, residual: float, curvature: float, bounded: bool) -> str:
     """Reason why an iterate is not a solution; "" if it is one."""
     if last.motion.span > LONG * problem.steering.span:
-        return f"the cost decreases with the span without bound, to {last.cost:.3g} in {last.motion.span:.3g} s: add a cost of time"
+        return (
+            f"the cost decreases with the span without bound, to {last.cost:.3g} in {last.motion.span:.3g} s; "
+            "add a cost of time"
+        )
     if not (last.solved and residual < 1e3 * SETTLED):
         exchanging = ", and the active set of the bounds still changes" if last.exchanging else ""
         hint = "wider bounds or a longer span, if the problem is infeasible; otherwise " if bounded else ""
         return (
-            f"after {last.iterations} iterations the residual of the equations is {residual:.2g}, that of the optimality "
-            f"conditions {last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may help"
+            f"after {last.iterations} iterations the residual of the equations is {residual:.2g}, that of the "
+            f"optimality conditions {last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may help"
         )
     if curvature < 0:
-        return f"it converged to a saddle of cost {last.cost:.6g}, and no descent from it converged; another guess may help"
+        return f"it converged to a saddle of cost {last.cost:.6g}, and found no descent from it; try another guess"
     return ""
 
 
