@@ -14,7 +14,7 @@ from geonh.engine.compiled import mapped
 from geonh.groups.base import as_points
 
 
-def guessed(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
+def initial_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
     """Initial motion on φ = 0: the user's (points, controls), or a path along a one-parameter subgroup when None.
 
     Raises

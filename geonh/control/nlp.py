@@ -46,7 +46,7 @@ def require(solver: str) -> None:
         raise ImportError('solver="ipopt" needs Ipopt: pip install "geonh[ipopt]", or use "slsqp"')
 
 
-def minimised(program: NonlinearProgram, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
+def minimise(program: NonlinearProgram, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
     """Last iterate of a solver, from a guess clipped to the bounds, and its number of iterations."""
     begin = np.clip(guess, program.low, program.high)
     if solver == "ipopt":
