@@ -26,7 +26,7 @@ import scipy
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
 from geonh.control.forward import ShootingProblem, ShootingValues, interpolated, shooting_values
-from geonh.control.nlp import NonlinearProgram, minimised, require
+from geonh.control.nlp import NonlinearProgram, minimise, require
 from geonh.control.steering import (
     UNBOUNDED,
     Bounds,
@@ -269,7 +269,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
 
     iterations = 0
     for begin in guesses():
-        z, more = minimised(program, begin, solver, max_iterations)
+        z, more = minimise(program, begin, solver, max_iterations)
         iterations += more
         if at(z).reaches(problem.tolerance):
             return Optimum(z.reshape(u0.shape), at(z).miss, iterations)

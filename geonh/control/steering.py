@@ -87,16 +87,14 @@ def steering_problem(
     """
     refuse(method, system)
     if system.forces is None:
-        raise ValueError(f"{system.name} has no forces that controls could act by")
+        raise ValueError(f"{system.name} has no forces= that use controls")
     n, names = system.group.dim, system.group.velocity_names
     t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
     if not 1e-150 < span < 1e150:  # its square is a number
         raise ValueError(f"span must be positive, between 1e-150 and 1e150, got {span}")
     if unknown := [name for name in free if name not in names]:
         near = close(str(unknown[0]), names)
-        raise ValueError(
-            f"free: {unknown} are not among the velocities {list(names)}, whose coordinates it frees{near}"
-        )
+        raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
     if len(set(free)) < len(free):
         raise ValueError(f"free: {list(free)} has a name twice")
     g0, g1 = system.point(start, name="start"), system.point(end, name="end")
@@ -134,7 +132,7 @@ def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: f
     if xi is not None and np.abs(gap).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(
             f"xi_{name} is off the constraints of {system.name} by {np.abs(gap).max():.2g}; "
-            "system.project(…) gives a velocity near it that is not"
+            "system.project(…) gives a velocity near it that satisfies them"
         )
     return rows
 
