@@ -342,6 +342,13 @@ class LagrangianSystem(Precise):
             return self.annihilator(x)
         return self.distribution.degeneracy_rows(x, self.parameters)
 
+    def joins(self, x: Any, y: Any) -> Array | bool:
+        """False where the constraints are known to fail between base points x and y of a step, at which they hold.
+
+        True here: a subclass knows more.
+        """
+        return True
+
     def constraint_residual(self, x: Any, xi: Array) -> Array:
         """μ(x)ξ − b(x), shape=[m], those of φ first; ``xi`` of shape=[n]."""
         if self.holonomic is None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import judged
@@ -63,6 +63,31 @@ class Contact(NamedTuple):
     place: Array
     normal: Array
     arm: Array
+
+
+class RollingBody(System):
+    """System of a body that rolls, of ``rolling``."""
+
+    def joins(self, x: Any, y: Any) -> Array | bool:
+        """False if the body could not touch the surface between its contacts at x and y, and leaps over what lies there.
+
+        A motion passes through all contacts in between, and so is more curved than the surface at each of them.
+        """
+        p = self.parameters
+        if p["on"].clears_always:
+            return True
+        t, g, h = (x.t, x.x, y.x) if isinstance(x, Moment) else (0.0, x, y)
+        begin, end = _touch(t, g, p).place, _touch(y.t if isinstance(y, Moment) else 0.0, h, p).place
+        turn = self.group.log(self.group.compose(self.group.inverse(g), h))
+
+        def clears(s: Array) -> Array:
+            R = self.group.compose(g, self.group.exp(s * turn))[:3, :3]
+            time = t + s * (y.t - t) if isinstance(y, Moment) else 0.0
+            X = Moment(time, begin + s * (end - begin))
+            n = -(p["on"].normal(X, p) @ R)
+            return p["on"].clears(p["support"], n, R, X._replace(x=X.x - R @ p["support"].point(n)), p)
+
+        return jnp.all(lax.map(clears, jnp.array([0.25, 0.5, 0.75])))
 
 
 @judged
@@ -160,7 +185,7 @@ def rolling(
     else:
         rhs = _chosen(at_time, *((_rhs, _rhs_in_time) if spin else (_rubber_rhs, _rubber_rhs_in_time)))
         distribution = AffineDistribution(forms=forms, rhs=rhs)
-    return System(
+    return RollingBody(
         SE3(),
         metric=_metric,
         potential=_potential,

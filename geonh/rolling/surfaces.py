@@ -55,6 +55,11 @@ class Surface(Precise):
         """True if ψ depends on the time."""
         return False
 
+    @property
+    def clears_always(self) -> bool:
+        """True if every convex body is more curved than the surface."""
+        return False
+
     @abstractmethod
     def value(self, X: Any, parameters: Any) -> Array:
         """Value ψ(X), a scalar, at a point of shape=[3]."""
@@ -140,6 +145,10 @@ class _Plane(Surface):
     def as_plane(self) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(self.up), np.asarray(self.level)
 
+    @property
+    def clears_always(self) -> bool:
+        return True
+
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         return self.value(x, parameters) - support(-(self.up @ R))  # so that its derivative needs ∇H only
 
@@ -167,6 +176,10 @@ class _Round(Surface):
     radius: Any
     across: Any
     sign: float = eqx.field(static=True)
+
+    @property
+    def clears_always(self) -> bool:
+        return self.sign < 0
 
     def value(self, X: Any, parameters: Any) -> Array:
         place = self.across * _place(X)

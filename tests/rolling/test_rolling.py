@@ -231,6 +231,23 @@ def test_a_run_stops_where_the_body_is_no_longer_more_curved():
     assert least[-1] + 2 * (least[-1] - least[-2]) < 0  # two steps later
 
 
+def trough(X, parameters):
+    return X[2] - (X[0] ** 2 + 2 * X[1] ** 2) / 2
+
+
+@pytest.mark.parametrize(("radius", "leaps"), [(0.49, False), (0.501, True)])
+def test_a_run_stops_where_the_contact_leaps_over_a_strip_that_is_more_curved(radius, leaps):
+    """The trough's radius is 0.5 at its bottom and more beside it: a ball of 0.501 rests on both sides of a strip."""
+    ball_in_it = rolling(ball(radius), [0.1, 0.1, 0.1], 1.0, on=trough, name="ball in a trough")
+    place = np.array([0.05, 0.2, 0.0])
+    g0, xi0 = start(ball_in_it, omega=[1.0, 0.3, 0.0], place=[*place[:2], -trough(place, None)])
+    run = gn.solve(ball_in_it, "rkmk4", g0=g0, xi0=xi0, dt=0.005, n_steps=20, throw=False)
+    assert run.status is (gn.integrators.Result.LEAP if leaps else gn.integrators.Result.SUCCESS)
+    side = [contact(ball_in_it, g).place[1] for g in run.g]
+    assert np.all(np.array(side) > 0) if leaps else side[-1] < 0
+    assert not leaps or "contact leaps" in run.message
+
+
 def test_a_cigar_that_tips_over_in_a_bowl_stops_where_its_end_reaches_through_it():
     axes = np.array([0.2, 0.2, 0.6])
     cigar = in_a_bowl(*axes)
