@@ -84,7 +84,8 @@ def test_a_long_train_keeps_its_constraints_and_its_energy():
 def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
     system = chain(n, lagrangian=lagrangian) if kind == "chain" else train(n)
     begin = {"xi0": 0.2 * np.sin(np.arange(3 * n) + 1.0)} if kind == "chain" else start(system)
-    span, reference = 0.16, gn.solve(system, "rkmk6", **begin, dt=0.0025, n_steps=64)
+    span = 0.16 if kind == "chain" else 0.8
+    reference = gn.solve(system, "rkmk6", **begin, dt=span / 64, n_steps=64)
     errors = []
     for steps in (16, 32):
         run = gn.solve(system, "gauss4", **begin, dt=span / steps, n_steps=steps)
