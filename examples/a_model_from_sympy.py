@@ -1,7 +1,7 @@
-"""A skate on an inclined plane, written in SymPy, run, and compared with the exact solution.
+"""Import of a SymPy model: a knife edge on an inclined plane, compared with the exact solution.
 
-The skate (knife edge) slides from rest, turning at the rate w: it does not run downhill but along a cycloid,
-x = (g sin α/2w²) sin² wt. Needs SymPy: pip install 'geonh[sympy]'.
+From rest, with the angular velocity w, the contact point moves along a cycloid, x = (g sin α/2w²) sin² wt. Needs SymPy:
+pip install 'geonh[sympy]'.
 """
 
 import numpy as np

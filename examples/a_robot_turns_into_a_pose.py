@@ -1,4 +1,4 @@
-"""A robot on two wheels, with a motor for each and friction, goes to a pose at the least effort."""
+"""Optimal control: a two-wheeled robot with a motor for each wheel and friction moves to a pose at minimal effort."""
 
 import jax.numpy as jnp
 import numpy as np

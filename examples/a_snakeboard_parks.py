@@ -1,7 +1,7 @@
-"""A snakeboard parks sideways: a gait that drifts that way, made exact by shooting, and least in cost by transcription.
+"""Optimal control: parallel parking of a snakeboard from a gait, by shooting, then by direct transcription.
 
-The rotor swings twice while the axles swing three times. Shooting finds the controls that end in the gap, at rest; the
-discrete equations, for all nodes at once, then give the way of least effort.
+The initial guess is the 2:3 gait of rotor and axles, which drifts sideways. Shooting satisfies the boundary conditions;
+its solution is the guess of the transcription.
 """
 
 import jax
@@ -11,7 +11,7 @@ import geonh as gn
 from geonh.control import optimal_control, shooting_control
 
 board = gn.systems.controlled_snakeboard()
-gap = ([0.0, 0.0, 0.2], [0.0, 0.0])  # 0.2 m to the left, axles straight; the rotor may end anywhere
+gap = ([0.0, 0.0, 0.2], [0.0, 0.0])  # 0.2 m to the left, axles straight; the rotor angle is free
 turn = 2 * np.pi * np.linspace(0, 1, 25)
 gait = 0.4 * np.stack([np.sin(2 * turn), np.sin(3 * turn)], axis=1)
 task = {"end": gap, "n_controls": 2, "span": 6.0, "free": ["psi_dot"]}

@@ -1,7 +1,7 @@
-"""A system of one's own on R²×SO(3), given as a geomstats product: a lopsided ball that rolls in a bowl.
+"""User-defined system on R²×SO(3), a geomstats product: an unbalanced ball that rolls in a bowl.
 
-The base point is x = (position, rotation). Everything is a function of it, written in jax.numpy; no derivative is asked
-for. ``check()`` tells what is wrong with a system; here it finds nothing.
+The base point is x = (position, rotation); metric, potential and forms are functions of it, in jax.numpy, without
+derivatives. ``check()`` validates a system.
 """
 
 import jax.numpy as jnp
@@ -39,12 +39,14 @@ def potential(x):
 
 
 space = ProductManifold([Euclidean(2), SpecialOrthogonal(3)])
-ball = gn.System(space, metric=metric, potential=potential, distribution=gn.Distribution(rolling), name="lopsided ball")
+ball = gn.System(
+    space, metric=metric, potential=potential, distribution=gn.Distribution(rolling), name="unbalanced ball"
+)
 print(ball.check())
 
 g0 = (np.array([0.5, 0.0]), np.eye(3))
 xi0 = ball.project(g0, [0.0, 0.3, 0.0, 0.0, 1.0])
 for dt in (0.01, 0.005):
     run = gn.solve(ball, g0=g0, xi0=xi0, dt=dt, n_steps=round(5 / dt))
-    print(f"dt = {dt}: energy changes by at most {abs(run.energy - run.energy[0]).max():.1e} J (of order dt²)")
+    print(f"dt = {dt}: largest change of the energy {abs(run.energy - run.energy[0]).max():.1e} J")
 print("points belong to the space:", bool(np.all(ball.space.belongs(run.to_geomstats(), atol=1e-10))))

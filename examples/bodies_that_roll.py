@@ -1,4 +1,4 @@
-"""Bodies that roll: a coin, an egg on a hill, a ball in a bowl; no contact is derived by hand."""
+"""Rolling bodies from support functions: a coin, an egg on a slope, a ball in a bowl."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A particle slides down a sphere until it loses contact, and falls: two runs joined by an event."""
+"""Event detection: a particle slides down a sphere until it loses contact, and falls."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""Derivatives and ensembles: ``integrate`` is a pure function under jit, grad and vmap.
+"""Derivatives and ensembles by ``integrate`` under jit, jacfwd and vmap.
 
-Computation is in double precision inside ``with gn.float64()``; your JAX configuration stays as it is.
+Computation is in double precision inside ``with gn.float64()``; your JAX configuration is not changed.
 """
 
 import jax

@@ -1,7 +1,6 @@
-"""A spherical pendulum as a point on a sphere, as a body that does not spin, and on a pivot that moves.
+"""Holonomic constraints: a spherical pendulum on R³, on SO(3), and with a moving pivot.
 
-In R³ with the constraint |x| = 1, kept by projection; on SO(3), where nothing needs to be constrained. Then the pivot
-goes round: the constraint depends on the time.
+On R³ with the constraint |x| = 1, on SO(3) without constraints, and on R³ with a time-dependent constraint.
 """
 
 import jax.numpy as jnp
@@ -43,4 +42,4 @@ carried = gn.System(
 g0, xi0 = carried.project([0.3, 0.0, -1.0], [0.0, 0.0, 0.0])
 run = gn.solve(carried, g0=g0, xi0=xi0, dt=0.01, n_steps=1000)
 print("on a moving pivot:    ", np.abs(run.holonomic_residual).max())
-print("  its energy, J, from:", run.energy.min(), "to", run.energy.max())
+print("  energy, J, from:", run.energy.min(), "to", run.energy.max())

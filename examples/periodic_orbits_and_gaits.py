@@ -1,4 +1,4 @@
-"""How a snakeboard gets on: the gait of its rider, its momentum; and the exact period of a pendulum."""
+"""Displacement of a snakeboard by a gait, and a symmetric periodic orbit of a pendulum."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,10 +36,10 @@ def gait(t):
 
 connection = nonholonomic_connection(board, sections=along)
 for n in (1, 2, 3):
-    made = connection.displacement(gait, 2 * np.pi * n, n_steps=200 * n)
-    print(f"after {n} periods of the gait: (θ, x, y) = {np.round(made.g[0], 6)}, momentum {made.momentum[0]:+.6f}")
+    moved = connection.displacement(gait, 2 * np.pi * n, n_steps=200 * n)
+    print(f"after {n} periods of the gait: (θ, x, y) = {np.round(moved.g[0], 6)}, momentum {moved.momentum[0]:+.6f}")
 
-# A quarter of a turn to either side, found as a symmetric orbit
+# Amplitude π/2, as a symmetric periodic orbit
 pendulum = gn.System(Torus(1, ("phi",)), metric=[1.0], potential=lambda x: -jnp.cos(x[0]), name="pendulum")
 orbit = periodic_orbit(
     pendulum, [1.5], [0.0], 7.0, fixed=lambda g, xi: xi, conditions=lambda g, xi, T, p: jnp.stack([g[0] - np.pi / 2])

@@ -1,8 +1,7 @@
-"""One system three ways: reduced, unreduced, and with spatial velocities.
+"""Reduced and unreduced systems, body and spatial velocities.
 
-A homogeneous ball on a turning table, with body angular velocity on R²×SO(3), nothing assumed invariant, and with
-spatial angular velocity on R²×SO(3)ᵒᵖ, where only the position is left in the base. A Suslov body, with the base a
-point and with the whole group as base.
+A homogeneous ball on a rotating table, with body angular velocity on R²×SO(3), and with spatial angular velocity on
+R²×SO(3)ᵒᵖ, where the base is the position alone. The Suslov problem with a point and with the whole group as base.
 """
 
 import numpy as np

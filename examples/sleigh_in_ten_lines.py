@@ -1,4 +1,4 @@
-"""The Chaplygin sleigh in ten lines: a metric, one constraint, a run, its invariants."""
+"""The Chaplygin sleigh in ten lines: metric, constraint, integration, invariants."""
 
 from geomstats.geometry.special_euclidean import SpecialEuclidean
 

@@ -1,6 +1,6 @@
-"""When a coin stays up: rolling on, if it turns faster than √(g/3r), and spinning on its rim, if faster than √(4g/5r).
+"""Stability of a coin: rolling upright above the rate √(g/3r), spinning on its rim above √(4g/5r).
 
-No angles are chosen and nothing is linearised by hand: the roots belong to the motion on SE(3), contact and all.
+Root loci and a stability map of relative equilibria on SE(3), without coordinates or linearisation by hand.
 """
 
 import numpy as np
@@ -18,15 +18,15 @@ onwards = root_locus(coin, rates, lambda rate: rolling.start(coin, omega=[0.0, r
 on_the_rim = root_locus(coin, rates, lambda rate: rolling.start(coin, omega=[0.0, 0.0, rate]))
 for locus, factor in ((onwards, 1 / 3), (on_the_rim, 4 / 5)):
     up = locus.values[locus.growth < 1e-6].min()
-    print(f"stays up from {up:.0f} rad/s, by the book from {np.sqrt(factor * 9.81 / RADIUS):.2f}")
+    print(f"stable from {up:.0f} rad/s, theory {np.sqrt(factor * 9.81 / RADIUS):.2f}")
 onwards.plot("rolling, rad/s").savefig("coin.png")
 
-# Over the weight as well: on the moon a slower one will do
+# Over rate and gravity
 gravities = np.linspace(1.0, 12.0, 12)
 found = stability_map(
     coin, rates, gravities, lambda rate, g: rolling.start(coin, omega=[0.0, rate, 0.0]), parameters=(None, "g")
 )
-by_the_book = rates[:, None] > np.sqrt(gravities / (3 * RADIUS))
-print(f"{np.mean(found.stable(1e-6) == by_the_book):.1%} of the map as in the book")
-assert np.all(found.stable(1e-6) == by_the_book)
+theory = rates[:, None] > np.sqrt(gravities / (3 * RADIUS))
+print(f"{np.mean(found.stable(1e-6) == theory):.1%} of the map agrees with theory")
+assert np.all(found.stable(1e-6) == theory)
 found.plot(("rolling, rad/s", "gravity, m/s²")).savefig("coins.png")

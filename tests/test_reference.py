@@ -96,18 +96,18 @@ def silent(kind):
             yield f"{key} has no words"
 
 
-def found_gaps(room):
-    for name, made in api.named(room).items():
-        if room != "geonh" and api.named("geonh").get(name) is made:
+def found_gaps(package):
+    for name, made in api.named(package).items():
+        if package != "geonh" and api.named("geonh").get(name) is made:
             continue
-        yield from (f"{room}.{name}: {gap}" for gap in gaps(made))
+        yield from (f"{package}.{name}: {gap}" for gap in gaps(made))
         if inspect.isclass(made):
-            yield from (f"{room}.{name}: {gap}" for gap in silent(made))
+            yield from (f"{package}.{name}: {gap}" for gap in silent(made))
             for key, member in api.members(made).items():
-                yield from (f"{room}.{name}.{key}: {gap}" for gap in member_gaps(*member))
+                yield from (f"{package}.{name}.{key}: {gap}" for gap in member_gaps(*member))
 
 
-@pytest.mark.parametrize("room", api.ROOMS)
-def test_every_public_name_tells_arguments_shapes_results_and_errors(room):
-    found = list(found_gaps(room))
+@pytest.mark.parametrize("package", api.PACKAGES)
+def test_every_public_name_tells_arguments_shapes_results_and_errors(package):
+    found = list(found_gaps(package))
     assert not found, f"{len(found)} gaps in docstrings:\n" + "\n".join(found)

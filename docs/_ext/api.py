@@ -18,7 +18,7 @@ import geonh as gn
 
 KEYWORD_ONLY, VAR_POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
-ROOMS = {
+PACKAGES = {
     "geonh": (
         "System",
         "Distribution",
@@ -55,21 +55,21 @@ ROOMS = {
     "geonh.viewer": None,
     "geonh.testing": ("check_group",),
 }
-"""Rooms with a page, and what is on it: all of the room's names where none are told."""
+"""Packages with a page, and the names on it; all public names of the package if None."""
 
 
-def page(room):
-    """Every public name of a room; of what stands on the page of geonh, where it stands."""
-    lines = [f"# {room}", ""]
-    if room != "geonh":
-        lines += [prose(importlib.import_module(room).__doc__), ""]
-    for name, made in named(room).items():
-        if room != "geonh" and named("geonh").get(name) is made:
+def page(package):
+    """Every public name of a package; of what stands on the page of geonh, where it stands."""
+    lines = [f"# {package}", ""]
+    if package != "geonh":
+        lines += [prose(importlib.import_module(package).__doc__), ""]
+    for name, made in named(package).items():
+        if package != "geonh" and named("geonh").get(name) is made:
             lines += [f"## {escaped(name)}", "", f"See [geonh.{escaped(name)}](geonh.md#{name.lower()}).", ""]
         else:
             lines += object_lines(name, made, 2)
-    files = dict.fromkeys(made.__module__ for made in named(room).values() if file_of(made))
-    if room != "geonh" and files:
+    files = dict.fromkeys(made.__module__ for made in named(package).values() if file_of(made))
+    if package != "geonh" and files:
         lines += ["## Formulas and sources", ""]
         for file in files:
             lines += [f"### Formulas of {escaped(file)}", "", prose(sys.modules[file].__doc__), ""]
@@ -84,17 +84,17 @@ def linked(text):
 
 
 @functools.cache
-def named(room):
-    """The functions and classes of a room, by name."""
-    module = importlib.import_module(room)
-    found = {name: getattr(module, name) for name in ROOMS[room] or module.__all__}
+def named(package):
+    """The functions and classes of a package, by name."""
+    module = importlib.import_module(package)
+    found = {name: getattr(module, name) for name in PACKAGES[package] or module.__all__}
     return {name: made for name, made in found.items() if callable(made) and made.__module__.startswith("geonh")}
 
 
 @functools.cache
 def on_a_page():
     """All of these."""
-    return {made for room in ROOMS for made in named(room).values()}
+    return {made for package in PACKAGES for made in named(package).values()}
 
 
 def object_lines(name, made, level):
@@ -131,7 +131,7 @@ def told_elsewhere(made):
     """Where the equations and the source are told."""
     pages = [f"[{n}](../methods/{n}.md)" for n, m in gn.methods.items() if type(m.make()) is made]
     pages += [f"[{n}](../systems/{n}.md)" for n, entry in gn.systems.catalogue.items() if entry.build is made]
-    home = next((room for room in ROOMS if room != "geonh" and made in named(room).values()), None)
+    home = next((package for package in PACKAGES if package != "geonh" and made in named(package).values()), None)
     if not pages and home and file_of(made):
         pages = [f"[{escaped(made.__module__)}]({home}.md{file_of(made)})"]
     return [f"Equations and source: {', '.join(pages)}.", ""] if pages else []

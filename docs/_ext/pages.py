@@ -1,4 +1,4 @@
-"""Pages made from data: one for each system of the catalogue, each method, each room of the API.
+"""Pages made from data: one for each system of the catalogue, each method, each package of the API.
 
 A system's page has its drawing, its equations from the module, a measured run by several methods, and the viewer. Runs
 are short; ``GEONH_PAGES=words`` leaves them out, to look at the words quickly.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import api
 import numpy as np
-from api import ROOMS
+from api import PACKAGES
 from bibliography import cited
 from markup import escaped, prose
 
@@ -54,8 +54,8 @@ def make(app):
         write(OUT / "methods" / f"{name}.md", method_page(name))
     write(OUT / "methods" / "index.md", methods_index())
     write(OUT / "choosing.txt", choosing_table())
-    for room in ROOMS:
-        write(OUT / "api" / f"{room}.md", api.page(room))
+    for package in PACKAGES:
+        write(OUT / "api" / f"{package}.md", api.page(package))
     write(OUT / "api" / "index.md", api_index())
 
 
@@ -91,7 +91,7 @@ def system_page(entry, pictures):
     lines += [f"| exact solution | {'in closed form' if entry.exact else 'none in the catalogue'} |"]
     lines += [f"| default run | dt = {entry.dt:g} s, {entry.n_steps} steps, by `{entry.method}` |", ""]
     if entry.parameters:
-        lines += ["| parameter | default | unit, meaning |", "|---|---|---|"]
+        lines += ["| parameter | default | meaning, unit |", "|---|---|---|"]
         lines += [
             f"| `{k}` | {cell(str(entry.defaults.get(k)))} | {cell(v)} |" for k, v in entry.parameters.items()
         ] + [""]
@@ -218,14 +218,14 @@ def method_page(name):
 
 def cost(name):
     """What the page of all methods has measured of a step."""
-    tables = (DOCS / "methods.md").read_text(encoding="utf-8").split("## What they cost")[1].split("\n## ")[0]
+    tables = (DOCS / "methods.md").read_text(encoding="utf-8").split("## Cost of a step")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in tables.splitlines() if line[:1] == "|"]
     found = [row for row in rows if f"`{name}`" in row[0]]
     if not found:
-        raise ValueError(f"docs/methods.md does not tell what a step of {name} costs")
+        raise ValueError(f"docs/methods.md has no cost of a step of {name}")
     (row,), more = (
         found,
-        "More, and what that is measured on, with [the costs of all](../../methods.md#what-they-cost).",
+        "Conditions of the measurement, and other methods: [cost of a step](../../methods.md#cost-of-a-step).",
     )
     if len(row) == 2:
         return [f"A step: {row[1]}.", "", more]
@@ -275,7 +275,7 @@ def choosing_table():
 
 
 def api_index():
-    """The rooms."""
+    """The packages."""
     lines = [
         "# API",
         "",
@@ -285,7 +285,7 @@ def api_index():
         ":maxdepth: 1",
         "",
     ]
-    return "\n".join([*lines, *ROOMS, "```", ""])
+    return "\n".join([*lines, *PACKAGES, "```", ""])
 
 
 def code(word):

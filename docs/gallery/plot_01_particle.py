@@ -1,10 +1,10 @@
 """
-The particle: energy of GNI and of DLA
-======================================
+Nonholonomic particle: energy of GNI and DLA
+============================================
 
-Ferraro, Iglesias, Martín de Diego 2008, example 1, figure 2: a free particle with ż = yẋ. GNI keeps the energy to
-rounding (the metric of R³ is bi-invariant, Theorem 1); the discrete Lagrange–d'Alembert method loses some while the
-particle turns. The paper does not tell step and start; these are our own.
+Ferraro, Iglesias, Martín de Diego 2008, example 1, figure 2: a free particle with ż = yẋ. GNI preserves the energy to
+rounding (the metric of R³ is bi-invariant, Theorem 1); the discrete Lagrange–d'Alembert method does not. The paper does
+not give step and initial state; these are chosen here.
 """
 
 import matplotlib.pyplot as plt

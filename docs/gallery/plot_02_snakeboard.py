@@ -1,12 +1,12 @@
 """
-The snakeboard, free and driven
-===============================
+Snakeboard, free and driven
+===========================
 
-Ferraro, Iglesias, Martín de Diego 2008, example 2, figures 3 and 4. Free, on the abelian structure R²×T³ whose metric is
-bi-invariant, GNI keeps the energy at p⁻ to rounding. Driven from rest by opposite torques on rider and axles, in phase,
-the board snakes along from left to right, ever faster. The parameters of the paper's figure are not given, these are our
-own; the wheels are turned by a quarter of a radian at the start, so that they swing evenly to both sides. (The warning is
-about GNI's momentum, which alternates; the page on alternation tells.)
+Ferraro, Iglesias, Martín de Diego 2008, example 2, figures 3 and 4. Free, on the abelian structure R²×T³ with a
+bi-invariant metric, GNI preserves the energy at p⁻ to rounding. Driven from rest by opposite torques on rider and axles,
+in phase, the board accelerates from left to right. The paper does not give the parameters of the figure; these are chosen
+here, with the wheels at an initial angle of a quarter of a radian, so that they oscillate symmetrically. (The warning is
+about the parasitic mode of GNI.)
 """
 
 import matplotlib.pyplot as plt

@@ -1,12 +1,12 @@
 """
-The sleigh's loop: GNI against DLA, with a good and a bad discretisation
-========================================================================
+Chaplygin sleigh: GNI and DLA with two discretisations
+======================================================
 
-Ferraro, Iglesias, Martín de Diego 2008, example 3, figure 6 and the remark after it. In the coordinates (θ, x, y), GNI
+Ferraro, Iglesias, Martín de Diego 2008, example 3, figure 6 and the following remark. In the coordinates (θ, x, y), GNI
 and DLA with a symmetric discretisation of the constraint have similar errors; with the constraint at one end of the step
-DLA is one to two orders of magnitude worse. The sleigh begins as the paper's: after a step it is where the paper's second
-point is. The step h itself is not told, and does not matter: no force sets a scale of time, and the errors at the nodes
-are the same for every h. Here it is 0.2 s, for 70 steps.
+DLA is one to two orders of magnitude less accurate. The initial state reproduces the second point of the paper. Its step
+is not given, and does not matter: without forces the errors at the nodes are the same for every h. Here h = 0.2 s, 70
+steps.
 """
 
 import jax.numpy as jnp

@@ -2,8 +2,9 @@
 Elroy's beanie
 ==============
 
-Martín de Diego 2008 (slides): two planar bodies joined at their centres, no constraint; the Lagrange–Poincaré equations
-on SE(2)×S¹. The spatial momentum is kept to rounding, the shape swings, the energy error is O(h²) without drift.
+Martín de Diego 2008 (slides): two planar bodies joined at their centres, without constraint; the Lagrange–Poincaré
+equations on SE(2)×S¹. The spatial momentum is preserved to rounding, the shape oscillates, the energy error is O(h²)
+without drift.
 """
 
 import matplotlib.pyplot as plt

@@ -1,14 +1,14 @@
 """
-Rolling ball: orbits over 20 000 steps
-======================================
+Ball on a rotating table: orbits over 20 000 steps
+==================================================
 
-Martín de Diego 2008 (slides): a ball on a turning table from (0.99, 1) to (1, 0.99), h = 0.01, 20 000 steps. The contact
-point of the motion goes round a circle. That of the scheme of the slides, a discrete Lagrange–d'Alembert method on the
-Atiyah groupoid, does too, and so does GNI's, each at a frequency of its own; a method that is not geometric, explicit
-Euler, spirals. The slides do not give masses and rate; these are our own.
+Martín de Diego 2008 (slides): a ball on a rotating table from (0.99, 1) to (1, 0.99), h = 0.01, 20 000 steps. The
+contact point of the exact motion, of the discrete Lagrange–d'Alembert method on the Atiyah groupoid (slides) and of GNI
+moves on a circle, each with its own frequency; that of explicit Euler spirals out. The slides do not give masses and
+rate; these are chosen here.
 
-The discrete Lagrangian of the slides has the term + I/(2h)² tr W. It is − I/(2h²) tr W that approximates the kinetic
-energy of the rotation: the printed one has the wrong sign and half the size.
+The discrete Lagrangian of the slides has the term + I/(2h)² tr W; the kinetic energy of the rotation is approximated by
+− I/(2h²) tr W.
 """
 
 import jax.numpy as jnp

@@ -1,10 +1,10 @@
 """
-Suslov's body by feedback
-=========================
+Suslov problem: feedback integrator
+===================================
 
-Chang, Perlmutter, §3.1, figures 1 and 2: Euler steps of 10⁻³ s with all gains 100, from Π = (0, 1, 1) over 10 s, against
-the exact solution Π = (−tanh t, sech t, sech t). Momentum error, orthogonality, constraint and energy; and the same
-steps without the feedback, which here happen to keep the constraint exactly.
+Chang, Perlmutter, §3.1, figures 1 and 2: Euler steps of 10⁻³ s with all gains 100, from Π = (0, 1, 1) over 10 s,
+compared with the exact solution Π = (−tanh t, sech t, sech t): errors of momentum, orthogonality, constraint and energy;
+and the same steps without feedback, which preserve the constraint exactly here.
 """
 
 import matplotlib.pyplot as plt

@@ -1,12 +1,12 @@
 """
-The knife edge's cycloid, and an error in the paper
-===================================================
+Knife edge on an incline: feedback integrator
+=============================================
 
 Chang, Perlmutter, §3.2, figures 3 to 5: a knife edge on an incline, Euler steps of 10⁻³ s with all gains 1000, 200 s.
 
-The paper prints the exact solution x = 1 − cos t, y = (t − sin t)/2, φ = t. That breaks the constraint
-ẋ sin φ = ẏ cos φ and its own energy. What solves the equations from φ̇ = ½ is x = ½(1 − cos t), y = ½(t − sin t),
-φ = t/2, with H = 1/8; both are tested below.
+The exact solution printed in the paper, x = 1 − cos t, y = (t − sin t)/2, φ = t, violates the constraint
+ẋ sin φ = ẏ cos φ and its energy. The solution from φ̇ = ½ is x = ½(1 − cos t), y = ½(t − sin t), φ = t/2, with H = 1/8;
+both are tested below.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Sleigh, disk, roller racer, Heisenberg by feedback
-==================================================
+Sleigh, disk, roller racer, Heisenberg system: feedback integrators
+===================================================================
 
-Chang, Perlmutter, §3.3 to §3.6: the other systems of the paper, which it leaves without figures, attracted to constraint
-and energy with Euler steps of 10⁻³ s, against reference solutions. The disk rolls and the Heisenberg particle flies at
-constant velocities, which Euler's steps keep.
+Chang, Perlmutter, §3.3 to §3.6: the other systems of the paper, without figures there, with Euler steps of 10⁻³ s and
+attracting constraint and energy, compared with reference solutions. The velocities of the disk and of the Heisenberg
+particle are constant, which Euler steps preserve.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,9 @@
 """
-Orders: Euler A and B, RATTLE, GNI, and work for precision
-==========================================================
+Order of convergence: Euler A and B, RATTLE, GNI, high order
+============================================================
 
-Ferraro, Jiménez, Martín de Diego 2015: GNI with the rectangle rules (Euler A and B) is of order 1, every symmetric rule
-of order 2. Measured on the nonholonomic oscillator, with methods of order 4 and 6 beside them. Methods of high order cost
-more a step and less an error.
+Ferraro, Jiménez, Martín de Diego 2015: GNI with the rectangle rules (Euler A and B) has order 1, every symmetric rule
+order 2. Measured on the nonholonomic oscillator, with methods of order 4 and 6, and against the cost.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 """
-The Chaplygin sphere, on a fixed and on a turning table
-=======================================================
+Chaplygin sphere on a fixed and on a rotating table
+===================================================
 
 Ferraro, Jiménez, Martín de Diego 2015, §7.2: a balanced ball with three different moments of inertia. The parameters of
-the paper's figures are not known; these are our own. The three numbers of the angular momentum about the contact are
-kept to rounding on both tables. The energy is kept (to O(h²)) on the fixed one only; on the turning one the moving
-energy takes its place. (GNI's momentum jumps at the nodes: the energy is that of the mean p̃, the moving energy that of p⁻.)
+the paper's figures are not known; these are chosen here. The angular momentum about the contact (three numbers) is
+preserved to rounding on both tables. The energy is preserved (to O(h²)) on the fixed one only; on the rotating one the
+moving energy is. (The energy shown is that of the mean momentum p̃, the moving energy that of p⁻.)
 """
 
 import matplotlib.pyplot as plt

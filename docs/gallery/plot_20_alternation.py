@@ -1,13 +1,12 @@
 """
-Why GNI's momentum alternates, and what cures it
-================================================
+Parasitic mode of GNI
+=====================
 
-A node of GNI reflects the momentum; what stands across the constraint changes its sign at every node. Along a motion
-with divergence div X that part grows like exp(−∫ div X): where the motion contracts the phase space, at the rate at which
-it contracts. Suslov's body settles into a steady rotation at the rate 1/s. What jumps at a node is at first the impulse of
-the constraint force, hλ, which dies out with the settling; the alternating part underneath grows at the rate 1/s, until
-it is all of the momentum and the run is spoiled, whatever the step. What comes after it has nothing to do with the body.
-The symmetric projection has no such part, nor has the default of ``solve``.
+GNI reflects the momentum at each node; the part across the constraint alternates in sign from node to node. Along a
+motion with divergence div X this part grows like exp(−∫ div X): where the motion contracts the phase space, at the rate
+of contraction. The Suslov problem converges to a steady rotation at the rate 1/s. The jump at a node is at first the
+impulse of the constraint force, hλ, which decays; the parasitic part grows at the rate 1/s until it reaches the size of
+the momentum, whatever the step. The symmetric projection and the default of ``solve`` have no such mode.
 """
 
 import warnings

@@ -1,10 +1,10 @@
 """
-Held by the room: Veselova's body and the heavy top
-===================================================
+Veselova system and heavy top
+=============================
 
-Two rigid bodies with an advected vertical γ = Rᵀe₃. Veselova's may not spin about the vertical: the two horizontal
-components of its angular momentum are kept to rounding. Lagrange's top keeps two momenta, and its tip nods between two
-heights, roots of a cubic; here they are the two circles.
+Two rigid bodies with an advected vertical γ = Rᵀe₃. The Veselova body has no angular velocity about the vertical: the
+two horizontal components of its angular momentum are preserved to rounding. The Lagrange top has two conserved momenta;
+its axis nutates between two inclinations, roots of a cubic, drawn as circles.
 """
 
 import matplotlib.pyplot as plt

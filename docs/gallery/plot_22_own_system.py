@@ -1,9 +1,9 @@
 """
-A system of your own: a tricycle
-================================
+User-defined system: a tricycle
+===============================
 
-Nothing here is in the library: the space SE(2)×S¹, a metric, two wheels that do not slide sideways, a steering torque, a
-drawing. The first wheel steers, the tricycle writes a slalom.
+A system that is not in the catalogue: the space SE(2)×S¹, a metric, two wheels that do not slip sideways, a steering
+torque, a drawing. The front wheel steers, and the tricycle follows a slalom.
 """
 
 import jax.numpy as jnp

@@ -1,10 +1,10 @@
 """
-Two hundred starts at once, and where they end
-==============================================
+Ensembles: two hundred initial states of the Suslov problem
+===========================================================
 
-Suslov's body turns from one steady rotation, Ω₁ = 1, to the opposite one: of a circle of starts of the same energy all
-end there, but the one that begins on the unstable rotation itself, the dot. ``integrate`` under ``vmap`` runs them
-together, and its derivative says how the end depends on the start: not at all, in the directions that keep the energy.
+The Suslov body passes from one steady rotation, Ω₁ = 1, to the opposite one: all initial states on a circle of the same
+energy end there, except the unstable rotation itself (the dot). ``integrate`` under ``vmap`` runs them together; its
+derivative with respect to the initial state vanishes in directions of constant energy.
 """
 
 import jax

@@ -1,11 +1,11 @@
 """
-Reversible against not
-======================
+Energy error on reversible and non-reversible systems
+=====================================================
 
-Two oscillators with the contact constraint ẋ + yż = 0. The first is reversible: (q, p) ↦ (ρq, −ρp) turns its motion
-round for four linear maps ρ, and GNI, which is symmetric, shares them: its energy error stays where it is. The second has a
-magnetic field that leaves no linear reversal. The energy is kept by the motion all the same, but GNI's error wanders
-(Modin, Verdier 2020: reversal, not a symplectic form, is what makes these methods work).
+Two oscillators with the contact constraint ẋ + yż = 0. The first is reversible: (q, p) ↦ (ρq, −ρp) reverses its motion
+for four linear maps ρ, which GNI, being symmetric, shares: its energy error is bounded. The second has a magnetic field
+that leaves no linear reversal. The energy is still an invariant, but the energy error of GNI is not bounded (Modin,
+Verdier 2020: reversibility, not symplecticity, explains the behaviour of these methods).
 """
 
 import matplotlib.pyplot as plt

@@ -1,12 +1,12 @@
 """
-Work and precision
-==================
+Work–precision diagrams
+=======================
 
-The error at the end, the change of the energy and the residual of the constraint against the work: the number of steps times
-the processor's time for one, measured on this machine in runs of 20 000. Four systems, ten seconds each, with 100 to 3000
-steps; the first moves in a magnetic field, and no linear map reverses it. Where few digits are wanted a cheap step wins,
-where many are a high order. Energy and constraint are another matter: some methods keep them to rounding with the longest
-step; RK4, the baseline, leaves the constraint, but not that of the sleigh, v = 0, whose coefficients are constant.
+Error at the end, change of the energy and constraint residual against the cost: number of steps times CPU time of one,
+measured on this machine in runs of 20 000 steps. Four systems, ten seconds each, with 100 to 3000 steps; the first moves
+in a magnetic field without a linear reversal. Cheap steps are best at low accuracy, high order at high accuracy. Some
+methods preserve energy and constraint to rounding with the longest step; RK4, the baseline, violates the constraint,
+except v = 0 of the sleigh, whose coefficients are constant.
 """
 
 import time

@@ -1,11 +1,11 @@
 """
-A stone that turns round
-========================
+Rattleback
+==========
 
-Kane and Levinson's rattleback: an ellipsoid whose axes of inertia are turned by less than a degree against those of its
-figure. Spun at 5 rad/s against its preferred direction, it begins to pitch, stops at 2.8 s and turns the other way; there
-it begins to roll, and at 17.3 s it turns again. Without friction the energy is kept: what leaves the spin is in the
-rocking, and comes back. ω₃ is zero first at 2.352731 s, as published.
+Kane and Levinson's rattleback: an ellipsoid whose principal axes of inertia are rotated by less than a degree against its
+geometric axes. Spun at 5 rad/s against its preferred direction it begins to pitch, stops at 2.8 s and reverses; then it
+begins to roll, and reverses again at 17.3 s. Without friction the energy is constant and oscillates between spin and
+rocking. ω₃ is first zero at 2.352731 s, as published.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-A coin that falls, and Euler's disc
-===================================
+Rolling disc and Euler's disc
+=============================
 
-A thin disc that rolls upright is stable above the speed √(g/3r) of its turning. Both runs begin one degree off the vertical:
-the fast one wobbles by four degrees and rolls on, the slow one falls over by fifty degrees, turns sharply, rises, and so on.
-Without friction nothing stops it.
+A thin disc that rolls upright is stable above the angular velocity √(g/3r). Both runs begin one degree off the vertical:
+the fast one oscillates by four degrees, the slow one falls by fifty degrees, turns sharply, rises, and repeats. There is
+no friction.
 """
 
 import jax
@@ -45,10 +45,10 @@ below.set(xlabel="x (m)", ylabel="y (m)", title="paths of the contact, from abov
 above.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 
 # %%
-# Nearly flat at the angle α, a disc whirls at the rate Ω with Ω² sin α = 4g/r (Moffatt 2000). Here a dry friction of the
-# moment k against its turning takes energy: its power is k|ω| = kΩ sin α, the energy is 3mgr α/2, hence
-# √α = √α₀ − k√(4g/r)/(3mgr) t. The disc lies down after a finite time, and the whirl rises without bound.
-# About that mean the disc nods, and more and more of what is left is in that.
+# Euler's disc: at a small angle α to the table, a disc precesses at the rate Ω with Ω² sin α = 4g/r (Moffatt 2000). Dry
+# friction with a moment k dissipates the power k|ω| = kΩ sin α, the energy is 3mgr α/2, hence
+# √α = √α₀ − k√(4g/r)/(3mgr) t. The disc comes to rest after a finite time, while Ω diverges. About this mean the disc
+# nutates, with a growing share of the remaining energy.
 
 m, r, k = 0.44, 0.0375, 2e-3
 

@@ -1,9 +1,9 @@
 """
-A bicycle that steers itself
-============================
+Whipple bicycle: self-stability
+===============================
 
 The benchmark of Meijaard, Papadopoulos, Ruina, Schwab (2007). Eigenvalues of upright running over the speed: the weave
-becomes stable at 4.292 m/s, the capsize unstable at 6.024 m/s, and between them the bicycle rides by itself.
+mode becomes stable at 4.292 m/s, the capsize mode unstable at 6.024 m/s; in between the bicycle is self-stable.
 """
 
 import matplotlib.pyplot as plt
@@ -32,8 +32,8 @@ ax.set(xlabel="speed (m/s)", ylabel="eigenvalues (1/s)", ylim=(-12, 12), xlim=(0
 ax.legend(loc="lower left")
 
 # %%
-# The same in the full equations, with a push of 0.1 rad/s. At 5 m/s the bicycle is upright again after three seconds, a
-# little off its way. At 3.5 m/s it weaves wider and wider, by 25 degrees in the end.
+# The nonlinear equations from a roll rate of 0.1 rad/s: at 5 m/s the bicycle is upright again after three seconds, at 3.5 m/s
+# the weave oscillation grows to 25 degrees.
 
 figure, parts = plt.subplot_mosaic([["lean", "steer"], ["path", "path"]], figsize=(9, 6), layout="constrained")
 for speed, colour in ((3.5, "#D55E00"), (5.0, "#0072B2")):

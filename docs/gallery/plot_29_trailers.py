@@ -2,8 +2,7 @@
 Trailers: driving and parking
 =============================
 
-A robot that draws three carts and is driven round a circle: after some rounds each axle goes round a smaller circle of its
-own, R²_{k+1} = R²_k − L²; the carts cut the corner.
+A robot with three trailers is driven on a circle: each axle converges to a circle of its own, R²_{k+1} = R²_k − L².
 """
 
 import jax.numpy as jnp
@@ -62,7 +61,7 @@ draw_scene(ax, scene(run, [700]), 0, flat=True)
 ax.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
 
 # %%
-# Parking with a trailer: from rest to rest, one metre to the side, with the least effort of thrust and torque.
+# Parking with a trailer: from rest to rest, one metre sideways, at minimal effort of thrust and torque.
 
 
 def motors(t, x, xi, u):

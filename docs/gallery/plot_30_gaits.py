@@ -1,11 +1,11 @@
 """
-Gaits: how a snakeboard gets about
-==================================
+Gaits of the snakeboard
+=======================
 
-Rotor ψ and axles φ go round a loop of shapes and come back; the board does not. With as many turns of the rotor as of the
-axles it drives, with two to one it turns, with three to two it moves sideways (Ostrowski, Burdick 1998). Where it gets is
-the displacement of the loop in the connection, with the momentum that the board gathers on the way: to drive, the same in
-each round; to turn and to park, none. The board is drawn after each round.
+Rotor ψ and axles φ follow a closed loop of shapes. With frequencies 1:1 the board moves forwards, with 2:1 it turns, with
+3:2 it moves sideways (Ostrowski, Burdick 1998). The displacement is that of the loop in the nonholonomic connection,
+with the momentum gained on the way: constant per period for 1:1, zero for the others. The board is drawn after each
+period.
 """
 
 import jax.numpy as jnp
@@ -71,9 +71,8 @@ for what, a, b in (("drive", 1, 1), ("turn", 2, 1), ("park", 3, 2)):
         np.testing.assert_allclose(path[40::40], path[40] * np.arange(1, 4)[:, None], atol=1e-6)
 
 # %%
-# The robot on two wheels carries no momentum: what a loop makes of it is a phase, whatever its speed, and for small loops
-# it is the area a times the curvature B of the connection. The wheels go round a circle of angles; the robot is then
-# displaced to the side by −a·B, up to terms of the next order.
+# The two-wheeled robot has no momentum: its displacement by a loop of the wheel angles is a geometric phase, independent of
+# the speed, and for a small loop of area a it is −a·B to leading order, B the curvature of the connection.
 
 robot = nonholonomic_connection(gn.systems.two_wheeled_robot())
 B = robot.curvature([0.0, 0.0])[0, 1]

@@ -1,11 +1,11 @@
 """
-Parallel parking at the least cost
-==================================
+Optimal control: parallel parking of a sleigh
+=============================================
 
-A sleigh with thrust and torque has to get one metre to the side, where it cannot slide. The straight guess leads Newton's
-method to a way that is symmetric and costs 12.76; the second derivative of the cost has a direction of negative curvature
-there, it is a saddle. Left along that direction, the way that is found costs 9.19. It is a run of ``solve``, to rounding.
-With weaker motors, which give at most 1.6 N and 1.6 N m, it costs a little more.
+A sleigh with thrust and torque moves one metre sideways, the direction of its constraint. From the straight guess
+Newton's method converges to a symmetric motion of cost 12.76, a saddle of the cost. Saddle escape along the direction of
+negative curvature leads to a minimum of cost 9.19. It is a run of ``solve`` to rounding. With controls bounded by 1.6 N
+and 1.6 N m it costs a little more.
 """
 
 import jax.numpy as jnp

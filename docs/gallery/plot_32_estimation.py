@@ -1,10 +1,10 @@
 """
-Parameters from a noisy path, and how sure they are
-===================================================
+Parameter estimation from a noisy trajectory
+============================================
 
-Where a sleigh was, forty times in eight seconds, to a centimetre: how far is its centre of mass before the blade, and what
-is its moment of inertia? ``estimate`` differentiates through all steps and gives the parameters with their covariance.
-Sixty repeated experiments scatter as that says.
+Forty positions of a sleigh in eight seconds, with an error of a centimetre, determine its mass offset and its moment of
+inertia. ``estimate`` differentiates through all steps and returns the parameters with their covariance, which the scatter
+of sixty repeated experiments confirms.
 """
 
 import matplotlib.pyplot as plt

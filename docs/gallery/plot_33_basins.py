@@ -1,10 +1,10 @@
 """
-Basins: ten thousand sleighs and three wells
+Basins of attraction of ten thousand sleighs
 ============================================
 
-A sleigh with its blade at the origin and its centre of mass ahead slides in a potential with three wells, and friction brings
-it to rest in one of them. Which one depends on where it began, at rest and looking along x; ``solve_ensemble`` runs all starts
-side by side. Near the boundaries a small change decides: that is where such a motion is unpredictable.
+A sleigh with its centre of mass ahead of the blade slides in a potential with three wells, and friction brings it to rest
+in one of them. The well depends on the initial position, at rest with heading x; ``solve_ensemble`` runs all of them.
+Near the boundaries of the basins the motion is sensitive to the initial state.
 """
 
 import jax.numpy as jnp

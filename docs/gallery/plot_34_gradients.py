@@ -1,10 +1,10 @@
 """
-Gradients through a run
-=======================
+Gradients: optimising the steering of a roller racer
+====================================================
 
-How should a roller racer be steered to get far? The torque on its hinge is a sum of three sines and three cosines with
-coefficients to choose; how far it gets in ten seconds, less a price for the effort, is a function of them through five
-hundred steps. ``jax.grad`` of ``integrate`` runs these steps backwards in machine code, and BFGS climbs by it.
+The torque on the hinge is a sum of three sines and three cosines with free coefficients; the distance in ten seconds, less
+a cost of effort, is a function of them through five hundred steps. ``jax.grad`` of ``integrate`` is reverse mode in
+machine code, and BFGS maximises with it.
 """
 
 import jax

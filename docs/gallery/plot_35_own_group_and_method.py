@@ -1,9 +1,9 @@
 """
-A group and a method of your own
-================================
+User-defined group and integrator
+=================================
 
-The group is that of the maps x ↦ ax + b of the line, a > 0: two matrices say all of it. With the metric 1 its geodesics are
-those of the hyperbolic half-plane, half circles with their centres on the axis; ``check_group`` proves the maps first.
+The group of affine maps x ↦ ax + b of the line, a > 0, given by two matrices. With the unit metric its geodesics are those
+of the hyperbolic half-plane, half circles centred on the axis; ``check_group`` tests the maps of the group.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ half_plane = gn.System(affine, metric=[1.0, 1.0], base="point", name="half-plane
 
 
 # %%
-# The method is Heun's, for g and ξ together, ended by a projection onto the constraints. It says what it promises, and
-# how a step goes; runs, files, figures and measurements are there for it as for any other.
+# Heun's method for g and ξ, with a projection onto the constraints at the end of the step. It declares its guarantees and
+# implements a step; integration, files, figures and convergence tests work as for any other method.
 
 
 class Heun(Integrator):

@@ -100,10 +100,19 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
 
     Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
-    parted = _separated(jnp.concatenate([rows, beside], axis=1), rows.shape[1])
+    n = rows.shape[1]
+    parted = _separated(jnp.concatenate([rows, beside], axis=1), n)
     scales = jnp.sqrt(parted.squares[:1] / parted.squares)
     whole = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
-    return whole[:, : rows.shape[1]], whole[:, rows.shape[1] :]
+    return whole[:, :n], whole[:, n:]
+
+
+@jax.jit
+def orthogonal(rows: Array, beside: Array) -> tuple[Array, Array]:
+    """``apart`` without the scaling, and thus without roots, for what does not depend on the lengths of the rows."""
+    n = rows.shape[1]
+    whole = _separated(jnp.concatenate([rows, beside], axis=1), n).rows
+    return whole[:, :n], whole[:, n:]
 
 
 class Orthogonal(NamedTuple):

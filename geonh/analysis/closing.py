@@ -12,7 +12,7 @@ from jax import Array
 
 from geonh.analysis.flow import Arc, BoundaryProblem, FlowDerivatives, PhasePoint, flow_derivatives
 from geonh.arguments.precision import float64
-from geonh.arguments.validators import as_count, as_float64, as_part
+from geonh.arguments.validators import as_count, as_float64, as_part, shortly
 from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
@@ -20,10 +20,12 @@ from geonh.integrators.node import Result
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
-from geonh.runs.start import made_drive
+from geonh.runs.controls import made_drive
 
 FREE = 1e-8
 """Relative singular values below which directions are free: the shift along an orbit, a family."""
+ROUNDING = 1e-13
+"""Rounding error of positions and velocities of size one, times the derivatives of the motion."""
 HALVINGS = 10
 """Maximum number of halvings of a step that increases the residual."""
 
@@ -76,7 +78,7 @@ def boundary_problem(
         raise TypeError("give returns= or fixed=, not both")
     for name, value in (("returns", returns), ("fixed", fixed), ("conditions", conditions)):
         if value is not None and not callable(value):
-            raise TypeError(f"{name} must be a function, got {value!r}")
+            raise TypeError(f"{name} must be a function, got {shortly(value)}")
     _inspect(system, returns, fixed, conditions)
     periodicity = Periodicity(returns, fixed)
     n_steps = as_count(n_steps, "n_steps")
@@ -139,7 +141,7 @@ def closed(
             reason = Result(flow.status).message if flow.status else "its derivatives are not finite"
             raise RuntimeError(f"the motion of {system.name} ends on the way: {reason}")
         gap, size = flow.gap, np.linalg.norm(flow.slope)
-        if gap <= tol * (1.0 + size):
+        if gap <= tol * (1.0 + size) and gap <= max(tol * extent(arc, flow), rounding_of(arc, flow)):
             return ClosedArc(arc, flow, iteration)
         rows = np.concatenate([flow.slope, held * size])
         right = np.concatenate([-flow.residual, np.zeros(len(held))])
@@ -155,6 +157,17 @@ def closed(
         f"no periodic orbit of {system.name} found near the guess: the conditions are off by {gap:.3g} after "
         f"{iteration} steps, at period {arc.span * problem.returns.arcs_per_period:.6g} s"
     )
+
+
+def extent(arc: Arc, flow: FlowDerivatives) -> float:
+    """Size of a motion: its duration times its rate at the end."""
+    return abs(arc.span) * float(np.abs(flow.end_slope[:, -2]).max())
+
+
+def rounding_of(arc: Arc, flow: FlowDerivatives) -> float:
+    """Rounding error of the conditions."""
+    size = 1.0 + max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(arc.start))
+    return ROUNDING * size * (1.0 + float(np.linalg.norm(flow.slope)))
 
 
 def _moved(problem: BoundaryProblem, arc: Arc, step: np.ndarray) -> tuple[Arc, FlowDerivatives]:

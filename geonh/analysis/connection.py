@@ -32,7 +32,7 @@ from geonh.algebra.linear import saddle, solve
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import Precise, mapped
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
@@ -88,7 +88,6 @@ class Connection(Precise):
     sections: Callable | None
     shape: tuple[str, ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
-    """Indices in ξ of ṙ."""
 
     def form(self, r: Any) -> np.ndarray:
         """Connection form A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ for zero momentum."""
@@ -192,7 +191,10 @@ class Connection(Precise):
             return jnp.eye(n)
         if self.sections is None:
             return jnp.zeros((0, n))
-        return evaluated("sections", self.sections, r, self.system.parameters).reshape(-1, n)
+        rows = evaluated("sections", self.sections, r, self.system.parameters)
+        if rows.shape[-1:] != (n,):
+            raise ValueError(f"sections must give rows of shape [d, {n}], got {list(rows.shape)}")
+        return rows.reshape(-1, n)
 
     def _bracket(self, a: Array, b: Array) -> Array:
         of_group = self._group_places
@@ -250,7 +252,7 @@ def nonholonomic_connection(
             f"{system.name} has affine constraints: it moves at a fixed shape too, which a connection does not describe"
         )
     if sections is not None and not callable(sections):
-        raise TypeError(f"sections must be a function of (r, parameters), got {sections!r}")
+        raise TypeError(f"sections must be a function of (r, parameters), got {shortly(sections)}")
     places = tuple(additive[name][1] for name in names)
     connection = Connection(system, sections, names, places)
     _check_sections(connection)

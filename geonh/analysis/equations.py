@@ -23,7 +23,7 @@ from jax import Array
 from geonh.engine import is_array, mapped
 from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 
 SAMPLES = 4
 """Number of points at which material symmetries are tested."""
@@ -57,22 +57,9 @@ def stacked(points: list) -> Any:
 def derivatives(
     system: System, parameters: list, t: float, g: Any, xi: np.ndarray, u: Any, apart: np.ndarray | None = None
 ) -> Derivatives:
-    """Evaluate (a, r) and its derivatives at many motions, each with its own parameters.
+    """Evaluate (a, r) and its derivatives at the N motions g·exp(apart), ``xi``, at one time and value of the controls.
 
-    Parameters
-    ----------
-    system : System
-        The system, for its structure.
-    parameters : list of mapping, length N
-        Parameters at each motion, of the same structure as the system's.
-    t : float
-        Time, s.
-    g : point with a first axis of length N
-    xi : ndarray, shape=[N, n]
-    u : array or None
-        Controls.
-    apart : ndarray, shape=[N, n], optional
-        The points are g·exp(apart).
+    Each has its own parameters, of the structure of the system's; ``xi`` and ``apart`` are of shape=[N, n].
     """
     n, N = system.group.dim, len(xi)
     directions = np.eye(2 * n + 1)
@@ -103,13 +90,6 @@ def equations(system: System, t: Array, g: Point, xi: Array, u: Any) -> Array:
     if not system.is_constrained:
         return a
     return jnp.concatenate([a, system.constraint_residual(x, xi), system.holonomic_residual(x)])
-
-
-def with_parameters(system: System, changes: dict) -> System:
-    """System with some of its parameters replaced."""
-    if not changes:
-        return system
-    return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})
 
 
 class _Direction(NamedTuple):

@@ -14,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from geonh.analysis.equations import with_parameters
 from geonh.engine import mapped
 from geonh.geometry.field import evaluated
-from geonh.groups.base import Point
+from geonh.groups.base import LieGroup, Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.mechanics.holonomic import onto
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
 
 
 class PhasePoint(NamedTuple):
@@ -105,13 +104,20 @@ def _directional(problem: BoundaryProblem, node: tuple[Arc, Array]) -> tuple[Flo
     flow, rate = jax.jvp(lambda s: _flow(problem, arc, s * direction), (zero,), (zero + 1.0,))
 
     def perturbation(point: PhasePoint, rate: PhasePoint) -> Array:
-        def apart(s: Array) -> Array:
-            moved = jax.tree.map(lambda a, b: a + s * b, point.g, rate.g)
-            return group.log(group.compose(group.inverse(point.g), moved))
-
-        return jnp.concatenate([jax.jvp(apart, (zero,), (zero + 1.0,))[1], rate.xi])
+        return jnp.concatenate([displacement(group, point.g, rate.g), rate.xi])
 
     return flow, (rate.residual, perturbation(flow.start, rate.start), perturbation(flow.end, rate.end))
+
+
+def displacement(group: LieGroup, g: Point, rate: Point) -> Array:
+    """η, shape=[n], of a tangent vector at g: g·exp(εη) = g + ε·rate to first order."""
+
+    def apart(s: Array) -> Array:
+        moved = jax.tree.map(lambda a, b: a + s * b, g, rate)
+        return group.log(group.compose(group.inverse(g), moved))
+
+    zero = jnp.zeros(())
+    return jax.jvp(apart, (zero,), (zero + 1.0,))[1]
 
 
 class Integration(NamedTuple):

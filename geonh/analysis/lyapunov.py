@@ -20,6 +20,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import gram_schmidt
+from geonh.analysis.flow import displacement
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
@@ -31,7 +32,7 @@ from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
-from geonh.runs.start import made_drive
+from geonh.runs.controls import made_drive
 
 
 @dataclass(frozen=True)
@@ -210,13 +211,7 @@ def _round(propagation: _Propagation, state: _Perturbations) -> tuple[_Perturbat
 
         def propagated(row: Array) -> Array:
             rate, delta, _ = derivative(row)
-
-            def eta(s: Array) -> Array:
-                moved = jax.tree.map(lambda a, b: a + s * b, new_g, rate)
-                return group.log(group.compose(group.inverse(new_g), moved))
-
-            zero = jnp.zeros(())
-            return jnp.concatenate([jax.jvp(eta, (zero,), (zero + 1.0,))[1], delta])
+            return jnp.concatenate([displacement(group, new_g, rate), delta])
 
         return _Propagated(new_g, new_xi, lax.map(propagated, frame), jnp.where(status == 0, new_status, status))
 

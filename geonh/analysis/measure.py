@@ -95,10 +95,8 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a shape does not fit.
+    TypeError, ValueError
+        If an argument is of another type; if a shape does not fit.
     """
     _refuse(system)
     point = system.point(g, name="g")

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked, with_parameters
+from geonh.analysis.equations import Derivatives, derivatives, material_symmetries, stacked
 from geonh.arguments.validators import as_float64, as_part, shortly
 from geonh.engine import mapped
 from geonh.groups.base import Point
 from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
-from geonh.mechanics.system import System
-from geonh.runs.start import inspect_forces, made_controls
+from geonh.mechanics.system import System, with_parameters
+from geonh.runs.controls import inspect_forces, made_controls
 
 FURTHER = 0.4
 """Distance along a motion, in the algebra, at which its linear equations are compared again."""
@@ -102,13 +102,8 @@ def verified_motions(
     tol: float,
     labels: list[str],
 ) -> list[VerifiedMotion]:
-    """Verify that motions are steady, as many as there are parameters; errors begin with their labels.
-
-    Raises
-    ------
-    ValueError
-        If constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not
-        finite.
+    """Verify that motions are steady, as many as there are parameters; errors begin with their labels; ValueError if
+    constraints are dependent, a motion is off them or not steady, or its equations depend on time or are not finite.
     """
     tol = as_part(tol, "tol")
     g, xi, u = motions

@@ -22,8 +22,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from geonh.analysis.closing import FREE, HALVINGS, ClosedArc, boundary_problem, closed
-from geonh.analysis.flow import Arc, BoundaryProblem, FlowDerivatives, PhasePoint, flow_derivatives
+from geonh.analysis.closing import FREE, HALVINGS, ClosedArc, boundary_problem, closed, extent, rounding_of
+from geonh.analysis.flow import Arc, BoundaryProblem, PhasePoint, flow_derivatives
 from geonh.analysis.subspaces import peeled, span
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, judged
@@ -34,9 +34,6 @@ from geonh.mechanics.system import System
 
 VANISHED = 1e-3
 """Period or motion, relative to the guess, below which a solution is rejected as trivial: in no time, or at rest."""
-ROUNDING = 1e-13
-"""Rounding error of positions and velocities of size one, times the derivatives of the motion."""
-
 RESOLVED = 1e-6
 """Residual, relative to the motion, below which an orbit is distinguished from an equilibrium, which has any period."""
 
@@ -249,7 +246,7 @@ def continue_orbit(
     in Gauss–Newton form, which follows the curve of orbits whatever other directions are free.
     """
     if parameter not in system.parameters or np.shape(system.parameters[parameter]) != ():
-        raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {parameter!r}")
+        raise ValueError(f"parameter must be a number among {list(system.parameters)}, got {shortly(parameter)}")
     n_orbits = as_count(n_orbits, "n_orbits")
     if not as_float64(step, "step", ()):
         raise ValueError("step must not be zero")
@@ -283,17 +280,12 @@ def continue_orbit(
 
 def _is_equilibrium(problem: BoundaryProblem, guess: Arc, found: ClosedArc) -> bool:
     """True if nothing moves, up to the residual or rounding, and the equations are autonomous, so that it stays so."""
-    n, arc, flow = problem.system.group.dim, found.arc, found.flow
-
-    def extent(flow: FlowDerivatives, span: float) -> float:
-        return abs(span) * float(np.abs(flow.end_slope[:, 2 * n]).max())
-
-    size = 1.0 + max(float(np.abs(leaf).max(initial=0.0)) for leaf in jax.tree.leaves(arc.start))
-    moved, rounding = extent(flow, arc.span), ROUNDING * size * (1.0 + float(np.linalg.norm(flow.slope)))
+    arc, flow = found.arc, found.flow
+    moved, rounding = extent(arc, flow), rounding_of(arc, flow)
     if moved > max(rounding, flow.gap / RESOLVED):
         return False
-    at_guess = flow_derivatives(problem, guess._replace(value=arc.value))
-    if moved > max(rounding, VANISHED * extent(at_guess, guess.span)):
+    guess = guess._replace(value=arc.value)
+    if moved > max(rounding / VANISHED, VANISHED * extent(guess, flow_derivatives(problem, guess))):
         return False
     later = flow_derivatives(problem._replace(t0=problem.t0 + 0.381966 * arc.span), arc)
     return bool(np.abs(later.slope - flow.slope).max() <= 1e-9 * np.abs(flow.slope).max())

@@ -11,7 +11,7 @@ import numpy as np
 from geonh.analysis.linearisation import reduced
 from geonh.analysis.motions import generators, given_motions, motion_at, verified_motions
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64, as_names
+from geonh.arguments.validators import as_float64, as_names, shortly
 from geonh.mechanics.system import System
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def stability_map(
         if values.ndim != 1 or not len(values):
             raise ValueError(f"{name} must be of shape [N] with N ≥ 1, got {list(values.shape)}")
     if not isinstance(parameters, tuple | list) or len(parameters) != 2:
-        raise TypeError(f"parameters must be two names, or None in place of one, got {parameters!r}")
+        raise TypeError(f"parameters must be two names, or None in place of one, got {shortly(parameters)}")
     named = as_names([name for name in parameters if name is not None], "parameters")
     known = [name for name, value in system.parameters.items() if np.shape(value) == ()]
     if wrong := [name for name in named if name not in known]:

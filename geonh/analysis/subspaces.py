@@ -47,20 +47,10 @@ def invariant_kernel(O: np.ndarray, F: np.ndarray, size: float) -> np.ndarray:  
 
 
 def peeled(J: np.ndarray, dims: tuple[int, ...] | None = None) -> tuple[tuple[int, ...], np.ndarray]:
-    """Staircase form at zero: dimensions of the kernels of J, of its quotient, …, and a basis of all of them.
+    """Staircase form at zero: dimensions of the kernels of J, shape=[q, q], of its quotient, …, and a basis of all.
 
-    Parameters
-    ----------
-    J : ndarray, shape=[q, q]
-    dims : tuple of int, optional
-        The dimensions, where they are known: that number of the directions nearest to the kernels.
-
-    Returns
-    -------
-    dims : tuple of int
-        (k₁, k₂, …): kᵢ is the number of Jordan blocks at 0 of a length ≥ i.
-    basis : ndarray, shape=[q, k₁ + k₂ + …]
-        Orthonormal basis of the generalised kernel.
+    Of the dimensions (k₁, k₂, …), kᵢ is the number of Jordan blocks at 0 of a length ≥ i; the basis of the generalised
+    kernel, shape=[q, k₁ + k₂ + …], is orthonormal. Given ``dims``, it has the directions nearest to the kernels.
     """
     q, size = len(J), float(np.linalg.norm(J))
     found: list[int] = []

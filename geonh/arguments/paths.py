@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from geonh.arguments.validators import shortly
 
@@ -33,6 +34,21 @@ def checked_path(path: str | os.PathLike, name: str = "path") -> Path:
 
 LONGEST = 255
 """Maximum length in bytes of a file or folder name on the file systems in use."""
+
+
+def lock(file: Any) -> bool | None:
+    """Lock a file exclusively until it is closed or the process ends; False if another process holds the lock, None
+    where there are no locks.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def _can_be_named(text: str) -> bool:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_flag, as_float64, as_names, is_whole, shortly
@@ -21,6 +23,9 @@ Out = TypeVar("Out")
 
 def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
     """Decorator for a public function: arguments whose type contradicts the signature are refused by name.
+
+    Single numbers of other types (of xarray, decimals, fractions, arrays without axes) become floats, so that the
+    function can compute with them as it stands.
 
     Raises
     ------
@@ -35,11 +40,18 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
-        for name, value in (*zip(places, args, strict=False), *kwargs.items()):
+        def made(name: str, value: Any) -> Any:
             judge, default = judges.get(name, (None, None))
-            if judge is not None and value is not default:
-                judge(value, name)
-        return function(*args, **kwargs)  # Python itself reports missing or surplus arguments
+            if judge is None or value is default:
+                return value
+            found = judge(value, name)
+            return found if judge in (_number, _text, as_flag) else value
+
+        given: Any = [made(name, value) for name, value in zip(places, args, strict=False)]
+        given += args[len(given) :]
+        return function(
+            *given, **{name: made(name, value) for name, value in kwargs.items()}
+        )  # Python itself reports missing or surplus arguments
 
     return wrapper
 
@@ -96,9 +108,11 @@ def _whole(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be an integer below 2^53, got {shortly(value)}")
 
 
-def _number(value: Any, name: str) -> None:
-    if not is_traced(value):
-        as_float64(value, name, ())
+def _number(value: Any, name: str) -> Any:
+    if is_traced(value):
+        return value
+    number = as_float64(value, name, ())
+    return value if isinstance(value, int | float | np.number) else float(number)
 
 
 def _array(value: Any, name: str) -> None:
@@ -106,9 +120,10 @@ def _array(value: Any, name: str) -> None:
         as_float64(value, name)
 
 
-def _text(value: Any, name: str) -> None:
+def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {shortly(value)}")
+    return str(value)
 
 
 def _mapping(value: Any, name: str) -> None:
@@ -140,7 +155,7 @@ JUDGES: dict[str, Callable[[Any, str], Any]] = {
     "Array": _array,
     "Callable": _function,
     "Generators": _function,
-    "Section": _function,
+    "SymmetrySection": _function,
     "Mapping": _mapping,
     "Sequence": _sequence,
     "Sequence[str]": as_names,

@@ -78,6 +78,20 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def as_positive(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
+    """Validate positive numbers of a shape, as float64; traced ones are not compared.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not numbers, of another shape, or not positive.
+    """
+    array = as_float64(value, name, shape)
+    if not is_traced(array) and not np.all(array > 0):
+        raise ValueError(f"{name} must be positive, got {value}")
+    return array
+
+
 def as_part(value: Any, name: str) -> float:
     """Validate a number in (0, 1), such as a relative tolerance.
 
@@ -152,8 +166,8 @@ def close(word: str, words: Iterable[str]) -> str:
 
 def _converted(value: Any, name: str) -> np.ndarray:
     """Convert a value that is not traced to a float64 array."""
-    leaves = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
-    for made in {type(leaf) for leaf in leaves}:
+    parts = jax.tree.leaves(value, is_leaf=lambda leaf: leaf is None) if isinstance(value, list | tuple) else [value]
+    for made in {type(part) for part in parts}:
         if issubclass(made, np.ma.MaskedArray):
             raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
         if issubclass(made, bool | np.bool_ | bytearray):  # which NumPy would accept as numbers in some lists
@@ -166,7 +180,7 @@ def _converted(value: Any, name: str) -> np.ndarray:
     except ValueError as error:  # lists of unequal lengths
         how = "; np.concatenate makes one array of several" if _are_arrays(value) else ""
         raise ValueError(f"{name} is a nested list of unequal lengths: {shortly(value)}{how}") from error
-    except TypeError as error:  # random keys, arrays that cannot be copied to the host
+    except Exception as error:  # random keys, data sets of xarray, arrays that cannot be copied to the host
         raise TypeError(f"{name} must be numeric, got {shortly(value)}") from error
     refuse_single(array, name)  # objects that were not arrays before: a tensor, a buffer
     kind = str(array.dtype.kind)

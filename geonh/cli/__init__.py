@@ -11,18 +11,18 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 from typer.core import TyperGroup
 
 import geonh as gn
-from geonh.cli.console import err, new_table, numbers, one_line, out, value_text, without_rounding
+from geonh.cli.console import err, facts_table, new_table, numbers, one_line, out, value_text, without_rounding
 from geonh.cli.pictures import view
 from geonh.cli.runs import info, resume, run
-from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, leave
-from geonh.cli.streams import UNSHOWN, failure_of, steady
+from geonh.cli.signals import INTERRUPTED, TERMINATED, Termination, exit_with
+from geonh.cli.streams import UNSHOWN, robust_streams, write_failure
 from geonh.cli.sweeps import export, merge_stores, sweep
 from geonh.cli.words import entry_of, integrator_of
 from geonh.engine import Interrupts
+from geonh.plotting.cards import promises
 from geonh.version import __version__
 
 
@@ -32,13 +32,13 @@ class _Commands(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **kwargs)
-        sink = steady()
+        sink = robust_streams()
         with Interrupts(at_once=True), Termination() as termination:
             code = self._code(*args, **kwargs)
-        failure = failure_of(sink)
+        failure = write_failure(sink)
         if failure is not None:
             err.print(f"[bold red]error:[/] standard output could not be written: {failure.strerror}")
-        leave(TERMINATED if termination.asked else code or (0 if failure is None else UNSHOWN))
+        exit_with(TERMINATED if termination.asked else code or (0 if failure is None else UNSHOWN))
 
     def _code(self, *args: Any, **kwargs: Any) -> int:
         """Run, and return the exit code."""
@@ -106,33 +106,25 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     group = system.group
     start = entry.start(system)
     out.print(f"[bold]{escape(entry.name)}[/]: {escape(entry.title)}")
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
-
-    def fact(label: str, text: str) -> None:
-        facts.add_row(label, escape(text))
-
     constraints = len(system.annihilator(system.at(group.identity(), 0.0)))
-    fact("space", f"{group}, dimension {group.dim}")
-    fact("functions of", _base_in_words(system))
-    fact("coordinates", ", ".join(group.point_names))
-    fact("velocity ξ", ", ".join(group.velocity_names))
-    fact("constraints", f"{entry.constraints}  ({constraints} of them)" if constraints else entry.constraints)
-    fact("start g0", "the identity" if start.g0 is None else numbers(group.to_vector(system.point(start.g0))))
     velocity = zip(group.velocity_names, without_rounding(start.xi0), strict=True)
-    fact("start ξ0", ", ".join(f"{n} = {v:g}" for n, v in velocity))
-    fact(
-        "default run",
-        f"dt = {entry.dt:g} s, {entry.n_steps} steps" + (", driven by controls" if entry.controls else ""),
-    )
-    fact("exact solution", "known in closed form" if entry.exact else "none in the catalogue")
-    fact("source", entry.source)
-    if entry.notes:
-        fact("notes", entry.notes)
-    out.print(facts)
+    driven = ", driven by controls" if entry.controls else ""
+    facts = {
+        "space": f"{group}, dimension {group.dim}",
+        "functions of": _base_in_words(system),
+        "coordinates": ", ".join(group.point_names),
+        "velocity ξ": ", ".join(group.velocity_names),
+        "constraints": f"{entry.constraints}  ({constraints} of them)" if constraints else entry.constraints,
+        "start g0": "the identity" if start.g0 is None else numbers(group.to_vector(system.point(start.g0))),
+        "start ξ0": ", ".join(f"{n} = {v:g}" for n, v in velocity),
+        "default run": f"dt = {entry.dt:g} s, {entry.n_steps} steps{driven}",
+        "exact solution": "known in closed form" if entry.exact else "none in the catalogue",
+        "source": entry.source,
+        "notes": entry.notes,
+    }
+    out.print(facts_table((label, text) for label, text in facts.items() if text))
     if entry.parameters:
-        table = new_table("parameter", "default", "unit, meaning")
+        table = new_table("parameter", "default", "meaning, unit")
         for key, meaning in entry.parameters.items():
             table.add_row(key, escape(value_text(entry.defaults.get(key))), escape(meaning))
         out.print(table)
@@ -163,24 +155,11 @@ def methods(name: Annotated[str | None, typer.Argument(help="One of them, in ful
         out.print(f"reference: {escape(guarantees.reference)}", highlight=False)
         out.print(f"options of geonh run: {', '.join(f'--{option}' for option in gn.methods[name].options) or 'none'}")
         return
-    table = new_table(
-        "method", "order", "solve", "symmetric", "node", "constraint", "energy", "momentum", "affine", "spaces"
-    )
+    kept = {name: promises(method.make().guarantees)[:-1] for name, method in gn.methods.items()}  # not the reference
+    table = new_table("method", *(word for word, _ in kept["gni"]))
     table.columns[0].no_wrap = True
-    for name, method in gn.methods.items():
-        g = method.make().guarantees
-        table.add_row(
-            name,
-            str(g.order),
-            "implicit" if g.implicit else "explicit",
-            "yes" if g.symmetric else "no",
-            g.node,
-            g.constraint,
-            g.energy,
-            g.momentum,
-            "yes" if g.affine else "no",
-            g.groups,
-        )
+    for name, promised in kept.items():
+        table.add_row(name, *(value for _, value in promised))
     out.print(table)
     out.print(
         "node: what is known there (impulse: a part of it alternates in sign). constraint: where μξ = b holds to "

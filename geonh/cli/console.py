@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,6 +26,20 @@ def new_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column)
     return table
+
+
+def facts_table(rows: Iterable[tuple[str, str]]) -> Table:
+    """Table of labels, in bold, and texts."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for label, text in rows:
+        table.add_row(label, escape(text))
+    return table
+
+
+def tell_saved(path: Path, more: str = "") -> None:
+    out.print(f"saved {escape(str(path))}{more}", highlight=False, soft_wrap=True)
 
 
 def without_rounding(values: Any) -> Any:
@@ -45,7 +62,7 @@ def one_line(text: str) -> str:
     return re.sub(r"\s*\n\s*", " ", text.strip())
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """One-line message of an exception, even if a user-defined one cannot produce it."""
     try:
         return one_line(str(error))
@@ -53,7 +70,16 @@ def words_of(error: BaseException) -> str:
         return "(it cannot say what)"
 
 
-def wrong(message: str) -> NoReturn:
+@contextlib.contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Context in which exceptions of these kinds are errors about the user's input."""
+    try:
+        yield
+    except kinds as error:
+        refuse(message_of(error))
+
+
+def refuse(message: str) -> NoReturn:
     """Print an error about the user's input, and exit with code 2."""
     told = re.sub(r"\S{300,}", lambda word: f"{word[0][:80]}…", message)
     err.print(f"[bold red]error:[/] {escape(told)}", highlight=False)

@@ -21,42 +21,41 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_float64, close
-from geonh.cli.console import value_text, words_of, wrong
+from geonh.cli.console import message_of, refuse, value_text
 from geonh.integrators.base import Integrator
 from geonh.mechanics.system import System
 from geonh.systems import Entry
 from geonh.systems.entry import Start
 
 
-def is_own(word: str) -> bool:
+def is_user_file(word: str) -> bool:
     """True if the argument names a user's file rather than an entry of the catalogue."""
     return word.endswith(".py") or ".py:" in word
 
 
-def own_entry(word: str) -> Entry:
+def user_entry(word: str) -> Entry:
     """Catalogue entry for ``FILE.py:NAME``; executes the file."""
     text, _, name = word.rpartition(":") if ".py:" in word else (word, "", "")
     try:
         path = checked_path(text).expanduser()
         found = path.is_file()
     except (ValueError, RuntimeError, OSError) as error:
-        wrong(f"{text!r}: {error}")
+        refuse(f"{text!r}: {error}")
     if not found:
-        wrong(f"there is no file {text}")
+        refuse(f"there is no file {text}")
     module = _run(path)
     systems = [key for key, value in vars(module).items() if _may_be_system(key, value, module)]
     if not name:
-        wrong(f"which system of {text}? Write {text}:NAME" + (f" with one of {', '.join(systems)}" if systems else ""))
+        refuse(f"which system of {text}? Write {text}:NAME" + (f" with one of {', '.join(systems)}" if systems else ""))
     made = getattr(module, name, None)
     if not isinstance(made, System) and not callable(made):
         what = "is neither a System nor a function that returns one" if hasattr(module, name) else "is not there"
-        wrong(f"{text}: {name} {what}{close(name, systems)}")
+        refuse(f"{text}: {name} {what}{close(name, systems)}")
     build = _setting(made) if isinstance(made, System) else _calling(made, name, path)
     return Entry(
         name=name,
         build=build,
         title=f"{name} of {path.name}",
-        parameters=dict.fromkeys(_keywords(build), ""),
         constraints="as in the file",
         conserved={},
         source=str(path),
@@ -73,25 +72,25 @@ def _run(path: Path) -> ModuleType:
     name = f"geonh_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        wrong(f"{path} cannot be run as a Python file")
+        refuse(f"{path} cannot be run as a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        _told(error, path)
+        _user_error(error, path)
     return module
 
 
-def _told(error: BaseException, path: Path, more: str = "") -> NoReturn:
+def _user_error(error: BaseException, path: Path, more: str = "") -> NoReturn:
     """Report an error in a user's file, with its line."""
-    line = error.lineno if isinstance(error, SyntaxError) else line_in(error, path)
+    line = error.lineno if isinstance(error, SyntaxError) else line_of_error(error, path)
     where = f"{path}, line {line}" if line else str(path)
-    wrong(f"{where}: {type(error).__name__}: {words_of(error)}{more}")
+    refuse(f"{where}: {type(error).__name__}: {message_of(error)}{more}")
 
 
-def line_in(error: BaseException | None, path: Path) -> int | None:
+def line_of_error(error: BaseException | None, path: Path) -> int | None:
     """Line of a file in which an error or its cause arose, the innermost; None if it did not pass through the file."""
     full, line = path.resolve(), None
     while error is not None:
@@ -118,9 +117,9 @@ def _setting(system: System) -> Callable[..., System]:
             own = _numbers(system.parameters[key])
             if own is None:
                 kind = type(system.parameters[key]).__name__
-                wrong(f"--set {key}=…: {key} is a {kind}, not numbers: change it in the file")
+                refuse(f"--set {key}=…: {key} is a {kind}, not numbers: change it in the file")
             if array.shape != own.shape:
-                wrong(f"--set {key}=…: {key} is of shape {list(own.shape)}, not {list(array.shape)}")
+                refuse(f"--set {key}=…: {key} is of shape {list(own.shape)}, not {list(array.shape)}")
         new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
         return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **new})
 
@@ -152,23 +151,18 @@ def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]
         missing = [key for key in required if key not in parameters]
         if missing:
             options = " ".join(f"--set {key}=…" for key in missing)
-            wrong(f"{path}: {name}() has no value for {', '.join(missing)}: give {options}")
+            refuse(f"{path}: {name}() has no value for {', '.join(missing)}: give {options}")
         try:
             made = function(**parameters)
         except (Exception, SystemExit) as error:
             given = ", ".join(f"--set {key}={value_text(value)}" for key, value in parameters.items())
-            _told(error, path, f" (in {name}(), with {given})" if given else f" (in {name}())")
+            _user_error(error, path, f" (in {name}(), with {given})" if given else f" (in {name}())")
         if not isinstance(made, System):
-            wrong(f"{path}: {name}() returned {type(made).__name__}, not a System")
+            refuse(f"{path}: {name}() returned {type(made).__name__}, not a System")
         return made
 
     build.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return build
-
-
-def _keywords(build: Callable) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [name for name, p in inspect.signature(build).parameters.items() if p.kind in kinds]
 
 
 def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
@@ -176,18 +170,18 @@ def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
     try:
         return value(system) if callable(value) else value
     except (Exception, SystemExit) as error:
-        _told(error, path, f" (in {key}())")
+        _user_error(error, path, f" (in {key}())")
 
 
 def _number(module: ModuleType, key: str, default: Any, path: Path) -> Any:
     value = getattr(module, key, default)
     if not isinstance(value, type(default) if isinstance(default, int) else int | float) or isinstance(value, bool):
-        wrong(f"{path}: {key} must be a number like {default}, got {value!r}")
+        refuse(f"{path}: {key} must be a number like {default}, got {value!r}")
     return value
 
 
 def _method(module: ModuleType, path: Path) -> Any:
     value = getattr(module, "method", None)
     if not isinstance(value, str | Integrator | None):
-        wrong(f"{path}: method must be the name of a method or an integrator, got {value!r}")
+        refuse(f"{path}: method must be the name of a method or an integrator, got {value!r}")
     return value

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
 
-from geonh.cli.console import new_table, numbers, out, value_text, wrong
+from geonh.cli.console import facts_table, new_table, numbers, out, refuse, value_text
 from geonh.diagnostics.invariants import invariants
 from geonh.plotting.labels import method_in_words
-from geonh.results.trajectory import Trajectory
+from geonh.results.trajectory import Trajectory, with_reason
 
 
 def show_run(trajectory: Trajectory, seconds: float) -> None:
@@ -37,14 +36,8 @@ def show_kept(trajectory: Trajectory) -> None:
         column.justify, column.no_wrap = "right", True
     for q in invariants(trajectory):
         relative = "" if q.name == "constraint residual" else f"{q.relative.max():.1e}"
-        table.add_row(
-            escape(q.name),
-            numbers(q.start),
-            numbers(q.end),
-            f"{q.error.max():.1e}",
-            relative,
-            escape(q.note),
-        )
+        ends, change = (numbers(q.start), numbers(q.end)), f"{q.error.max():.1e}"
+        table.add_row(escape(q.name), *ends, change, relative, escape(q.note))
     out.print(table)
     since = trajectory.spoiled_from
     if since is not None:
@@ -58,31 +51,26 @@ def show_kept(trajectory: Trajectory) -> None:
 
 def show_file(trajectory: Trajectory, path: Path) -> None:
     """Show the content of a file, the conserved quantities of its run, and the command that resumes it."""
-    a = trajectory.attributes
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
-
-    def fact(label: str, text: str) -> None:
-        facts.add_row(label, escape(text))
-
-    fact("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else ""))
-    fact("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none")
-    fact("method", a["method"] + (f", {a['method_reason']}" if a["method_reason"] else ""))
-    if a["controls"]:
-        fact("controls", a["controls"])
-    fact(
-        "time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {trajectory.dt:g} s, {trajectory.k[-1]} steps"
-    )
-    fact("nodes", f"{len(trajectory)}, one every {trajectory.save_every} steps")
-    fact("ended", f"{trajectory.status.name.lower()}: {trajectory.message}")
+    a, t = trajectory.attributes, trajectory.t
+    facts = [
+        ("system", f"{a['system']} on {a['group']}" + (", of the catalogue" if a["catalogue"] else "")),
+        ("parameters", ", ".join(f"{k} = {value_text(v)}" for k, v in a["parameters"].items()) or "none"),
+        ("method", with_reason(a["method"], a["method_reason"])),
+        *([("controls", a["controls"])] if a["controls"] else []),
+        ("time", f"t = {t[0]:g} … {t[-1]:g} s, dt = {trajectory.dt:g} s, {trajectory.k[-1]} steps"),
+        ("nodes", f"{len(trajectory)}, one every {trajectory.save_every} steps"),
+        ("ended", f"{trajectory.status.name.lower()}: {trajectory.message}"),
+    ]
     for change in a["changes"]:
         what = "; ".join(f"{name}: {words}" for name, words in change["what"].items())
-        fact("changed", f"after step {change['step']}, t = {change['t']:g} s: {what}")
-    fact("coordinates", ", ".join(a["point_names"]))
-    fact("velocity ξ", ", ".join(a["velocity_names"]))
-    fact("written by", f"geonh {a['geonh_version']}, {a['engine'] or 'no'} engine, {path.stat().st_size:,} bytes")
-    out.print(facts)
+        facts.append(("changed", f"after step {change['step']}, t = {change['t']:g} s: {what}"))
+    size = path.stat().st_size
+    facts += [
+        ("coordinates", ", ".join(a["point_names"])),
+        ("velocity ξ", ", ".join(a["velocity_names"])),
+        ("written by", f"geonh {a['geonh_version']}, {a['engine'] or 'no'} engine, {size:,} bytes"),
+    ]
+    out.print(facts_table(facts))
     show_kept(trajectory)
     if trajectory.state is not None:
         own = "" if a["catalogue"] else " --system FILE.py:NAME"
@@ -96,4 +84,4 @@ def save(trajectory: Trajectory, data: Path | None, picture: Path | None) -> Non
         if picture is not None:
             trajectory.plot().savefig(picture, dpi=150)
     except (OSError, ValueError) as error:
-        wrong(f"the result could not be saved: {getattr(error, 'strerror', None) or error}")
+        refuse(f"the result could not be saved: {getattr(error, 'strerror', None) or error}")

@@ -15,8 +15,9 @@ import typer
 from rich.markup import escape
 
 import geonh as gn
-from geonh.cli.console import err, one_line, out, without_rounding, words_of, wrong
-from geonh.cli.own import is_own, line_in
+from geonh.arguments.validators import as_count
+from geonh.cli.console import err, message_of, one_line, out, refuse, refusing, tell_saved, without_rounding
+from geonh.cli.own import is_user_file, line_of_error
 from geonh.cli.report import save, show_file, show_run
 from geonh.cli.sweeps import finish, show_store
 from geonh.cli.words import (
@@ -57,6 +58,12 @@ Assignments = Annotated[
         help="Set a parameter, e.g. --set J=0.5,0.6,0.8, or a matrix by rows, --set 'J=1,0,0;0,2,0;0,0,2'.",
     ),
 ]
+FileOrStore = Annotated[
+    str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")
+]
+SystemOption = Annotated[
+    str | None, typer.Option("--system", metavar="NAME|FILE.py:NAME", help="The system; needed where it is your own.")
+]
 NoFigure = Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")]
 Checkpoint = Annotated[
     bool, typer.Option("--checkpoint", help="Save what exists every minute, so that a run that is killed is not lost.")
@@ -89,11 +96,9 @@ def run(
     entry = entry_of(name)
     word = entry.method if method is None else method
     integrator = integrator_of(word, rule=rule, retraction=retraction)
-    for option, value in (("--steps", steps), ("--save-every", save_every)):
-        _positive(option, value)
-    parameters = parameters_of(entry, assignments or [])
     n_steps = entry.n_steps if steps is None else steps
-    _few_enough(n_steps, save_every)
+    _check_counts(n_steps, save_every)
+    parameters = parameters_of(entry, assignments or [])
     data, picture = destination(output, entry.name)
     step = entry.dt if dt is None else dt
 
@@ -102,7 +107,7 @@ def run(
         start = entry.start(system)
         n = len(system.group.velocity_names)
         if xi0 is None and start.xi0 is None:
-            wrong(f"{name} has no start: give --xi0 with {n} numbers ({', '.join(system.group.velocity_names)})")
+            refuse(f"{name} has no start: give --xi0 with {n} numbers ({', '.join(system.group.velocity_names)})")
         velocity = start.xi0 if xi0 is None else floats(xi0, "--xi0", n)
         place = start.g0 if g0 is None else point(g0, system)
         try:
@@ -128,17 +133,14 @@ def run(
     if method is None and not isinstance(word, Integrator):
         of = "the default" if word is None else f"{word}, that of its source"
         told = f"method: {of} (--method NAME takes another: geonh methods)"
-    source = Path(entry.source) if is_own(name) else None
+    source = Path(entry.source) if is_user_file(name) else None
     _carry_out(solve, data, None if no_figure else picture, source, told)
 
 
 def resume(
-    file: Annotated[str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")],
+    file: FileOrStore,
     steps: Annotated[int | None, typer.Option(help="Number of further steps; of a sweep, none.")] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE.py:NAME", help="The system; needed where it is your own."),
-    ] = None,
+    system: SystemOption = None,
     assignments: Assignments = None,
     output: Annotated[
         str | None, typer.Option("--out", metavar="DIR|FILE.nc", help="Where to save; left out, the same file.")
@@ -153,28 +155,28 @@ def resume(
     path = path_of(file, "FILE")
     if os.path.isdir(path):
         if steps is not None:
-            wrong("--steps goes with a file of one run; a sweep is finished as it was begun")
+            refuse("--steps goes with a file of one run; a sweep is finished as it was begun")
         finish(path)
         return
     if steps is None:
-        wrong("--steps is needed: the number of further steps")
-    _positive("--steps", steps)
+        refuse("--steps is needed: the number of further steps")
+    with refusing(ValueError):
+        as_count(steps, "--steps")
     before = loaded(path)
     a = before.attributes
     word = a["catalogue"] if system is None else system
     if system == "":
-        wrong("--system takes NAME or FILE.py:NAME, got ''")
+        refuse("--system takes NAME or FILE.py:NAME, got ''")
     if not word:
-        wrong(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
-    _few_enough(int(before.k[-1]) + steps, before.save_every)
+        refuse(f"{file} is of {a['system']!r}, which is not of the catalogue: say where it is, --system FILE.py:NAME")
+    _check_counts(int(before.k[-1]) + steps, before.save_every)
     entry, integrator = entry_of(word), method_in(before)
     given = parameters_of(entry, assignments or [])
-    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
     data, picture = destination(str(path.with_suffix(".nc") if output is None else output), entry.name)
     data = path if output is None else data
 
     def go_on() -> Trajectory:
-        made = entry.system(**{**known, **given})
+        made = entry.system(**{**entry.known(a["parameters"]), **given})
         return gn.resume(
             before,
             steps,
@@ -187,13 +189,11 @@ def resume(
             checkpoint=data if checkpoint else None,
         )
 
-    source = Path(entry.source) if is_own(word) else None
+    source = Path(entry.source) if is_user_file(word) else None
     _carry_out(go_on, data, None if no_figure else picture, source)
 
 
-def info(
-    file: Annotated[str, typer.Argument(help="A file of `geonh run` or of save() in Python, or a store of a sweep.")],
-) -> None:
+def info(file: FileOrStore) -> None:
     """Tell what is in a file or a store, whether it is sound, and how to go on from it."""
     path = path_of(file, "FILE")
     if os.path.isdir(path):
@@ -206,37 +206,35 @@ def loaded(path: Path) -> Trajectory:
     try:
         return Trajectory.load(path)
     except gn.FileError as error:
-        wrong(str(error))
+        refuse(str(error))
     except OSError as error:
-        wrong(f"{path} cannot be read: {error.strerror or error}")
+        refuse(f"{path} cannot be read: {error.strerror or error}")
 
 
-def _positive(option: str, value: int | None) -> None:
-    if value is not None and not 1 <= value < 2**53:
-        wrong(f"{option} must be a positive integer{'' if value < 1 else ' below 2^53'}, got {str(value)[:40]}")
-
-
-def _few_enough(n_steps: int, save_every: int) -> None:
+def _check_counts(n_steps: int, save_every: int) -> None:
+    with refusing(ValueError):
+        as_count(n_steps, "--steps")
+        as_count(save_every, "--save-every")
     if n_steps // save_every > MAX_NODES:
-        wrong(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
+        refuse(f"--steps {n_steps} would keep more than {MAX_NODES:,} nodes; keep fewer with --save-every")
 
 
 def _nearest(error: ValueError, system: Any, place: Any, velocity: Any) -> None:
     """Suggest a consistent start in place of one that violates the constraints or is off the group."""
-    text = words_of(error)
+    text = message_of(error)
     if "does not satisfy the constraints" in text:
         values = without_rounding(system.project(place, velocity))
         if not np.all(np.isfinite(values)):
-            wrong(f"{text.split(';')[0]}, and no velocity is nearest: give another --xi0")
+            refuse(f"{text.split(';')[0]}, and no velocity is nearest: give another --xi0")
         nearest = ",".join(f"{v:.12g}" for v in values)
-        wrong(f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}")
+        refuse(f"{text.split(';')[0]}\nthe nearest velocity that does: --xi0={nearest}")
     if "does not lie on" in text:
         with gn.float64():
             values = np.asarray(system.group.to_vector(system.group.project(place)))
         if not np.all(np.isfinite(values)):
-            wrong(f"{text.split(';')[0]}, and no point is nearest: give another --g0")
+            refuse(f"{text.split(';')[0]}, and no point is nearest: give another --g0")
         nearest = ",".join(f"{v:.17g}" for v in values)
-        wrong(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
+        refuse(f"{text.split(';')[0]}\nthe nearest point that does: --g0={nearest}")
 
 
 def _carry_out(
@@ -253,17 +251,17 @@ def _carry_out(
             warnings.simplefilter("ignore", AlternationWarning)  # shown in the table
             trajectory = act()
     except OSError as error:
-        wrong(f"{words_of(error)}; what was saved before is in {data}")
+        refuse(f"{message_of(error)}; what was saved before is in {data}")
     except Exception as error:
-        line = line_in(error, source) if source is not None else None
+        line = line_of_error(error, source) if source is not None else None
         if line is None and not isinstance(error, ValueError | TypeError):
             raise
-        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", words_of(error))
+        text = re.sub(r"resume\(\.\.\., allow_changes=\[.*?\]\)", "geonh resume --allow-changes", message_of(error))
         text = re.sub(r"begin a new run from .*solve\(.*\)", "begin a new run, with geonh run", text)
         kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
-        wrong(f"{source}, line {line}: {kind}{text}" if line else text)
+        refuse(f"{source}, line {line}: {kind}{text}" if line else text)
     except SystemExit as error:
-        wrong(f"a function of the system ended the program: SystemExit: {words_of(error)}")
+        refuse(f"a function of the system ended the program: SystemExit: {message_of(error)}")
     seconds = time.perf_counter() - began
     interrupted = trajectory.status is gn.integrators.Result.INTERRUPTED
     if interrupted and trajectory.k[-1] == 0:
@@ -274,10 +272,10 @@ def _carry_out(
     if told:
         out.print(told, highlight=False)
     show_run(trajectory, seconds)
-    out.print(f"saved {escape(str(data))}", highlight=False, soft_wrap=True)
+    tell_saved(data)
     if picture is not None and not interrupted:  # an interrupted run makes no figure
         save(trajectory, None, picture)
-        out.print(f"saved {escape(str(picture))}", highlight=False, soft_wrap=True)
+        tell_saved(picture)
     if interrupted:
         err.print(
             f"[bold red]interrupted[/] at t = {trajectory.t[-1]:g} s; what exists is saved. To go on: "

@@ -24,7 +24,7 @@ class Termination:
     """
 
     def __init__(self) -> None:
-        self.asked = self._told = False
+        self.asked = self._user_error = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Termination:
@@ -39,8 +39,8 @@ class Termination:
             signal.signal(number, before)
 
     def _answer(self, number: int, frame: Any) -> None:
-        if not self._told:
-            self._told = True
+        if not self._user_error:
+            self._user_error = True
             with contextlib.suppress(OSError):
                 os.write(2, b"geonh: stopping\n")  # a console may be busy
         if number != signal.SIGTERM or not self.asked:  # a second signal does not prevent saving
@@ -48,7 +48,7 @@ class Termination:
             interrupt(number, frame)
 
 
-def leave(code: int) -> NoReturn:
+def exit_with(code: int) -> NoReturn:
     """Exit immediately, even if a compiler thread that nothing waits for is still running."""
     if busy():
         sys.stdout.flush()

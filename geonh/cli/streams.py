@@ -26,14 +26,10 @@ class Sink(io.FileIO):
         return memoryview(data).nbytes
 
 
-def steady() -> Sink | None:
+def robust_streams() -> Sink | None:
     """Replace ``sys.stdout`` and ``sys.stderr`` by streams that raise no errors: characters missing in their encoding
-    are replaced, and output to a closed stream is dropped. Streams of another program are not replaced.
-
-    Returns
-    -------
-    Sink or None
-        Raw stream of standard output, if it was replaced.
+    are replaced, and output to a closed stream is dropped. Streams of another program are not replaced. Return the raw
+    stream of standard output, if it was replaced.
     """
     sys.stderr, _ = _steadied(sys.stderr, sys.__stderr__)
     sys.stdout, sink = _steadied(sys.stdout, sys.__stdout__)
@@ -53,7 +49,7 @@ def _steadied(stream: Any, of_system: Any) -> tuple[Any, Sink | None]:
     return io.TextIOWrapper(buffer, stream.encoding, errors, line_buffering=stream.line_buffering), sink
 
 
-def failure_of(sink: Sink | None) -> OSError | None:
+def write_failure(sink: Sink | None) -> OSError | None:
     """Error on writing to standard output, if any; a pipe closed by its reader, as by ``head``, is none."""
     if sink is None:
         return None

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 import geonh as gn
-from geonh.cli.console import err, out, words_of, wrong
+from geonh.cli.console import err, facts_table, message_of, out, refuse, refusing, tell_saved
 from geonh.cli.words import destination, entry_of, floats, integrator_of, parameters_of, path_of
 from geonh.ensembles import Ensemble, Sweep, merge
 from geonh.ensembles.described import SweepStore
@@ -83,28 +82,28 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
     random, varied = words["random"], [_range(entry, text) for text in words["vary"] or []]
     named = [key for key, *_ in varied] + [text.partition("=")[0] for text in words["assignments"] or []]
     for key in sorted({key for key in named if named.count(key) > 1}):
-        wrong(f"{key} is named more than once by --vary and --set")
+        refuse(f"{key} is named more than once by --vary and --set")
     for option, given in (("--spread", words["spread"] != 0.0), ("--seed", words["seed"] is not None)):
         if random is None and given:
-            wrong(f"{option} goes with --random MEMBERS")
+            refuse(f"{option} goes with --random MEMBERS")
     if not varied and (random is None or not words["spread"]):
-        wrong(
+        refuse(
             "nothing differs between members: give --vary NAME=A:B:N, or --random MEMBERS with --vary NAME=A:B or "
             "--spread"
         )
     if random is not None and random < 1:
-        wrong(f"--random must be a positive number of members, got {random}")
+        refuse(f"--random must be a positive number of members, got {random}")
     if not 0 <= words["spread"] < np.inf:
-        wrong(f"--spread must be a standard deviation, 0 or greater, got {words['spread']}")
+        refuse(f"--spread must be a standard deviation, 0 or greater, got {words['spread']}")
     import scipy.stats
 
     values: dict[str, Any] = {}
     for key, low, high, count in varied:
         if (random is None) != (count is not None):
-            wrong(f"--vary {key}=A:B:N takes N without --random, and none with it")
+            refuse(f"--vary {key}=A:B:N takes N without --random, and none with it")
         drawn = scipy.stats.uniform(low, np.subtract(high, low))
         values[key] = drawn if count is None else np.linspace(low, high, count)
-    try:
+    with refusing(ValueError, TypeError):
         made = entry.system(**parameters)
         start = entry.start(made)
         xi0 = start.xi0
@@ -126,8 +125,6 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
             save_every=words["save_every"],
             observables=words["observe"].split(",") if words["observe"] else None,
         )
-    except (ValueError, TypeError) as error:
-        wrong(words_of(error))
 
 
 def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
@@ -135,15 +132,15 @@ def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
     key, _, range_ = text.partition("=")
     bounds = range_.split(":")
     if key not in entry.parameters:
-        wrong(f"{entry.name} has no parameter {key!r}; it has {', '.join(entry.parameters) or 'none'}")
+        refuse(f"{entry.name} has no parameter {key!r}; it has {', '.join(entry.parameters) or 'none'}")
     if len(bounds) not in (2, 3):
-        wrong(f"--vary takes NAME=A:B or NAME=A:B:N, got {text!r}")
+        refuse(f"--vary takes NAME=A:B or NAME=A:B:N, got {text!r}")
     size = np.size(entry.defaults.get(key))
     low, high = (np.array(floats(bound, f"--vary {key}", size)) for bound in bounds[:2])
     count = None
     if len(bounds) == 3:
         if not bounds[2].isdecimal() or not 1 <= int(bounds[2]) <= MOST:
-            wrong(f"--vary {text}: N must be a positive integer, {MOST:,} at most")
+            refuse(f"--vary {text}: N must be a positive integer, {MOST:,} at most")
         count = int(bounds[2])
     return (key, low, high, count) if size > 1 else (key, low[0], high[0], count)
 
@@ -153,7 +150,7 @@ def _part(text: str | None) -> tuple[int, int] | None:
         return None
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if not found or int(found[1]) >= int(found[2]):
-        wrong(f"--shard takes I/N with 0 ≤ I < N, got {text!r}")
+        refuse(f"--shard takes I/N with 0 ≤ I < N, got {text!r}")
     return int(found[1]), int(found[2])
 
 
@@ -167,7 +164,7 @@ def _carry_out(
             warnings.simplefilter("always", StoreWarning)
             made.run(path, shard=members, only=part, executor=executor, progress=True, note=note)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        wrong(str(error) if isinstance(error, StoreError) else words_of(error))
+        refuse(str(error) if isinstance(error, StoreError) else message_of(error))
     for warning in told:
         if "again:" in str(warning.message):
             err.print(escape(str(warning.message)), highlight=False)
@@ -182,14 +179,9 @@ def show_store(path: Path) -> None:
     """Show the content of a store, its missing shards, and the command that finishes it."""
     store = _store(path)
     about, missing, faults = store.about, store.missing(), store.faults(deep=True)
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
     configuration = about["configuration"]
-    try:
+    with refusing(ValueError, OSError):
         system = store.first().attributes
-    except (ValueError, OSError) as error:
-        wrong(words_of(error))
     records = [store.record(i) or {} for i in range(store.shards) if i not in missing and i not in faults]
     failed = sum(record.get("failed", 0) for record in records)
     is_run, nodes = about["what"] == "run", store.array(about["arrays"][0]).shape[0]
@@ -212,9 +204,7 @@ def show_store(path: Path) -> None:
     if is_run:
         status = max((record["status"] for record in records), default=0)
         rows |= {"members": "one run", "failed": Result(status).message if status else "no step"}
-    for label, text in rows.items():
-        facts.add_row(label, escape(text))
-    out.print(facts)
+    out.print(facts_table(rows.items()))
     for shard, fault in faults.items():
         out.print(f"[bold red]shard {shard} is damaged:[/] {escape(fault)}", highlight=False)
     if missing or faults:
@@ -227,10 +217,8 @@ def merge_stores(
     sources: Annotated[list[str], typer.Argument(help="Stores of jobs that ran parts of the same sweep.")],
 ) -> None:
     """Put stores of parts of one sweep together."""
-    try:
+    with refusing(ValueError, OSError):
         merge(path_of(target, "TARGET"), [path_of(source, "SOURCE") for source in sources])
-    except (ValueError, OSError) as error:
-        wrong(words_of(error))
     show_store(Path(target))
 
 
@@ -245,32 +233,30 @@ def export(
     path = path_of(file, "FILE")
     store = _store(path)
     target, _ = destination(output, "export")
-    try:
+    with refusing(ValueError, OSError, AttributeError):
         if member is None:
             for shard, fault in store.faults(deep=True).items():
-                wrong(f"shard {shard} is damaged, {fault}: run the sweep again to repair it")
+                refuse(f"shard {shard} is damaged, {fault}: run the sweep again to repair it")
             netcdf.write(gn.open_store(path), target)
         else:
             size = store.about["configuration"]["members"]
             if not 0 <= member < size:
-                wrong(f"--member must be one of 0 … {size - 1}, got {member}")
+                refuse(f"--member must be one of 0 … {size - 1}, got {member}")
             if member // store.about["shard"] in store.missing():
-                wrong(f"member {member} is in a shard that is missing: geonh resume {path} computes it")
+                refuse(f"member {member} is in a shard that is missing: geonh resume {path} computes it")
             one: Ensemble = _noted(store).load(path, member, member + 1)
             one[0].save(target)
-    except (ValueError, OSError, AttributeError) as error:
-        wrong(words_of(error))
-    out.print(f"saved {escape(str(target))}", highlight=False, soft_wrap=True)
+    tell_saved(target)
 
 
 def _noted(store: SweepStore) -> Sweep:
     words = _words(store)
     if words is None:
-        wrong(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
+        refuse(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
     try:
         return _sweep_of(words)
     except (KeyError, TypeError, AttributeError) as error:  # not written by geonh sweep
-        wrong(f"{store.path} is damaged: the words of geonh sweep in it are none: {words_of(error)}")
+        refuse(f"{store.path} is damaged: the words of geonh sweep in it are none: {message_of(error)}")
 
 
 def _words(store: SweepStore) -> dict[str, Any] | None:
@@ -283,7 +269,5 @@ def _words(store: SweepStore) -> dict[str, Any] | None:
 
 
 def _store(path: Path) -> SweepStore:
-    try:
+    with refusing(StoreError, OSError):
         return SweepStore(path)
-    except (StoreError, OSError) as error:
-        wrong(words_of(error))

@@ -14,10 +14,10 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import close
-from geonh.cli.console import wrong
-from geonh.cli.own import is_own, own_entry
+from geonh.cli.console import refuse
+from geonh.cli.own import is_user_file, user_entry
 from geonh.integrators.base import Integrator
-from geonh.integrators.registry import method_of, methods
+from geonh.integrators.registry import DEFAULT, method_of, methods
 from geonh.mechanics.system import System
 from geonh.results.netcdf import SUFFIXES, check_destination
 from geonh.results.record import unflatten
@@ -30,11 +30,11 @@ RETRACTIONS = ("auto", "cayley", "exp")
 
 def entry_of(name: str) -> Entry:
     """Catalogue entry of a name, ignoring underscores and case, or of a user's own ``FILE.py:NAME``."""
-    if is_own(name):
-        return own_entry(name)
+    if is_user_file(name):
+        return user_entry(name)
     found = catalogue.get(name) or catalogue.get(name.lower().replace("_", "-"))
     if found is None:
-        wrong(f"no system {name!r} in the catalogue{close(name, catalogue) or '; geonh list names them all'}")
+        refuse(f"no system {name!r} in the catalogue{close(name, catalogue) or '; geonh list names them all'}")
     return found
 
 
@@ -44,13 +44,13 @@ def parameters_of(entry: Entry, assignments: Iterable[str]) -> dict[str, Any]:
         key, equals, text = assignment.partition("=")
         key = key.strip()
         if not equals or not key or not text.strip():
-            wrong(f"--set takes NAME=VALUE, got {assignment!r}")
+            refuse(f"--set takes NAME=VALUE, got {assignment!r}")
         if key not in entry.parameters:
             names = list(entry.parameters)
             hint = close(key, names) or (f"; it has {', '.join(names)}" if names else "; it has none")
-            wrong(f"{entry.name} has no parameter {key!r}{hint}")
+            refuse(f"{entry.name} has no parameter {key!r}{hint}")
         if key in found:
-            wrong(f"--set {key} is given twice")
+            refuse(f"--set {key} is given twice")
         found[key] = _value(text.strip(), f"--set {key}=…: {key}", entry.defaults.get(key))
     return found
 
@@ -59,7 +59,7 @@ def _value(text: str, key: str, default: Any) -> Any:
     """Parse the value of a parameter, with the type of its default."""
     if isinstance(default, bool):
         words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        return words[text.lower()] if text.lower() in words else wrong(f"{key} must be true or false, got {text!r}")
+        return words[text.lower()] if text.lower() in words else refuse(f"{key} must be true or false, got {text!r}")
     if isinstance(default, str):
         return text
     if ";" in text or text.replace(" ", "").startswith("[["):
@@ -77,7 +77,9 @@ def matrix(text: str, name: str) -> tuple[tuple[float, ...], ...]:
     """Parse a matrix from "1,0;0,2" or "[[1,0],[0,2]]"."""
     rows = [tuple(floats(row, name, None)) for row in re.split(r";|\]\s*,\s*\[", text.strip("()[] "))]
     if len({len(row) for row in rows}) > 1:
-        wrong(f"{name}: the rows of a matrix are of one length, got {', '.join(str(len(row)) for row in rows)}: {text}")
+        refuse(
+            f"{name}: the rows of a matrix are of one length, got {', '.join(str(len(row)) for row in rows)}: {text}"
+        )
     return tuple(rows)
 
 
@@ -89,50 +91,38 @@ def point(text: str, system: System) -> Any:
 
 
 def floats(text: str, name: str, count: int | None) -> list[float]:
-    parts = [part.strip() for part in text.strip("()[] ").split(",")]
-    try:
-        values = [float(part) for part in parts]
-    except ValueError:
-        bad = next(part for part in parts if not _is_float(part))
-        wrong(f"{name} takes numbers separated by commas, got {bad!r} in {text!r}")
+    values = []
+    for part in text.strip("()[] ").split(","):
+        try:
+            values.append(float(part))
+        except ValueError:
+            refuse(f"{name} takes numbers separated by commas, got {part.strip()!r} in {text!r}")
     if count is not None and len(values) != count:
-        wrong(f"{name} takes {count} number{'s' if count > 1 else ''}, got {len(values)}: {text}")
+        refuse(f"{name} takes {count} number{'s' if count > 1 else ''}, got {len(values)}: {text}")
     return values
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def integrator_of(name: str | Integrator | None, **options: str | None) -> Integrator | None:
     """Integrator for command-line options, or None for the default; a user's file may supply an instance."""
-    if isinstance(name, Integrator):
-        for key in [key for key, value in options.items() if value is not None]:
-            wrong(f"--{key} goes with --method NAME; the file has {describe(name)}")
-        return name
     given = {key: value for key, value in options.items() if value is not None}
+    if isinstance(name, Integrator):
+        for key in given:
+            refuse(f"--{key} goes with --method NAME; the file has {describe(name)}")
+        return name
     if name is None:
         if not given:
             return None
-        name = "gauss4"
+        name = DEFAULT
     for key, words in (("rule", RULES), ("retraction", RETRACTIONS)):
         if key in given and name in methods:
             if key not in methods[name].options:
-                wrong(f"--{key} is not for the method {name}")
-            _known(key, given[key], words)
+                refuse(f"--{key} is not for the method {name}")
+            if given[key] not in words:
+                refuse(f"--{key} must be one of {', '.join(words)}, got {given[key]!r}")
     try:
         return method_of(name, **given)
     except ValueError as error:
-        wrong(f"{error} (geonh methods lists them)")
-
-
-def _known(option: str, word: str, words: Iterable[str]) -> None:
-    if word not in words:
-        wrong(f"--{option} must be one of {', '.join(words)}, got {word!r}")
+        refuse(f"{error} (geonh methods lists them)")
 
 
 def destination(text: str, name: str) -> tuple[Path, Path]:
@@ -140,17 +130,17 @@ def destination(text: str, name: str) -> tuple[Path, Path]:
     path = path_of(text, "--out")
     is_file = path.suffix in SUFFIXES[:-1]
     if not is_file and path.suffix[1:].isalpha() and not text.endswith("/") and not path.is_dir():
-        wrong(f"--out {text} is neither a NetCDF file (.nc) nor a folder; for a folder of that name write {text}/")
+        refuse(f"--out {text} is neither a NetCDF file (.nc) nor a folder; for a folder of that name write {text}/")
     data = path if is_file else path / f"{name}.nc"
     picture = data.with_suffix(".png")
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
         check_destination(data)
         if picture.is_dir():
-            wrong(f"--out {text}: {picture} is a directory")
+            refuse(f"--out {text}: {picture} is a directory")
     except (OSError, ValueError) as error:
         told = str(getattr(error, "strerror", None) or error)
-        wrong(f"--out {told}" if "cannot be written" in told else f"--out {text} cannot be written: {told}")
+        refuse(f"--out {told}" if "cannot be written" in told else f"--out {text} cannot be written: {told}")
     return data, picture
 
 
@@ -161,9 +151,9 @@ def path_of(text: str, option: str) -> Path:
         path = checked_path(text).expanduser()
         os.fspath(path)
     except UnicodeEncodeError:
-        wrong(f"{option} is not text")
+        refuse(f"{option} is not text")
     except (ValueError, RuntimeError) as error:
-        wrong(f"{option} {text!r}: {error}")
+        refuse(f"{option} {text!r}: {error}")
     return path
 
 
@@ -177,4 +167,4 @@ def method_in(file: Trajectory) -> Integrator:
             made = method.make(**given)
             if describe(made) == file.attributes["method"]:
                 return made
-    wrong(f"the file was made by {file.attributes['method']}, which has no name here: go on from it with gn.resume")
+    refuse(f"the file was made by {file.attributes['method']}, which has no name here: go on from it with gn.resume")

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from geonh.control.kkt import HALVINGS, SETTLED, Extremal, saddle
+from geonh.control.kkt import HALVINGS, SETTLED, Extremal, kkt_solver
 from geonh.control.transcription import DiscreteMotion, Transcription
 
 RESTORATION_STEPS = 60
@@ -41,7 +41,7 @@ def restored(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
     c, A = problem.jacobian(motion)
     damping, growth = 1e-3, 2.0
     for _ in range(RESTORATION_STEPS):
-        solve = saddle(scipy.sparse.identity(problem.size), A, damping * scipy.sparse.identity(len(c)))
+        solve = kkt_solver(scipy.sparse.identity(problem.size), A, damping * scipy.sparse.identity(len(c)))
         step = solve(np.append(np.zeros(problem.size), -c))[: problem.size]
         trial = problem.projected(problem.moved(motion, step))
         if trial.span > 0 and (decrease := c @ c - np.sum(problem.equations(trial) ** 2)) > 0:

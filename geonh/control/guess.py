@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from geonh.arguments.validators import as_float64, shortly
-from geonh.control.transcription import DiscreteMotion, Transcription, moved, steps_of
+from geonh.control.step_equations import moved, steps_of
+from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.engine import mapped
 from geonh.groups.base import as_points
 

@@ -12,15 +12,18 @@ Sources: Nocedal, Wright, *Numerical Optimization* (2006), §18.1; Deuflhard, *N
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import scipy
+from scipy.sparse.csgraph import structural_rank
 
 from geonh.control.steering import Bounds
-from geonh.control.transcription import DiscreteMotion, Transcription, steps_of
+from geonh.control.step_equations import steps_of
+from geonh.control.transcription import DiscreteMotion, Transcription
 
 HALVINGS = 12
 """Maximum number of halvings of a Newton step."""
@@ -122,7 +125,7 @@ def _newton_step(problem: Transcription, iterate: _Iterate, free: np.ndarray) ->
     """Next iterate, by the longest step that passes the natural monotonicity test; None if even the shortest fails."""
     n = len(free)
     curvature = problem.equations_hessian(iterate.motion, iterate.multipliers)[free][:, free]
-    solve = saddle(iterate.hessian + curvature, iterate.jacobian)
+    solve = kkt_solver(iterate.hessian + curvature, iterate.jacobian)
     step = solve(-iterate.kkt_residual)[:n]
     for halvings in range(HALVINGS):
         length = 0.5**halvings
@@ -191,21 +194,30 @@ def _exchanged(
     )
 
 
-def saddle(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
-    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular."""
-    try:
-        solve = scipy.sparse.linalg.splu(
-            scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
-        ).solve
-    except RuntimeError:
-        return lambda right: np.full(len(right), np.nan)
-    return lambda right: solve(right) if np.all(np.isfinite(right)) else np.full(len(right), np.nan)
+def kkt_solver(H: Any, A: Any, corner: Any = None) -> Callable[[np.ndarray], np.ndarray]:
+    """Solver of [[H, Aᵀ], [A, −corner]] for any right side; returns NaN where the matrix is singular or not finite.
+
+    SuperLU reads beyond its arrays where no permutation of the rows has a diagonal without zeros, or an entry is nan.
+    """
+    matrix = scipy.sparse.bmat([[H, A.T], [A, None if corner is None else -corner]], format="csc")
+    matrix.eliminate_zeros()
+    factors = None
+    if np.all(np.isfinite(matrix.data)) and structural_rank(matrix) == matrix.shape[0]:
+        with contextlib.suppress(RuntimeError):  # an exactly singular matrix
+            factors = scipy.sparse.linalg.splu(matrix)
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        if factors is None or not np.all(np.isfinite(right)):
+            return np.full(len(right), np.nan)
+        return factors.solve(right)
+
+    return solve
 
 
 def _least_squares(A: Any, slope: np.ndarray) -> np.ndarray:
     """Least-squares multipliers, λ of the least |∇J + c'ᵀλ|."""
     right = np.append(-slope, np.zeros(A.shape[0]))
-    return saddle(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
+    return kkt_solver(scipy.sparse.identity(len(slope)), A)(right)[len(slope) :]
 
 
 def _speed(problem: Transcription, motion: DiscreteMotion) -> float:

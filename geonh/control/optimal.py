@@ -1,8 +1,8 @@
 r"""Optimal control: motions of least cost between given states.
 
 The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
-From a guess that is too far, feasibility restoration and descent come first (``descent.py``), and with bounds another
-solver runs first (``programmes.py``); controls at their bounds are then held there.
+From a guess that is too far, feasibility restoration and descent come first (``descent.py``). With bounds another
+solver runs first (``nlp.py``), and controls at their bounds are then held there by an active set.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
+from geonh.control.chart import minimised_in_chart
 from geonh.control.descent import Search, descended, escape_saddles, feasible
 from geonh.control.guess import guessed
 from geonh.control.kkt import SETTLED, Extremal, extremal, extremal_within
-from geonh.control.programmes import minimised_in_chart, require
-from geonh.control.steering import Bounds, bounds_on_controls, steering_problem
+from geonh.control.nlp import require
+from geonh.control.steering import UNBOUNDED, Bounds, bounds_on_controls, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups.base import Point
 from geonh.integrators.symmetric_projection import SymmetricProjection
@@ -114,7 +115,7 @@ def optimal_control(
     bounds: tuple[Any, Any] | None = None,
     guess: OptimalControl | tuple[Any, Any] | None = None,
     method: SymmetricProjection | None = None,
-    solver: str = "slsqp",
+    solver: str | None = None,
     t0: float = 0.0,
     max_iterations: int = 40,
 ) -> OptimalControl:
@@ -151,9 +152,10 @@ def optimal_control(
         left out, the shortest path on the group, without controls.
     method : SymmetricProjection, optional
         With non-default options.
-    solver : str
-        Solver that runs before Newton's method with bounds: "slsqp"; or sparse interior point methods,
-        "trust-constr" of SciPy, and "ipopt", an extra, for many unknowns.
+    solver : str, optional
+        Solver that runs before Newton's method: SciPy's "slsqp"; or sparse interior point methods for many unknowns,
+        SciPy's "trust-constr", and "ipopt", an extra, with the exact Hessian of the Lagrangian. When left out,
+        "slsqp" with bounds, and none without.
     t0 : float
         Initial time, s.
     max_iterations : int
@@ -176,7 +178,8 @@ def optimal_control(
     A saddle is left along its direction of negative curvature: perturbations to both sides serve as guesses. The
     minimum found is local; nothing is known of the global one: try other guesses.
     """
-    require(solver)
+    if solver is not None:
+        require(solver)
     method = SymmetricProjection() if method is None else method
     if not isinstance(method, SymmetricProjection):
         raise TypeError(f"method must be a SymmetricProjection, got {type(method).__name__}")
@@ -202,12 +205,13 @@ def optimal_control(
         motion = guessed(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else steering.span)
     else:
         motion = guessed(problem, guess, steering.span)
-    if bounds is None:
+    if bounds is None and solver is None:
         search = partial(_search, problem, max_iterations)
         found = _newton(problem, max_iterations, motion, multipliers)
         found = found if found.extremal.solved else search(motion)
     else:
-        search = partial(_search_within, problem, bounds_on_controls(bounds, n_controls), solver, max_iterations)
+        limits = UNBOUNDED if bounds is None else bounds_on_controls(bounds, n_controls)
+        search = partial(_search_within, problem, limits, solver or "slsqp", max_iterations)
         found = search(motion)
     curvature, found = escape_saddles(problem, found, search) if found.extremal.solved else (np.nan, found)
     motion, residual = found.extremal.motion, problem.residual(found.extremal.motion)
@@ -262,7 +266,7 @@ def _search(problem: Transcription, max_iterations: int, motion: DiscreteMotion)
 def _search_within(
     problem: Transcription, bounds: Bounds, solver: str, max_iterations: int, motion: DiscreteMotion
 ) -> Search:
-    """With bounds: from the guess, then after feasibility restoration, then after descent without bounds."""
+    """A solver before Newton's method, from the guess; then after feasibility restoration, and after descent."""
 
     def guesses() -> Iterator[DiscreteMotion]:
         yield motion

@@ -15,88 +15,37 @@ Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programmin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy
-from jax import Array, lax
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.control.programmes import Programme, minimised, require
+from geonh.control.forward import ShootingProblem, ShootingValues, interpolated, shooting_values
+from geonh.control.nlp import NonlinearProgram, minimised, require
 from geonh.control.steering import (
+    UNBOUNDED,
     Bounds,
-    RunningCost,
     SteeringProblem,
     bounds_on_controls,
     orthogonal_complement,
     steering_problem,
 )
-from geonh.engine import mapped
-from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
 from geonh.runs.solve import solve
 
-REJECTED = 1e10
-"""Cost and terminal residual of a trial that cannot be integrated, so large that the solver rejects it."""
-REACHED = 1e-7
-"""Tolerance on the terminal residual, relative to 1 + |ξ|."""
 PERTURBED_GUESSES = 4
 """Maximum number of perturbed guesses."""
 DISPLACEMENT = 0.3
 """Displacement of the end by a perturbation of the guess, to first order, in radians or metres."""
-
-
-class ShootingProblem(NamedTuple):
-    """A motion from (g₀, ξ₀) at t₀ in n steps of a method, its cost, and the end that it is to reach.
-
-    ``g_rows`` are the rows T, and ``xi_rows`` the rows D, of the terminal conditions.
-    """
-
-    system: System
-    method: Integrator
-    g0: Point
-    xi0: ArrayLike
-    t0: ArrayLike
-    span: ArrayLike
-    n_steps: ArrayLike
-    cost: RunningCost
-    g_end: Point
-    xi_end: ArrayLike
-    g_rows: ArrayLike
-    xi_rows: ArrayLike
-
-    @property
-    def tolerance(self) -> float:
-        """Largest entry of the terminal residual with which the end counts as reached."""
-        return REACHED * (1 + np.abs(self.xi0).max())
-
-
-class ShootingValues(NamedTuple):
-    """Cost and terminal residual (J, r), shape=[1 + q], their derivative by all controls, shape=[1 + q, J·n_u], and
-    the status of the motion."""
-
-    values: np.ndarray
-    slopes: np.ndarray
-    status: int
-
-    @property
-    def miss(self) -> float:
-        """Largest entry of the terminal residual."""
-        return float(np.abs(self.values[1:]).max(initial=0.0))
-
-    def reaches(self, tolerance: float) -> bool:
-        """True if the motion was integrated, and reaches the end."""
-        return not self.status and self.miss <= tolerance
 
 
 @dataclass(frozen=True)
@@ -127,8 +76,8 @@ class Shot:
     def __str__(self) -> str:
         span = self.knots[-1] - self.knots[0]
         return (
-            f"{self._problem.system.name}: cost {self.cost:.10g} in {span:.6g} s, {len(self.knots)} knots; the end is "
-            f"missed by {self.miss:.1e}; {self.iterations} iterations"
+            f"{self._problem.system.name}: cost {self.cost:.10g} in {span:.6g} s, {len(self.knots)} knots; "
+            f"terminal residual {self.miss:.1e}, {self.iterations} iterations"
         )
 
     __repr__ = __str__
@@ -145,7 +94,7 @@ class Shot:
             t0=knots[0],
             dt=(knots[-1] - knots[0]) / n_steps,
             n_steps=n_steps,
-            controls=lambda t: _interpolated(t, knots, u),
+            controls=lambda t: interpolated(t, knots, u),
         )
 
 
@@ -255,13 +204,19 @@ def shooting_control(
         raise ValueError(f"guess must be controls of shape [·, {n_u}], got {list(given.shape)}")
     at = np.linspace(0, 1, J)
     u0 = np.stack([np.interp(at, np.linspace(0, 1, len(given)), column) for column in given.T], axis=1)
-    unbounded = Bounds(np.full(n_u, -np.inf), np.full(n_u, np.inf))
-    limits = unbounded if bounds is None else bounds_on_controls(bounds, n_u)
-    u, miss, iterations = _optimised(problem, u0, limits, solver, max_iterations)
-    value = float(_evaluated(problem, u).values[0])
-    if not np.isfinite(value):
-        raise RuntimeError(f"{system.name}: the cost of the solution is not finite, {value}: check cost")
-    return Shot(steering.t0 + steering.span * at, u, value, miss, iterations, problem)
+    limits = UNBOUNDED if bounds is None else bounds_on_controls(bounds, n_u)
+    optimum = _optimised(problem, u0, limits, solver, max_iterations)
+    cost_there = shooting_values(problem, optimum.u).cost
+    if not np.isfinite(cost_there):
+        raise RuntimeError(f"{system.name}: the cost of the solution is not finite, {cost_there}: check cost")
+    return Shot(
+        knots=steering.t0 + steering.span * at,
+        u=optimum.u,
+        cost=cost_there,
+        miss=optimum.miss,
+        iterations=optimum.iterations,
+        _problem=problem,
+    )
 
 
 def _position_rows(problem: SteeringProblem) -> np.ndarray:
@@ -285,120 +240,64 @@ class Optimum(NamedTuple):
 
 def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver: str, max_iterations: int) -> Optimum:
     """Minimum from a guess, or else from controls near it that reach the end."""
-    last: dict[bytes, ShootingValues] = {}
+
+    @functools.lru_cache(maxsize=1)
+    def values(z: bytes) -> ShootingValues:
+        return shooting_values(problem, np.frombuffer(z).reshape(u0.shape)).rejected_if_nan()
 
     def at(z: np.ndarray) -> ShootingValues:
-        """Values at given controls, of which the last are kept: the solver asks for each several times."""
-        key = z.tobytes()
-        if key not in last:
-            last.clear()
-            values, slopes, status = _evaluated(problem, z.reshape(u0.shape))
-            last[key] = ShootingValues(np.nan_to_num(values, nan=REJECTED), np.nan_to_num(slopes), status)
-        return last[key]
+        return values(z.tobytes())
 
     guess = at(u0.ravel())
     if guess.status:
         raise RuntimeError(
             f"the motion of {problem.system.name} under the guess fails; a shorter span, or more steps, may help"
         )
-    scale = max(abs(float(guess.values[0])), 1.0)
-    programme = Programme(
-        value=lambda z: at(z).values[0] / scale,
-        gradient=lambda z: at(z).slopes[0] / scale,
-        equations=lambda z: at(z).values[1:],
-        jacobian=lambda z: scipy.sparse.csr_matrix(at(z).slopes[1:]),
+    scale = max(abs(guess.cost), 1.0)
+    program = NonlinearProgram(
+        value=lambda z: at(z).cost / scale,
+        gradient=lambda z: at(z).gradient / scale,
+        equations=lambda z: at(z).residual,
+        jacobian=lambda z: scipy.sparse.csr_matrix(at(z).jacobian),
         low=np.broadcast_to(bounds.lower, u0.shape).ravel(),
         high=np.broadcast_to(bounds.upper, u0.shape).ravel(),
     )
 
     def guesses() -> Iterator[np.ndarray]:
         yield u0.ravel()
-        yield _reaching(programme, u0, problem.tolerance)
+        yield _reaching(program, u0, problem.tolerance)
 
     iterations = 0
     for begin in guesses():
-        z, more = minimised(programme, begin, solver, max_iterations)
+        z, more = minimised(program, begin, solver, max_iterations)
         iterations += more
-        found = at(z)
-        if found.reaches(problem.tolerance):
-            return Optimum(z.reshape(u0.shape), found.miss, iterations)
+        if at(z).reaches(problem.tolerance):
+            return Optimum(z.reshape(u0.shape), at(z).miss, iterations)
     raise RuntimeError(
-        f"no controls of {problem.system.name} found that reach the end: after {iterations} iterations it is missed by "
-        f"{found.miss:.2g}; another guess, more knots or optimal_control may help"
+        f"no controls of {problem.system.name} reach the end: after {iterations} iterations the largest entry of the "
+        f"terminal residual is {at(z).miss:.2g}; another guess, more knots or optimal_control may help"
     )
 
 
-def _reaching(programme: Programme, u0: np.ndarray, tolerance: float) -> np.ndarray:
-    """Controls near a guess that reach the end, from the guess or perturbations of it, as far as some are found.
+def _reaching(program: NonlinearProgram, u0: np.ndarray, tolerance: float) -> np.ndarray:
+    """Feasibility restoration: controls near a guess, or near perturbations of it, that reach the end if some exist.
 
-    By the Levenberg–Marquardt method, for the derivative may be rank deficient: from rest, sideways.
+    By least squares with a trust region, since the derivative may be rank deficient: from rest, sideways.
     """
     random, waves = np.random.default_rng(0), np.sin(np.pi * np.outer(np.linspace(0, 1, len(u0)), [0.5, 1.5, 2.5]))
-    begin, slopes = u0.ravel(), programme.jacobian(u0.ravel())
+    begin, slopes = u0.ravel(), program.jacobian(u0.ravel())
     for _ in range(PERTURBED_GUESSES + 1):
-        found = scipy.optimize.least_squares(
-            programme.equations,
-            np.clip(begin, programme.low, programme.high),
-            lambda z: programme.jacobian(z).toarray(),
-            bounds=(programme.low, programme.high),
+        fit = scipy.optimize.least_squares(
+            program.equations,
+            np.clip(begin, program.low, program.high),
+            lambda z: program.jacobian(z).toarray(),
+            bounds=(program.low, program.high),
             xtol=1e-12,
             gtol=1e-12,
         )
-        if np.abs(found.fun).max(initial=0.0) <= tolerance:
+        if np.abs(fit.fun).max(initial=0.0) <= tolerance:
             break
         change = (waves @ random.normal(size=(3, u0.shape[1]))).ravel()
         displacement = max(np.linalg.norm(slopes @ change), 1e-3 * np.linalg.norm(change))
         begin = u0.ravel() + DISPLACEMENT * change / displacement
-    return found.x
-
-
-def _evaluated(problem: ShootingProblem, u: np.ndarray) -> ShootingValues:
-    """Values of the motion under controls at the knots, and their derivatives by all of these."""
-    directions = np.eye(u.size).reshape(-1, *u.shape)
-    (values, status), slopes = mapped(_directional, problem, (np.broadcast_to(u, directions.shape), directions))
-    return ShootingValues(values[0], np.asarray(slopes).T, int(status[0]))
-
-
-def _directional(problem: ShootingProblem, node: tuple) -> tuple[tuple, Array]:
-    u, direction = node
-    zero = jnp.zeros(())
-    (values, status), (slope, _) = jax.jvp(lambda s: _values(problem, u + s * direction), (zero,), (zero + 1.0,))
-    return (values, status), slope
-
-
-class _Integration(NamedTuple):
-    """State of the loop over steps: the node, the cost so far, and the status of the first step that failed."""
-
-    node: State
-    cost: Array
-    status: Array
-
-
-def _values(problem: ShootingProblem, u: Array) -> tuple[Array, Array]:
-    """(J, r) and the status of a motion."""
-    system, method, t0, span = problem.system, problem.method, problem.t0, problem.span
-    h, knots = span / problem.n_steps, t0 + span * np.linspace(0, 1, len(u))
-    clock = Clock(t0, h, lambda t: _interpolated(t, knots, u))
-
-    def cost(node: State) -> Array:
-        t = clock.time(node.k)
-        return h * problem.cost.at(system, t, node.g, clock.between(t))
-
-    def advance(_: Array, done: _Integration) -> _Integration:
-        node = method.next_node(system, clock, done.node)
-        return _Integration(node, done.cost + cost(node), jnp.where(done.status == 0, node.status, done.status))
-
-    first = method.first_node(system, clock, problem.g0, problem.xi0)
-    begin = _Integration(first, cost(first) / 2, first.status)
-    last, total, status = lax.fori_loop(0, problem.n_steps, advance, begin)
-    J = total - cost(last) / 2  # the trapezoidal rule: half of the first and of the last node
-    xi = system.velocity(system.at(last.g, t0 + span), (last.p_plus + last.p_minus) / 2)
-    eta = system.group.log(system.group.compose(system.group.inverse(problem.g_end), last.g))
-    return jnp.concatenate([J[None], problem.g_rows @ eta, problem.xi_rows @ (xi - problem.xi_end)]), status
-
-
-def _interpolated(t: Any, knots: Any, u: Any) -> Array:
-    """u(t), linear between equally spaced knots: Σ_j u_j·hat(place − j), of hat functions of the place among them."""
-    place = (t - knots[0]) / (knots[-1] - knots[0]) * (len(knots) - 1)
-    hats = jnp.clip(1 - jnp.abs(place - np.arange(len(knots))), 0.0, 1.0)
-    return hats @ u
+    return fit.x

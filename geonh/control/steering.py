@@ -10,14 +10,14 @@ from jax import Array
 
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.inspection import careful
-from geonh.arguments.validators import as_count, as_float64, close
+from geonh.arguments.validators import as_count, as_float64, close, shortly
 from geonh.engine import computed
 from geonh.geometry.field import evaluated, takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import refuse
 from geonh.integrators.node import ArrayLike, Clock
 from geonh.mechanics.system import System
-from geonh.runs.start import inspect_forces
+from geonh.runs.controls import inspect_forces
 
 
 class RunningCost(NamedTuple):
@@ -171,16 +171,19 @@ def _running_cost(cost: Callable | None, system: System, n_controls: int) -> Run
 
 
 class Bounds(NamedTuple):
-    """Lower and upper bounds of the controls, shape=[n_u] each."""
+    """Lower and upper bounds of the controls, shape=[n_u] each, or numbers for all."""
 
     lower: np.ndarray
     upper: np.ndarray
 
 
+UNBOUNDED = Bounds(np.array(-np.inf), np.array(np.inf))
+
+
 def bounds_on_controls(bounds: Any, n_controls: int) -> Bounds:
     """Validated bounds."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise TypeError(f"bounds must be (lower, upper), got {bounds!r}")
+        raise TypeError(f"bounds must be (lower, upper), got {shortly(bounds)}")
     limits = [as_float64(b, "bounds") for b in bounds]
     if odd := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
         raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {odd[0]}")

@@ -25,17 +25,26 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy
-from jax import Array
 
-from geonh.control.steering import RunningCost, SteeringProblem, orthogonal_complement
+from geonh.control.steering import SteeringProblem, orthogonal_complement
+from geonh.control.step_equations import (
+    CostNode,
+    CostTerms,
+    Step,
+    StepEquations,
+    StepValues,
+    cost_term,
+    moved,
+    projected,
+    step_derivative,
+    step_second_derivative,
+    step_values,
+)
 from geonh.engine import computed, mapped
 from geonh.groups.base import Point
-from geonh.integrators.node import ArrayLike, Clock, State
 from geonh.integrators.symmetric_projection import SymmetricProjection
-from geonh.mechanics.holonomic import onto
 from geonh.mechanics.system import System
 
 FIXED = -1
@@ -71,37 +80,6 @@ class CostDerivatives(NamedTuple):
     value: float
     gradient: np.ndarray
     hessian: Any
-
-
-class Step(NamedTuple):
-    """Data of the step from g_k: the nodes g_{k−1}, g_k, g_{k+1}, the controls u_k, u_{k+1}, the span, and k."""
-
-    g_before: Point
-    g: Point
-    g_after: Point
-    u: ArrayLike
-    u_after: ArrayLike
-    span: ArrayLike
-    k: ArrayLike
-
-
-class StepEquations(NamedTuple):
-    """Data common to all steps."""
-
-    system: System
-    method: SymmetricProjection
-    xi_start: ArrayLike
-    t0: ArrayLike
-    n_steps: ArrayLike
-
-
-class CostTerms(NamedTuple):
-    """Data common to the terms of the cost at all nodes."""
-
-    system: System
-    cost: RunningCost
-    t0: ArrayLike
-    n_steps: ArrayLike
 
 
 @dataclass(frozen=True)
@@ -154,7 +132,7 @@ class Transcription:
         if self.system.holonomic is None:
             return motion
         times = self.steering.t0 + motion.span / self.n_steps * np.arange(self.n_steps + 1)
-        projections, exists = mapped(_onto, self.system, (motion.g, times))
+        projections, exists = mapped(projected, self.system, (motion.g, times))
         exists[[0, -1]] = False
         g = jax.tree.map(lambda a, b: np.where(exists.reshape(-1, *[1] * (a.ndim - 1)), a, b), projections, motion.g)
         return motion._replace(g=g)
@@ -185,6 +163,15 @@ class Transcription:
         before = np.concatenate([np.full_like(eta[:1], FIXED), eta[: K - 1]])
         return np.concatenate([before, eta[:K], eta[1:], u[:K], u[1:], np.full((K, 1), span)], axis=1)
 
+    @functools.cached_property
+    def coupled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns, in the lower triangle, of second derivatives that are not zero: unknowns of one step."""
+        local = self._step_columns()
+        steps, _ = np.nonzero(local != FIXED)
+        entries = np.ones(len(steps)), (steps, local[local != FIXED])
+        steps_of_unknowns = scipy.sparse.csr_matrix(entries, (self.n_steps, self.size))
+        return scipy.sparse.tril(steps_of_unknowns.T @ steps_of_unknowns).nonzero()
+
     def _steps(self, motion: DiscreteMotion) -> Step:
         """Data of all steps, with a first axis of length K; g₋₁ continues the motion backwards with ξ₀."""
         K = self.n_steps
@@ -211,9 +198,9 @@ class Transcription:
 
     def _residuals(self, motion: DiscreteMotion) -> tuple[np.ndarray, np.ndarray]:
         """Residual of the imposed equations, and of those of all steps."""
-        steps, xi_after = mapped(_step, self._step_equations, self._steps(motion))
+        steps = mapped(step_values, self._step_equations, self._steps(motion))
         imposed = self._imposed
-        return imposed.rows @ np.append(steps, xi_after[-1]) - imposed.values, steps
+        return imposed.rows @ np.append(steps.residual, steps.xi_after[-1]) - imposed.values, steps.residual
 
     def jacobian(self, motion: DiscreteMotion) -> tuple[np.ndarray, Any]:
         """Equations and their Jacobian, a sparse matrix of shape=[n_equations, size]."""
@@ -221,16 +208,15 @@ class Transcription:
         N = local.shape[1]
         steps = jax.tree.map(lambda a: np.repeat(a, N, axis=0), self._steps(motion))
         directions = np.tile(np.eye(N), (K, 1))
-        (residuals, xi_after), (slopes, xi_slopes) = mapped(
-            _first_derivative, self._step_equations, (steps, directions)
-        )
-        slopes = np.concatenate([slopes, xi_slopes[-N:]]).reshape(K + 1, N, n).transpose(0, 2, 1)
+        values, derivative = mapped(step_derivative, self._step_equations, (steps, directions))
+        slopes = np.concatenate([derivative.residual, derivative.xi_after[-N:]]).reshape(K + 1, N, n).transpose(0, 2, 1)
         j = np.concatenate([local, local[-1:]])[:, None, :] + np.zeros((1, n, 1), int)
         i = np.arange((K + 1) * n).reshape(K + 1, n, 1) + np.zeros((1, 1, N), int)
         free = j != FIXED
         whole = scipy.sparse.csr_matrix((slopes[free], (i[free], j[free])), ((K + 1) * n, self.size))
         imposed = self._imposed
-        return imposed.rows @ np.append(residuals[::N], xi_after[-1]) - imposed.values, imposed.rows @ whole
+        equations = imposed.rows @ np.append(values.residual[::N], values.xi_after[-1]) - imposed.values
+        return equations, imposed.rows @ whole
 
     def equations_hessian(self, motion: DiscreteMotion, multipliers: np.ndarray) -> Any:
         """Second derivative of the equations, contracted with multipliers: sparse, shape=[size, size]."""
@@ -242,8 +228,8 @@ class Transcription:
         xi_weights = np.zeros((K, n))
         xi_weights[-1] = weights[K]
         directions = np.tile(one[a], (K, 1)), np.tile(one[b], (K, 1))
-        both = (np.repeat(part, len(a), axis=0) for part in (weights[:K], xi_weights))
-        data = mapped(_second_derivative, self._step_equations, (steps, *directions, *both)).reshape(K, -1)
+        both = StepValues(*(np.repeat(part, len(a), axis=0) for part in (weights[:K], xi_weights)))
+        data = mapped(step_second_derivative, self._step_equations, (steps, *directions, both)).reshape(K, -1)
         return self._symmetric(data, local[:, a], local[:, b])
 
     def cost(self, motion: DiscreteMotion) -> CostDerivatives:
@@ -253,15 +239,15 @@ class Transcription:
         local = np.concatenate([eta, u, np.full((K + 1, 1), span)], axis=1)
         weights = np.ones(K + 1)
         weights[[0, -1]] = 0.5
-        nodes = (motion.g, motion.u, np.full(K + 1, motion.span), np.arange(K + 1.0), weights)
+        nodes = CostNode(motion.g, motion.u, np.full(K + 1, motion.span), np.arange(K + 1.0), weights)
         terms = CostTerms(self.system, self.steering.cost, np.float64(self.steering.t0), np.float64(K))
-        values, slopes, hessians = mapped(_cost, terms, nodes)
+        at_nodes = mapped(cost_term, terms, nodes)
         gradient = np.zeros(self.size + 1)
-        np.add.at(gradient, local, slopes)
+        np.add.at(gradient, local, at_nodes.gradient)
         N = local.shape[1]
         a, b = np.triu_indices(N)
-        hessian = self._symmetric(hessians[:, a, b], local[:, a], local[:, b])
-        return CostDerivatives(float(values.sum()), gradient[:-1], hessian)
+        hessian = self._symmetric(at_nodes.hessian[:, a, b], local[:, a], local[:, b])
+        return CostDerivatives(float(at_nodes.value.sum()), gradient[:-1], hessian)
 
     def _symmetric(self, data: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
         """Sparse matrix from the upper triangles of symmetric blocks; several entries of one place are added."""
@@ -269,92 +255,3 @@ class Transcription:
         upper = scipy.sparse.csr_matrix((data[free], (i[free], j[free])), (self.size, self.size))
         off = (np.broadcast_to(i, data.shape) != np.broadcast_to(j, data.shape)) & free
         return upper + scipy.sparse.csr_matrix((data[off], (j[off], i[off])), (self.size, self.size))
-
-
-def steps_of(system: System, low: Point, high: Point) -> np.ndarray:
-    """log(g⁻¹g') of each pair of points, shape=[·, n]."""
-    return mapped(_apart, system, (low, high))
-
-
-def _apart(system: System, node: tuple) -> Array:
-    low, high = node
-    return system.group.log(system.group.compose(system.group.inverse(low), high))
-
-
-def moved(system: System, node: tuple) -> Point:
-    """g exp(η)."""
-    g, eta = node
-    return system.group.project(system.group.compose(g, system.group.exp(eta)))
-
-
-def _onto(system: System, node: tuple) -> tuple[Point, Array]:
-    return onto(system, *node)
-
-
-def _step(equations: StepEquations, step: Step) -> tuple[Array, Array]:
-    """Equations of the step from g_k, in metres per second, and the velocity with which it arrives."""
-    system, method, xi_start, t0, n_steps = equations
-    group, h, tau = system.group, step.span / n_steps, method.tau(system)
-    time = t0 + step.k * h
-
-    def state(g: Point, p: Array) -> State:
-        xi = jnp.zeros(group.dim)
-        warm = method.cold(system, Clock(time, h), jnp.asarray(0), g, xi)
-        return State(jnp.asarray(0), g, p, p, (), warm, jnp.zeros((0, group.dim)), 0)
-
-    def increment(g: Point, after: Point) -> Array:
-        return tau.inverse(group, group.compose(group.inverse(g), after))
-
-    def arrival(clock: Clock, begin: State, zeta: Array) -> Array:
-        return method.flow(system, clock, begin, zeta)[1].momentum
-
-    nothing = jnp.zeros(group.dim)
-    back, here = Clock(time - h, h, jnp.stack([step.u, step.u])), Clock(time, h, jnp.stack([step.u, step.u_after]))
-    arrives = arrival(back, state(step.g_before, nothing), increment(step.g_before, step.g))
-    p = jnp.where(step.k == 0, system.momentum(system.at(step.g, time), xi_start), arrives)
-    zeta, begin = increment(step.g, step.g_after), state(step.g, p)
-    p_after = arrival(here, begin, zeta)
-    residual = method.equations(system, here, begin).residual(zeta)
-    return residual / h, system.velocity(system.at(step.g_after, time + h), p_after)
-
-
-def _perturbed(equations: StepEquations, step: Step, z: Array) -> tuple[Array, Array]:
-    group, n, n_u = equations.system.group, equations.system.group.dim, len(step.u)
-    points = (step.g_before, step.g, step.g_after)
-    moved = [group.compose(g, group.exp(z[i * n : (i + 1) * n])) for i, g in enumerate(points)]
-    u, u_after = step.u + z[3 * n : 3 * n + n_u], step.u_after + z[3 * n + n_u : -1]
-    return _step(equations, Step(*moved, u, u_after, step.span + z[-1], step.k))
-
-
-def _first_derivative(equations: StepEquations, node: tuple[Step, Array]) -> tuple:
-    step, direction = node
-    zero = jnp.zeros(())
-    return jax.jvp(lambda s: _perturbed(equations, step, s * direction), (zero,), (zero + 1.0,))
-
-
-def _second_derivative(equations: StepEquations, node: tuple) -> Array:
-    step, a, b, weights, xi_weights = node
-    zero = jnp.zeros(())
-
-    def scalar(r: Array, s: Array) -> Array:
-        residual, xi_after = _perturbed(equations, step, r * a + s * b)
-        return residual @ weights + xi_after @ xi_weights
-
-    def slope(s: Array) -> Array:
-        return jax.jvp(lambda r: scalar(r, s), (zero,), (zero + 1.0,))[1]
-
-    return jax.jvp(slope, (zero,), (zero + 1.0,))[1]
-
-
-def _cost(terms: CostTerms, node: tuple) -> tuple[Array, Array, Array]:
-    """Term of the cost at a node, and its derivatives by (η, u, T)."""
-    g, u, span, k, weight = node
-    system, n = terms.system, terms.system.group.dim
-
-    def cost(z: Array) -> Array:
-        h = (span + z[-1]) / terms.n_steps
-        moved = system.group.compose(g, system.group.exp(z[:n]))
-        return weight * h * terms.cost.at(system, terms.t0 + k * h, moved, u + z[n:-1])
-
-    zero = jnp.zeros(n + len(u) + 1)
-    return cost(zero), jax.jacfwd(cost)(zero), jax.jacfwd(jax.jacfwd(cost))(zero)

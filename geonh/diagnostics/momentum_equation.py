@@ -9,7 +9,7 @@ from jax import Array
 from geonh.arguments.signatures import judged
 from geonh.engine import in_float64
 from geonh.groups.base import Point
-from geonh.mechanics.momentum import Generators, Section, element_of, generators_or_default, untraced
+from geonh.mechanics.momentum import Generators, SymmetrySection, element_of, generators_or_default, untraced
 from geonh.mechanics.system import System
 from geonh.results.same_system import refuse_another_space
 from geonh.results.trajectory import Trajectory
@@ -18,7 +18,7 @@ from geonh.results.trajectory import Trajectory
 @judged
 @in_float64
 def momentum_equation_residual(
-    system: System, trajectory: Trajectory, section: Section, *, generators: Generators | None = None
+    system: System, trajectory: Trajectory, section: SymmetrySection, *, generators: Generators | None = None
 ) -> Array:
     r"""Residual of the discrete nonholonomic momentum equation along a run.
 
@@ -49,10 +49,8 @@ def momentum_equation_residual(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If steps are missing from the trajectory, or if there are external forces.
+    TypeError, ValueError
+        If an argument is of another type; if steps are missing from the trajectory, or if there are external forces.
     """
     refuse_another_space(trajectory, system)
     if np.any(np.diff(trajectory.k) != 1):

@@ -17,7 +17,7 @@ from geonh.groups.base import Point
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import place_fault
-from geonh.runs.start import made_drive
+from geonh.runs.controls import made_drive
 
 
 @judged

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, one_of
-from geonh.engine import mapped
+from geonh.engine import mapped, prepared
 from geonh.geometry.field import check_arguments, evaluated
-from geonh.results.events import Section, between, crossed, root
+from geonh.results.events import Section
+from geonh.results.interpolation import curve
+from geonh.results.zeros import PLACES, root, suspected
+from geonh.runs.event_loop import EventWarning, passages
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -65,10 +69,8 @@ def drift(t: Any, values: Any) -> Drift:
 
     Raises
     ------
-    TypeError
-        If they are not numbers.
-    ValueError
-        If the shapes do not fit, or the times do not increase.
+    TypeError, ValueError
+        If they are not numbers; if the shapes do not fit, or the times do not increase.
     """
     t, values = as_float64(t, "t"), as_float64(values, "values")
     if t.ndim != 1 or t.shape != values.shape or len(t) < 30:
@@ -133,8 +135,10 @@ def poincare_section(
     Returns
     -------
     Section
-        Each crossing is the root of s along the trajectory's interpolation on the group: its time and place have errors
-        O(Δ⁴) beside the method's own, its velocity O(Δ³). ``solve(..., events=)`` locates them by its method instead.
+        All sign changes of s along the trajectory's interpolation on the group, in the order of time, located as the
+        events of ``solve``: times and places have errors O(Δ⁴) beside the method's own, velocities O(Δ³).
+        ``solve(..., events=)`` locates them by its method instead. A jump over zero, at a pole or where an angle is
+        wrapped, is none, and issues an ``EventWarning``.
 
     Raises
     ------
@@ -149,30 +153,72 @@ def poincare_section(
     s = mapped(_surface, surface, nodes)
     if not np.all(np.isfinite(s)):
         raise ValueError(f"surface(g, ξ) is not finite at t = {trajectory.t[np.argmin(np.isfinite(s))]:g} s")
-    i = np.flatnonzero(crossed(s[:-1], s[1:], direction))
     names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
+    group, steps = trajectory.bound_system.group, _steps(trajectory, nodes)
+    ends = np.stack([s[:-1], s[1:]], axis=1)
+    suspects = mapped(_suspected, (group, surface, np.array([direction])), (steps, ends)) if len(ends) else np.zeros(0)
+    i = np.flatnonzero(suspects)
     if not len(i):
         g, xi = jax.tree.map(lambda a: a[:0], nodes)
         return Section(np.zeros(0), g, xi, trajectory.g_vector[:0], *names)
-    span = np.diff(trajectory.t)[i]
-    ends = (jax.tree.map(lambda a: a[i], nodes), jax.tree.map(lambda a: a[i + 1], nodes))
-    part, g, xi, vector = mapped(_crossing, (trajectory.bound_system.group, surface), (*ends, span))
-    return Section(trajectory.t[i] + part * span, g, xi, vector, *names)
+    here = jax.tree.map(lambda a: a[i], steps)
+    # a zero at the end of a step has the sign that follows it: in the next step, or beyond the last
+    last = i == len(ends) - 1
+    after = jax.tree.map(lambda a: a[np.where(last, i, i + 1)], steps)._replace(offset=1.0 * last)
+    one = (jax.tree.map(lambda a: a[0], here), np.int64(0), *np.zeros(3))
+    locate = prepared(_located, (group, surface), one)
+    passed = passages(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
+    order = np.lexsort([np.sign(here.span[passed.row]) * passed.t, passed.row])
+    jumps = order[passed.jumped[order]]
+    if len(jumps):
+        where = f"t = {passed.t[jumps[0]]:.6g}"
+        words = f"surface(g, ξ) jumps over zero at {where}: poles and jumps are not reported as crossings"
+        warnings.warn(words, EventWarning, stacklevel=3)
+    order = order[~passed.jumped[order]]
+    with float64():
+        g = jax.tree.map(np.asarray, group.from_vector(passed.g_vector[order]))
+    return Section(passed.t[order], g, passed.xi[order], passed.g_vector[order], *names)
+
+
+class _Step(NamedTuple):
+    """Steps between saved nodes (g, ξ), from the time t, of length ``span``, entered at the fraction ``offset``."""
+
+    before: tuple
+    after: tuple
+    t: Any
+    span: Any
+    offset: Any
+
+
+def _steps(trajectory: Trajectory, nodes: tuple) -> _Step:
+    before, after = jax.tree.map(lambda a: a[:-1], nodes), jax.tree.map(lambda a: a[1:], nodes)
+    t = np.asarray(trajectory.t)
+    return _Step(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
 
 
 def _surface(surface: Callable, node: tuple) -> Any:
     return jnp.asarray(surface(*node), float)
 
 
-def _crossing(tree: tuple, node: tuple) -> tuple:
-    """Crossing of a surface between two nodes: fraction of the step, g, ξ, and g as a vector."""
-    group, surface = tree
+def _suspected(tree: tuple, node: tuple) -> Array:
+    """True if the interpolation may cross the surface in a step."""
+    (group, surface, directions), (step, ends) = tree, node
+    place = curve(group, step.before, step.after, step.span)
+    inner = lax.map(lambda s: _surface(surface, place(s)), jnp.asarray(PLACES[1:-1]))
+    return suspected(jnp.concatenate([ends[:1], inner, ends[1:]])[:, None], directions)[0]
+
+
+def _located(tree: tuple, node: tuple) -> tuple[Array, ...]:
+    """Crossing of a surface in the interval (a, b] of a step, as ``geonh.runs.event_loop.located`` finds events."""
+    (group, surface), (step, _, a, b, begin) = tree, node
+    place = curve(group, step.before, step.after, step.span)
 
     def at(s: Array) -> tuple[Array, tuple]:
-        g, xi = between(group, (*node, s))
-        return _surface(surface, (g, xi)), (s, g, xi, group.to_vector(g))
+        g, xi = place(step.offset + s)
+        value = _surface(surface, (g, xi))
+        return value, (value, s, step.t + (step.offset + s) * step.span, group.to_vector(g), xi, jnp.zeros(0))
 
-    return root(at, _surface(surface, node[0]))
+    return root(at, begin, 4e-16 * jnp.abs(step.t / step.span), (a, b))
 
 
 def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:

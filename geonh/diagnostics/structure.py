@@ -55,10 +55,8 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has nonholonomic constraints: no such form exists then.
+    TypeError, ValueError
+        If an argument is of another type; if the system has nonholonomic constraints: no such form exists then.
     """
     if system.distribution is not None:
         raise ValueError(f"{system.name} has constraints: its phase space carries no invariant symplectic form")
@@ -183,10 +181,8 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has holonomic constraints: g has fewer coordinates then.
+    TypeError, ValueError
+        If an argument is of another type; if the system has holonomic constraints: g has fewer coordinates then.
     """
     if system.holonomic is not None:
         raise ValueError(f"{system.name} has holonomic constraints: contraction_rate is for systems without")
@@ -197,7 +193,7 @@ def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, x
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on validated input."""
     together = isinstance(methods, tuple)
     methods = tuple(map(made_method, methods)) if together else made_method(methods)
-    if methods == ():
+    if together and not methods:
         raise ValueError("methods must be one method or several, got none")
     for method in methods if together else (methods,):
         start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,8 @@ import numpy as np
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64, shortly
-from geonh.drawing.shapes import Part, _axis
+from geonh.drawing.shapes import Part, _axis, as_colour
+from geonh.engine import in_float64
 
 
 class Pose(NamedTuple):
@@ -68,28 +68,27 @@ class Body:
         colour: str = "",
     ):
         if not isinstance(name, str):
-            raise TypeError(f"the name of a body must be text, got {name!r}")
+            raise TypeError(f"the name of a body must be text, got {shortly(name)}")
         self.name = name
         if not isinstance(parts, Part | list | tuple):
             raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {shortly(parts)}")
         self.parts = (parts,) if isinstance(parts, Part) else tuple(parts)
         for part in self.parts:
             if not isinstance(part, Part):
-                raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {part!r}")
+                raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {shortly(part)}")
         if not isinstance(at, Pose):
-            raise TypeError(f"at of body {name!r} must be a Pose such as planar(theta, x, y), got {at!r}")
+            raise TypeError(f"at of body {name!r} must be a Pose such as planar(theta, x, y), got {shortly(at)}")
         self.at = at
         self.trace = None if trace is None else as_float64(trace, f"trace of body {name!r}")
         if self.trace is not None and self.trace.shape != (3,):
             raise ValueError(f"trace of body {name!r} must be a point of shape [3], got {list(self.trace.shape)}")
-        if not isinstance(colour, str) or not re.fullmatch("(#[0-9a-fA-F]{6})?", colour):
-            raise ValueError(f"colour of body {name!r} must be text such as '#0072B2', got {colour!r}")
-        self.colour = colour
+        self.colour = as_colour(colour, f"colour of body {name!r}")
 
     def __repr__(self) -> str:
         return f"Body({self.name!r}, {len(self.parts)} parts)"
 
 
+@in_float64
 def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     """Pose in the plane.
 
@@ -113,6 +112,7 @@ def planar(theta: Any, x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     return Pose(_turn(theta, "theta"), _vector(x, y, z))
 
 
+@in_float64
 def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
     """Pose with the axes of space.
 
@@ -135,6 +135,7 @@ def shifted(x: Any = 0.0, y: Any = 0.0, z: Any = 0.0) -> Pose:
 
 
 @judged
+@in_float64
 def turned(axis: str, angle: Any) -> Pose:
     """Pose rotated about an axis, with the origin unchanged.
 
@@ -161,13 +162,14 @@ def turned(axis: str, angle: Any) -> Pose:
 
 
 @judged
+@in_float64
 def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
     """Pose with one of its axes along a direction.
 
     Parameters
     ----------
     direction : array_like, shape=[3]
-        Direction, of any length; it may be traced.
+        Direction, of any length; it may be traced. Zero counts as the first axis of space.
     x : array_like, shape=[3]
         Origin, metres; it may be traced.
     axis : {"x", "y", "z"}
@@ -184,10 +186,11 @@ def along(direction: Any, x: Any = (0.0, 0.0, 0.0), axis: str = "x") -> Pose:
     ValueError
         If ``axis`` is anything else, or a shape does not fit.
     """
-    R = _stretched(_real(direction, "direction", (3,)))
-    return Pose(jnp.roll(R / jnp.linalg.norm(R, axis=0), _axis(axis), axis=1), _real(x, "x", (3,)))
+    R = _stretched(_unit(_real(direction, "direction", (3,))))
+    return Pose(jnp.roll(R, _axis(axis), axis=1), _real(x, "x", (3,)))
 
 
+@in_float64
 def link(a: Any, b: Any) -> Pose:
     """Pose that stretches the first unit vector from a to b, for springs, rods, strings.
 
@@ -212,12 +215,18 @@ def link(a: Any, b: Any) -> Pose:
 
 def _stretched(first: Any) -> Any:
     """Axes, as columns: the first is the given vector, the others are orthogonal and of length one."""
-    length = jnp.linalg.norm(first)
-    n = jnp.where(length > 0, first / jnp.where(length > 0, length, 1.0), jnp.eye(3)[0])
+    n = _unit(first)
     sign = jnp.where(n[2] < 0, -1.0, 1.0)
     k = -1.0 / (sign + n[2])
     second = jnp.stack([1 + sign * n[0] ** 2 * k, sign * n[0] * n[1] * k, -sign * n[0]])
     return jnp.stack([first, second, jnp.cross(n, second)], axis=1)
+
+
+def _unit(vector: Any) -> Any:
+    """Vector divided by its length, which may be of any size; of zero, the first axis."""
+    largest = jnp.max(jnp.abs(vector))
+    scaled = jnp.where(largest == 0, jnp.eye(3)[0], vector / jnp.where(largest == 0, 1.0, largest))
+    return scaled / jnp.linalg.norm(scaled)
 
 
 def _turn(angle: Any, name: str) -> Any:

@@ -211,12 +211,8 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
 
 
 class Picture:
-    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs.
-
-    Raises
-    ------
-    ValueError
-        If there is neither.
+    """Drawing of a system, or that implied by its space, with the parameter values: hashable, for compiled programs;
+    ValueError if there is neither.
     """
 
     def __init__(self, system: Any):
@@ -246,7 +242,7 @@ class Picture:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"draw of {self.name!r} could not be evaluated: {type(error).__name__}: {error}") from error
         if not isinstance(found, Sequence) or not found or not all(isinstance(body, Body) for body in found):
-            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {found!r}")
+            raise TypeError(f"draw of {self.name!r} must return a list of geonh.drawing.Body, got {shortly(found)}")
         if len({body.name for body in found}) < len(found):
             raise ValueError(f"draw of {self.name!r} gives two bodies of one name: {[body.name for body in found]}")
         return list(found)
@@ -278,12 +274,8 @@ def _content(leaf: Any) -> Any:
 
 
 def system_of(trajectory: Any) -> Any:
-    """System of a trajectory, rebuilt from the catalogue if it came from a file.
-
-    Raises
-    ------
-    ValueError
-        If it is not in the catalogue.
+    """System of a trajectory, rebuilt from the catalogue if it came from a file; ValueError if it is not in the
+    catalogue.
     """
     if trajectory.system is not None:
         return trajectory.system
@@ -296,8 +288,7 @@ def system_of(trajectory: Any) -> Any:
         raise NoDrawingError(
             f"to draw a file of {a['system']!r}, its system is needed: Trajectory.load(path, system=...)"
         )
-    known = {key: value for key, value in a["parameters"].items() if key in entry.parameters and value is not None}
-    return entry.system(**known)
+    return entry.system(**entry.known(a["parameters"]))
 
 
 def _in_space(pose: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ make the rotation of a body visible.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.field import evaluated
 
@@ -65,7 +66,14 @@ class Part:
 
     def painted(self, colour: str) -> Part:
         """Part with its own colour, "#rrggbb"."""
-        return replace(self, colour=colour)
+        return replace(self, colour=as_colour(colour, "colour"))
+
+
+def as_colour(value: Any, name: str) -> str:
+    """Validate a colour "#rrggbb", or "" for that of a palette."""
+    if not isinstance(value, str) or not re.fullmatch("(#[0-9a-fA-F]{6})?", value):
+        raise ValueError(f"{name} must be text such as '#0072B2', got {shortly(value)}")
+    return value
 
 
 @judged
@@ -83,10 +91,8 @@ def box(length: float, width: float, height: float) -> Part:
 
     Raises
     ------
-    TypeError
-        If one is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If one is not a number, or one is not positive.
     """
     half = _positive("box", "length, width and height", length, width, height) / 2
     signs = np.array([[i, j, k] for k in (-1, 1) for j in (-1, 1) for i in (-1, 1)], dtype=np.float64)
@@ -248,10 +254,8 @@ def prism(outline: Any, height: float) -> Part:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If ``outline`` has another shape, or ``height`` is not positive.
+    TypeError, ValueError
+        If an argument is of another type; if ``outline`` has another shape, or ``height`` is not positive.
     """
     flat = as_float64(outline, "outline")
     if flat.ndim != 2 or flat.shape[1] != 2 or len(flat) < 3:
@@ -379,7 +383,7 @@ def _positive(what: str, names: str, *sizes: float) -> np.ndarray:
 
 def _axis(axis: str) -> int:
     if axis not in AXES:
-        raise ValueError(f"axis must be 'x', 'y' or 'z', got {axis!r}")
+        raise ValueError(f"axis must be 'x', 'y' or 'z', got {shortly(axis)}")
     return AXES[axis]
 
 

@@ -9,7 +9,8 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
   ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
-- Calls outside of programs: ``Precise``, ``in_float64``, ``call_in_numpy``, ``in_numpy``, ``interpret``.
+- Calls outside of programs: ``Precise``, with ``as_numbers`` and ``as_given`` for its arguments, ``in_float64``,
+  ``call_in_numpy``, ``in_numpy``, ``interpret``.
 - Ctrl-C: ``Interrupts``, ``interrupted_at_once``, ``interrupt``, ``busy``.
 """
 
@@ -31,7 +32,7 @@ from geonh.engine.interrupts import Interrupts, busy, interrupt, interrupted_at_
 from geonh.engine.jacobians import SIDE_BY_SIDE, jacobian
 from geonh.engine.named import Named, differentiated_as
 from geonh.engine.outside import call_in_numpy
-from geonh.engine.precise import Precise, in_float64
+from geonh.engine.precise import Precise, as_given, as_numbers, in_float64
 from geonh.engine.runs import Steps
 from geonh.engine.tracing import call_traced, forward_only, is_forward_only, once, traced_once
 
@@ -47,6 +48,8 @@ __all__ = [
     "Precise",
     "Stepping",
     "Steps",
+    "as_given",
+    "as_numbers",
     "busy",
     "call_in_numpy",
     "call_traced",

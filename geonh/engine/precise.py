@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import MethodType
 from typing import Any, ParamSpec, TypeVar
 
@@ -51,9 +51,15 @@ def _refuse_arguments(function: Callable, args: tuple, kwargs: dict) -> None:
     for i, (key, value) in enumerate([*((None, a) for a in args), *kwargs.items()]):
         for leaf in jax.tree.leaves(value):
             label = key or next(iter(parameters[i : i + 1]), "an argument")
-            name = f"{label} of {function.__qualname__}"
+            name = f"{label} of {_called(function, args)}"
             refuse_single(leaf, name)
             refuse_kinds(leaf, name)
+
+
+def _called(function: Callable, args: tuple) -> str:
+    """Name of a function in messages, that of a method with the class of its object."""
+    of = args and isinstance(args[0], Precise)
+    return f"{type(args[0]).__name__}.{function.__name__}" if of else function.__qualname__
 
 
 def in_float64(function: Callable[Args, Out]) -> Callable[Args, Out]:
@@ -135,8 +141,12 @@ class Precise(eqx.Module):
     # 0.6 in place of 0.06 µs, and a call of ``momentum`` of the snakeboard 295 in place of 222.
     __getattribute__ = object.__getattribute__
 
-    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
-        """Hook for subclasses: validate the arguments of a public method, by name."""
+    def _argument(self, name: str, value: Any, called: str) -> Any:
+        """Hook for subclasses: an argument of a public method as it computes with it, or an error that names it."""
+        return as_given(value, called)
+
+    def _together(self, called: str, arguments: dict[str, Any]) -> None:
+        """Hook for subclasses: raise an error for arguments that do not fit each other."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -145,49 +155,62 @@ class Precise(eqx.Module):
                 setattr(cls, name, _Public(_guarded(name, method)))
 
 
-def _in_float64(value: Any, name: str) -> Any:
-    """Convert an integer array, which would wrap, one of another byte order, or a labelled one (xarray, pandas) to
-    float64; also within a tuple (a point of a product). TypeError, with the name, for arrays of other objects.
+def as_numbers(value: Any, name: str) -> Any:
+    """Array of real numbers as float64, unless it is one of JAX, a tracer, or a single number.
+
+    Lists, labelled arrays (xarray, pandas), integers, which would wrap, and arrays of another byte order are converted;
+    errors are those of ``as_float64``.
     """
-    if isinstance(value, np.ndarray):
-        if value.dtype is not _FLOAT64 and value.shape:
-            kind = value.dtype.kind
-            if kind in "Ob":
-                return as_float64(value, name, finite=False)
-            return value.astype(np.float64) if kind in "iu" or (kind == "f" and not value.dtype.isnative) else value
-    elif type(value) is tuple:
-        if any(isinstance(part, np.ndarray) for part in value):
-            return tuple(_in_float64(part, name) for part in value)
-    elif hasattr(value, "__array__") and not isinstance(value, jax.Array | np.generic | jax.ShapeDtypeStruct):
-        return as_float64(np.asarray(value), name, finite=False)
-    return value
-
-
-def _as_numbers(value: Any) -> Any:
-    """Convert a list or tuple of real numbers to a float64 array; other lists are validated by the method."""
-    numbers = type(value) is tuple and value and all(type(x) in (int, float) for x in value)  # points are not
-    if not (numbers or isinstance(value, list)):
+    kind = type(value)
+    if (kind is np.ndarray and value.dtype is _FLOAT64) or isinstance(value, int | float | jax.Array):
         return value
-    if has_tracers(value):
+    if isinstance(value, list | tuple) and has_tracers(value):
         return jnp.asarray(value, dtype=float)
-    try:
-        array = np.asarray(value)
-    except ValueError:
+    if isinstance(value, np.generic | np.ndarray) and value.shape == () and value.dtype.kind in "fiu":
         return value
-    return jnp.asarray(array, dtype=float) if array.dtype.kind in "fiu" else value
+    return as_float64(value, name, finite=False)
+
+
+def as_given(value: Any, name: str) -> Any:
+    """Argument of which nothing is known: arrays, lists and tuples of numbers as in ``as_numbers``, all else as it is.
+
+    A tuple of arrays, such as a point of a product, remains one.
+    """
+    kind = type(value)
+    if kind is tuple and any(hasattr(part, "shape") for part in value):
+        return tuple(as_given(part, name) for part in value)
+    labelled = hasattr(value, "__array__") and not isinstance(value, np.generic)
+    if labelled or (kind is tuple and value and all(type(x) in (int, float) for x in value)):
+        return as_numbers(value, name)
+    if kind is list and not has_tracers(value):
+        try:
+            numbers = np.asarray(value)
+        except ValueError:
+            return value
+        return as_numbers(value, name) if numbers.dtype.kind in "fiu" else value
+    return as_numbers(value, name) if kind is list else value
 
 
 def _guarded(name: str, method: Callable) -> Callable:
+    signed = list(inspect.signature(method).parameters.values())[1:]
+    arrays = {p.name for p in signed if p.annotation in ("Array", "np.ndarray", jax.Array)}
+    places = [p.name for p in signed if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    itself = "name" in places  # it validates its argument
+
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
-            of = method.__qualname__
-            names = (*_parameters(method)[1 : len(args) + 1], *("an argument",) * len(args))
-            args = tuple(
-                _as_numbers(_in_float64(value, f"{label} of {of}")) for value, label in zip(args, names, strict=False)
-            )
-            kwargs = {label: _in_float64(value, f"{label} of {of}") for label, value in kwargs.items()}
-            self._inspect(name, (*zip(names, args, strict=False), *kwargs.items()))
+
+            def made(label: str, value: Any) -> Any:
+                if itself:
+                    return value
+                called = f"{label} of {type(self).__name__}.{name}"
+                return self._argument(label, as_numbers(value, called) if label in arrays else value, called)
+
+            labels = (*places, *("an argument",) * len(args))
+            args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
+            kwargs = {label: made(label, value) for label, value in kwargs.items()}
+            self._together(f"{type(self).__name__}.{name}", dict(zip(labels, args, strict=False)) | kwargs)
             return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)

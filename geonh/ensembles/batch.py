@@ -1,6 +1,6 @@
 """Data that differ between members: arrays with one more axis than a single run takes, zipped or crossed, or drawn.
 
-``Members`` is a recipe for any range of members, with values that do not depend on how the ensemble is split.
+``MemberRecipe`` is a recipe for any range of members, with values that do not depend on how the ensemble is split.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -19,9 +18,9 @@ from geonh.engine import mapped
 from geonh.ensembles.draws import Near, drawn, is_drawn
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock
-from geonh.mechanics.system import System
-from geonh.results.same_system import digest
-from geonh.runs.start import inspect_forces
+from geonh.mechanics.system import System, with_parameters
+from geonh.results.digests import digest
+from geonh.runs.controls import inspect_forces
 
 
 class Member(NamedTuple):
@@ -59,7 +58,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberRecipe:
     """Recipe for all members: the data given, their axes, and how these are combined.
 
     Attributes
@@ -134,7 +133,7 @@ def made_members(
     members: int | None = None,
     seed: int = 0,
     project: bool = False,
-) -> Members:
+) -> MemberRecipe:
     """Return the members of an ensemble from user input; ``values`` has xi0, g0, dt and t0.
 
     Raises
@@ -184,7 +183,7 @@ def made_members(
         if not random:
             raise ValueError("members= says how many are drawn: give a distribution, such as scipy.stats.norm(0, 1)")
     axes = _axes({name: n for name, n in lengths.items() if n is not None}, combine)
-    return Members(system, given, axes, seed, project)
+    return MemberRecipe(system, given, axes, seed, project)
 
 
 class Shared(NamedTuple):
@@ -282,11 +281,6 @@ def _point(system: System, g0: Any, one: Any) -> Any:
         shapes = ", ".join(str(list(np.shape(a))) for a in jax.tree.leaves(one))
         raise ValueError(f"g0 must be a point of {system.group}, shapes {shapes}; got {len(entries)} entries")
     return jax.tree.unflatten(jax.tree.structure(one), [as_float64(entry, "g0") for entry in entries])
-
-
-def with_parameters(system: System, parameters: Mapping[str, Any]) -> System:
-    """Return the system with other values of its parameters."""
-    return eqx.tree_at(lambda s: s.parameters, system, dict(parameters)) if parameters else system
 
 
 def parted_controls(system: System, controls: Any, n_nodes: int) -> tuple[Any, np.ndarray | None]:

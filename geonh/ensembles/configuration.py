@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from geonh.ensembles.batch import Members, Shared
+from geonh.ensembles.batch import MemberRecipe, Shared
 from geonh.ensembles.reading import Wanted
 from geonh.ensembles.statistics import Statistic
 from geonh.integrators.base import Integrator
@@ -20,7 +20,7 @@ class Configuration:
     system: System
     method: Integrator
     controls: Any
-    members: Members
+    members: MemberRecipe
     n_steps: int
     save_every: int
     observables: tuple[Wanted, ...]

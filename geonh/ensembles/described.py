@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from collections.abc import Iterable
 from typing import Any, ClassVar
+
+import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
 from geonh.ensembles.stores import Store, StoreError
 from geonh.integrators.node import Result
+from geonh.results.events import Crossings
+from geonh.results.tables import EVENT_AXES, EVENT_NAMES
 from geonh.results.trajectory import Trajectory
 
 STATISTIC = "statistic "
 """Prefix of the names of arrays that hold the state of statistics."""
 START = "start.nc"
 """File in a store: the first node of member 0, and values of the system's functions there."""
+PACKED = [str, [int], str]
+"""Schema of an array in a record: data type, shape, and content in base64."""
 
 
 class SweepStore(Store):
-    """Store of a sweep.
-
-    Parameters
-    ----------
-    path : path
-        Folder of the store.
-
-    Raises
-    ------
-    StoreError
-        If the folder is not a store of a sweep, is damaged, or has inconsistent metadata.
-    """
+    """Store of a sweep; StoreError if the folder is none, is damaged, or has inconsistent metadata."""
 
     ABOUT: ClassVar[dict[str, Any]] = Store.ABOUT | {
         "what": ("ensemble", "run"),
@@ -77,19 +74,55 @@ class SweepStore(Store):
         return self.about["what"] == "run"
 
     def _form_of_record(self) -> dict[str, Any]:
-        ended = {"status": range(len(Result)), "k": range(2**53), "state": [[str, [int], str]]}
+        ended = {"status": range(len(Result)), "k": range(2**53), "state": [PACKED]}
+        ended |= {"events": [PACKED]} if self._names else {}
         return self.RECORD | (ended if self._is_run else {"faults": {str: str}, "failed": range(2**53)})
 
-    def first(self) -> Trajectory:
-        """First node of member 0.
+    @property
+    def ended(self) -> bool:
+        """True if a terminal event ended the single run: the shards after it stay missing."""
+        finished = self._finished()
+        return bool(finished) and finished[-1]["status"] == Result.EVENT
 
-        Raises
-        ------
-        StoreError
-            If it belongs to another store.
-        """
+    def events(self) -> dict[str, tuple]:
+        """Events of a single run, as variables "name:t", … of a dataset, each event along an axis of its own."""
+        parts = [unpacked(record["events"]) for record in self._finished()]
+        if not parts:
+            return {}
+        found = Crossings(self._names, *map(np.concatenate, zip(*parts, strict=True)))
+        variables: dict[str, tuple] = {}
+        for i, name in enumerate(self._names):
+            of = found.taken(found.which == i)
+            for what in ("t", "k", "g_vector", "xi", "multipliers"):
+                axes = (f"event of {name}", *EVENT_AXES.get(what, ()))
+                variables[f"{name}:{what}"] = axes, getattr(of, what), {"long_name": EVENT_NAMES[what]}
+        return variables
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names of the events of a single run."""
+        return tuple(name for name, *_ in self.about["configuration"].get("events", ())) if self._is_run else ()
+
+    def _finished(self) -> list[dict[str, Any]]:
+        """Records of the finished shards of a single run with events, in their order."""
+        missing = set(self.missing())
+        shards = (i for i in range(self.shards) if i not in missing) if self._names else ()
+        return [record for record in map(self.record, shards) if record is not None]
+
+    def first(self) -> Trajectory:
+        """First node of member 0; StoreError if it belongs to another store."""
         found = Trajectory.load(self.file(START))
         told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])
         if told != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):
             raise StoreError(f"{self.path} is damaged: its first node, in {START}, is one of another store")
         return found
+
+
+def packed(arrays: Iterable[Any]) -> list[list[Any]]:
+    """JSON data of arrays, as in ``PACKED``."""
+    return [[a.dtype.str, list(a.shape), base64.b64encode(a.tobytes()).decode()] for a in map(np.asarray, arrays)]
+
+
+def unpacked(data: Iterable[list[Any]]) -> list[np.ndarray]:
+    """Arrays of the output of ``packed``."""
+    return [np.frombuffer(base64.b64decode(text), dtype).reshape(shape) for dtype, shape, text in data]

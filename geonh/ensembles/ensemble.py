@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,13 +16,16 @@ from geonh.arguments.validators import is_whole, shortly
 from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.reading import NODES, TAKEN, Nodes, read_all
-from geonh.ensembles.solving import first_node
+from geonh.ensembles.events import Passed
+from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of
+from geonh.ensembles.reading import NODES, TAKEN, read_all
+from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
+from geonh.results.nodes import Nodes
 from geonh.results.observables import Observed
-from geonh.results.tables import LONG_NAMES, units_of_axes
+from geonh.results.tables import units_of_axes
 from geonh.results.trajectory import Trajectory, describe, with_reason
 from geonh.runs.continuation import extended, new_trajectory, on_grid
 from geonh.units import is_energy, known_units
@@ -33,44 +36,6 @@ if TYPE_CHECKING:
 
     from geonh.ensembles.solving import Solved
     from geonh.ensembles.statistics import Statistic
-
-AXES = {
-    **dict.fromkeys(("xi", "p", "p_plus", "p_minus"), "component"),
-    **dict.fromkeys(("g", "g_vector"), "coordinate"),
-    **dict.fromkeys(("multipliers", "impulse_multipliers", "constraint_residual"), "constraint"),
-    "holonomic_residual": "holonomic constraint",
-}
-"""Name of the last axis, by observable."""
-STATUS = {
-    "long_name": "0, or why the member stopped",
-    "flag_values": [int(result) for result in Result],
-    "flag_meanings": " ".join(result.name.lower() for result in Result),
-}
-"""Meanings of the status codes, following the CF conventions."""
-
-
-class Passed(NamedTuple):
-    """First occurrences of an event in each member, in the order of time, nan where there were fewer.
-
-    Attributes
-    ----------
-    number : ndarray of int, shape=[members]
-        Number of occurrences.
-    t : ndarray, shape=[members, most]
-        Times, seconds; ``most`` is ``most_events``.
-    g_vector : ndarray, shape=[members, most, size]
-        Group elements, flattened as by ``group.to_vector``.
-    xi : ndarray, shape=[members, most, n]
-        Velocities.
-    multipliers : ndarray, shape=[members, most, m]
-        λ of the constraint force at the events.
-    """
-
-    number: np.ndarray
-    t: np.ndarray
-    g_vector: np.ndarray
-    xi: np.ndarray
-    multipliers: np.ndarray
 
 
 @argument_type
@@ -147,7 +112,6 @@ class Ensemble(Observed):
     @classmethod
     def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
         """Create an ensemble from the solved members of a sweep."""
-        events = {e.name: Passed(*(found.events[f"{e.name}:{name}"] for name in Passed._fields)) for e in sweep.events}
         return cls(
             system=sweep.system,
             method=sweep.method,
@@ -155,7 +119,7 @@ class Ensemble(Observed):
             batch=found.batch,
             k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
             kept=found.kept,
-            events=events,
+            events=found.events,
             statistics=results_of(sweep.statistics, found.statistics) if found.statistics else {},
             gathered=sweep.statistics,
             status=found.status,
@@ -199,6 +163,10 @@ class Ensemble(Observed):
         return {name: known[name] for name in self.batch.varied if name in known}
 
     @property
+    def _shared(self) -> Shared:
+        return Shared(self.system, self.method, self.controls)
+
+    @property
     def has_nodes(self) -> bool:
         return all(name in self.kept for name in NODES)
 
@@ -239,7 +207,7 @@ class Ensemble(Observed):
         size = len(self)
         k = np.where(np.isnan(self.g_vector[..., 0]), np.nan, np.broadcast_to(self.k, (size, len(self.k))))
         nodes = Nodes(k, self.g_vector, self.p_plus, self.p_minus)
-        return read_all(Shared(self.system, self.method, self.controls), self.batch.members, nodes) | kept
+        return read_all(self._shared, self.batch.members, nodes) | kept
 
     def __getitem__(self, member: int) -> Trajectory:
         """Member as a ``Trajectory`` up to its last saved node; to continue it, start a ``solve`` there."""
@@ -247,27 +215,18 @@ class Ensemble(Observed):
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
             raise ValueError(self.message(i))
-        begun, first = self.begun(i)
-        rows = np.concatenate([a[i, 1:n] for a in (self._k_column, self.g_vector, self.p_plus, self.p_minus)], axis=1)
+        one = jax.tree.map(lambda a: a[i], self.batch.members)
+        begun, first = first_trajectory(self._shared, one, int(self.k[1]), self.method_reason)
+        after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
-        return replace(extended(made, [made.rows, rows], first, Result(int(self.status[i]))), state=None)
+        rows = [made.nodes.rows, after.rows]
+        return extended(made, rows, first, Result(int(self.status[i]))).with_run(state=None)
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
         if not is_whole(member) or not -len(self) <= member < len(self):
             raise kind(f"member must be one of {len(self)}, from 0 on, got {shortly(member)}")
         return range(len(self))[member]
-
-    def begun(self, member: int) -> tuple[Trajectory, State]:
-        """First node of a member, as a ``Trajectory`` of its system, and its state, for ``ensemble[member]``."""
-        one = jax.tree.map(lambda a: a[member], self.batch.members)
-        return first_trajectory(
-            Shared(self.system, self.method, self.controls), one, int(self.k[1]), self.method_reason
-        )
-
-    @property
-    def _k_column(self) -> np.ndarray:
-        return np.broadcast_to(self.k[:, None].astype(float), (*self.g_vector.shape[:2], 1))
 
     def __repr__(self) -> str:
         failed = int((~self.success).sum())
@@ -287,14 +246,14 @@ class Ensemble(Observed):
         units = self.units
         nodes = "time" if self.same_times else "step"
         found: dict[str, tuple] = {
-            name: (_dims(name, values, nodes), values, attributes_of(name)) for name, values in self.kept.items()
+            name: (dims_of(name, values, nodes), values, attributes_of(name)) for name, values in self.kept.items()
         }
         found["status"] = (("member",), self.status, STATUS)
         found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
         for name, passed in self.events.items():
             for what, value in passed._asdict().items():
                 label = f"{name}:{what}"
-                found[label] = (_dims(label, value, f"event of {name}")[: value.ndim], value, attributes_of(label))
+                found[label] = (dims_of(label, value, f"event of {name}")[: value.ndim], value, attributes_of(label))
         if not self.same_times:
             found["t"] = (("member", "step"), self.t, {"units": units["time"]})
         for name, values in self.parameters.items():
@@ -319,7 +278,7 @@ class Ensemble(Observed):
         data = self.variables(self.observables)
         for key, value in self.observables.items():
             unit = {"units": units["energy"]} if is_energy(key) else {}
-            data[key] = (_dims(key, value, nodes), value, {**attributes_of(key), **unit})
+            data[key] = (dims_of(key, value, nodes), value, {**attributes_of(key), **unit})
         data |= labelled(self.gathered, self.statistics, nodes)
         coordinates: dict[str, Any] = {
             "member": np.arange(len(self)),
@@ -359,48 +318,11 @@ class Ensemble(Observed):
 
 def first_trajectory(shared: Shared, member: Member, save_every: int, reason: str) -> tuple[Trajectory, State]:
     """First node of a member, as a ``Trajectory`` of its system, and its state."""
-    state, _ = computed(first_node, shared, member)
-    system, method, clock, _ = shared.problem(member)
-    clock = clock._replace(t0=np.float64(clock.t0), dt=np.float64(clock.dt))
+    state, _ = computed(member_start, shared, member)
+    problem = shared.problem(member)
+    clock = problem.clock._replace(t0=np.float64(problem.clock.t0), dt=np.float64(problem.clock.dt))
     with float64():
-        return new_trajectory(system, method, clock, state, save_every, reason), state
-
-
-def _dims(name: str, values: np.ndarray, nodes: str) -> tuple[str, ...]:
-    """Names of the axes of an observable."""
-    name = name.removeprefix("integral:").split(":")[-1]
-    if name in AXES and values.ndim == 3:
-        return "member", nodes, AXES[name]
-    return "member", nodes, *(f"{name} axis {i}" for i in range(values.ndim - 2))
-
-
-def results_of(statistics: Iterable[Statistic], known: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Results of statistics from their states, by label."""
-    results: dict[str, np.ndarray] = {}
-    for statistic, state in zip(statistics, known, strict=True):
-        results |= statistic.labelled(state)
-    return results
-
-
-def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray], nodes: str) -> dict[str, tuple]:
-    """Results of statistics, with names of the axes, and the coordinates of additional axes."""
-    axes = {s.label(s.axis[0]): s.axis[1:] for s in statistics if s.axis is not None}
-    found: dict[str, tuple] = {}
-    for label, values in results.items():
-        name, _, what = label.partition(":")
-        dims = ["member" if what.endswith("over time") else nodes]
-        if label in axes:
-            dims.append(f"{what} of {name}")
-            found[dims[1]] = (dims[1:], *axes[label])
-        rest = values.ndim - len(dims)
-        dims += [AXES[name]] if name in AXES and rest == 1 else [f"{name} axis {i}" for i in range(rest)]
-        found[label] = (tuple(dims), values, attributes_of(label))
-    return found
-
-
-def attributes_of(name: str) -> dict[str, str]:
-    """Attributes of an observable."""
-    return {"long_name": LONG_NAMES.get(name, name.replace("_", " "))}
+        return new_trajectory(problem._replace(clock=clock), state, save_every, reason), state
 
 
 def _from_vector(group: Any, vector: Any) -> Any:

@@ -13,10 +13,9 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
-from geonh.ensembles.ensemble import labelled, results_of
+from geonh.ensembles.labels import labelled, results_of
 from geonh.ensembles.statistics import made_statistic
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
-from geonh.results.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,19 +55,19 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
     if faults:
         some = "; ".join(f"shard {i}: {fault}" for i, fault in list(faults.items())[:3])
         raise StoreError(f"{path}: {len(faults)} shards are damaged ({some}): run it again to repair them")
-    if missing:
+    if missing and not store.ended:
         warnings.warn(
             f"{path}: {len(missing)} of {store.shards} shards are missing: run it again to finish them",
             StoreWarning,
             stacklevel=3,
         )
-    with store.understood():
+    with store.damage_on_error():
         return _labelled(store, len(missing))
 
 
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
-    data, about = store.opened(), store.about
+    data, about = store.opened().assign(store.events()), store.about
     _try(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()
@@ -162,17 +161,13 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
     store = SweepStore(target)
     for other in others:
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
-        ours, theirs = (_functions(s.first()) for s in (store, other))
-        if not same or ours != theirs:
+        ours, theirs = store.first(), other.first()
+        same = same and all(ours.attributes[name] == theirs.attributes[name] for name in ("system", "parameters"))
+        if not same or (ours.known and ours.known.traces) != (theirs.known and theirs.known.traces):
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)
         for shard in set(store.missing()) - set(other.missing()):
             if shard in faults:
                 raise StoreError(f"{other.path}: shard {shard} is damaged, {faults[shard]}: run its job again")
-            store.take(other, shard)
+            store.copy_shard(other, shard)
     return store.missing()
-
-
-def _functions(first: Trajectory) -> tuple:
-    """Name, parameters and traces by which the systems of two first nodes are compared."""
-    return first.attributes["system"], first.attributes["parameters"], first.known and first.known.traces

@@ -9,26 +9,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import entries, shortly
-from geonh.engine import mapped, prepared
+from geonh.engine import mapped
 from geonh.ensembles.batch import Member, Shared
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.integrators.base import Problem
-from geonh.integrators.node import ArrayLike, Clock
+from geonh.integrators.node import Clock
 from geonh.mechanics.system import System
-from geonh.results.events import Event
+from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import observe
-from geonh.runs.event_loop import at_node, located, passages, suspects_of, warn_of_a_jump, warn_of_none
 
 NODES = ("g", "p_plus", "p_minus")
 """Fields that define a Trajectory, kept by default."""
 ARGUMENTS = "t, g, xi, lam"
-OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
-"""Data of an event where it occurs."""
 TAKEN = {*NODES, "t", "time", "step", "member", "status", "n_steps", "reason", "coordinate", "component", "constraint"}
 """Names reserved by tables and files."""
 
@@ -40,38 +36,11 @@ class Wanted(NamedTuple):
     function: Callable | None = None
 
 
-class Nodes(NamedTuple):
-    """Nodes of some members, shape=[members, nodes, …]; nan after the last good one."""
-
-    k: np.ndarray
-    g: np.ndarray
-    p_plus: np.ndarray
-    p_minus: np.ndarray
-
-    @classmethod
-    def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
-        """Create from rows (k, g, p⁺, p⁻), shape=[members, nodes, width]."""
-        k, g, p_plus, p_minus = np.split(rows, [1, rows.shape[2] - 2 * n, rows.shape[2] - n], axis=2)
-        return cls(k[..., 0], g, p_plus, p_minus)
-
-    def every(self, begin: int, stride: int) -> Nodes:
-        return Nodes(*(a[:, begin::stride] for a in self))
-
-    def last(self) -> Nodes:
-        return Nodes(*(a[:, -1:] for a in self))
-
-    def after(self, before: Nodes) -> Nodes:
-        return Nodes(*(np.concatenate(pair, axis=1) for pair in zip(before, self, strict=True)))
-
-
 class MemberNode(NamedTuple):
     """Node of a member, or of many along a first axis, with the initial data of its member."""
 
     member: Member
-    k: ArrayLike
-    g_vector: ArrayLike
-    p_plus: ArrayLike
-    p_minus: ArrayLike
+    node: Nodes
 
 
 def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
@@ -123,12 +92,12 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
         Data common to the members.
     """
     shape, n = nodes.k.shape, nodes.k.size
-    known = {name: getattr(nodes, name) for name in NODES if Wanted(name) in wanted}
+    known = {name: part for name, part in zip(NODES, nodes[1:], strict=True) if Wanted(name) in wanted}
     others = tuple(one for one in wanted if one.name not in known)
     if others:
-        flat = _flat(members, nodes)
+        flat = flattened(members, nodes)
         values = mapped(_values, (shared, others), flat)
-        empty = np.isnan(flat.g_vector[:, 0])
+        empty = np.isnan(flat.node.g_vector[:, 0])
         for name, value in values.items():
             value = np.asarray(value, float) if value.dtype.kind != "c" else value
             value[empty] = np.nan
@@ -138,15 +107,15 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
 
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Evaluate all observables of ``observe`` at nodes."""
-    flat = _flat(members, nodes)
+    flat = flattened(members, nodes)
     observables = mapped(_everything, shared, flat)
-    empty = np.isnan(flat.g_vector[:, 0])
+    empty = np.isnan(flat.node.g_vector[:, 0])
     for value in observables.values():
         value[empty] = np.nan
     return {name: value.reshape(*nodes.k.shape, *value.shape[1:]) for name, value in observables.items()}
 
 
-def _flat(members: Member, nodes: Nodes) -> MemberNode:
+def flattened(members: Member, nodes: Nodes) -> MemberNode:
     """Flatten members and nodes to one axis; nodal controls that differ become the two rows at each node."""
     count, n = nodes.k.shape
     k = np.nan_to_num(nodes.k).astype(np.int64)
@@ -156,35 +125,39 @@ def _flat(members: Member, nodes: Nodes) -> MemberNode:
         rows = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
         rows = rows.reshape(count * n, *rows.shape[2:])
     many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
-    flat = [a.reshape(count * n, *a.shape[2:]) for a in (nodes.g, nodes.p_plus, nodes.p_minus)]
-    return MemberNode(many._replace(controls=rows), k.ravel(), *flat)
+    flat = Nodes(*(a.reshape(count * n, *a.shape[2:]) for a in (k, *nodes[1:])))
+    return MemberNode(many._replace(controls=rows), flat)
 
 
-def _at(shared: Shared, member: Member, k: Any) -> tuple[Problem, Any]:
-    """Problem and index of a node; nodal controls that differ are indexed relative to the node."""
-    problem = shared.problem(member)
-    if member.controls is None:
-        return problem, k
-    clock = Clock(problem.clock.time(k), problem.clock.dt, member.controls)
-    return problem._replace(clock=clock), jnp.zeros_like(k)
+class Placed(NamedTuple):
+    """Node of a member with its problem; nodal controls that differ between members are indexed from the node on."""
+
+    problem: Problem
+    node: Node
+
+    @classmethod
+    def of(cls, shared: Shared, at: MemberNode) -> Placed:
+        problem, (k, g_vector, p_plus, p_minus) = shared.problem(at.member), at.node
+        if at.member.controls is not None:
+            clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
+            problem, k = problem._replace(clock=clock), jnp.zeros_like(k)
+        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus))
 
 
 def _everything(shared: Shared, node: MemberNode) -> dict[str, Any]:
-    problem, at = _placed(shared, node)
-    return observe(problem, *at)
+    return observe(*Placed.of(shared, node))
 
 
 def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: MemberNode) -> dict[str, Any]:
     shared, wanted = tree
-    known = _everything(shared, node)
-    (system, _, clock, _), k = _at(shared, node.member, node.k)
-    g = system.group.from_vector(node.g_vector)
+    problem, at = Placed.of(shared, node)
+    known, system = observe(problem, at), problem.system
     values = {}
     for name, function in wanted:
         if function is not None:
             what = f"observables[{name!r}]"
             more = (system.parameters,) if takes_parameters(function, ARGUMENTS, what) else ()
-            arguments = (clock.time(k), g, known["xi"], known["multipliers"], *more)
+            arguments = (problem.clock.time(at.k), at.g, known["xi"], known["multipliers"], *more)
             values[name] = evaluated(what, careful(function), *arguments)
         elif name in known or f"integral:{name}" in known:
             values[name] = known[name] if name in known else known[f"integral:{name}"]
@@ -194,123 +167,3 @@ def _values(tree: tuple[Shared, tuple[Wanted, ...]], node: MemberNode) -> dict[s
                 f"{system.name} has no observable {name!r}; there are {there}, and functions of ({ARGUMENTS})"
             )
     return {name: jnp.asarray(value, float) for name, value in values.items()}
-
-
-class MemberEvents:
-    """Events of some members: the first occurrences of each event in each member, up to a maximum number.
-
-    The interpolation between nodes indicates whether a step may contain an event, which is located by partial steps of
-    the method, as in a single run.
-    """
-
-    def __init__(self, shared: Shared, events: tuple[Event, ...], members: Member, most: int) -> None:
-        self._shared, self._events = shared._replace(events=events), events
-        self._members, self._most = members, most
-        self._count = np.zeros((len(members.dt), len(events)), np.int64)
-        self._before: np.ndarray | None = None
-        self._results: dict[str, np.ndarray] = {}
-        self._directions = np.array([event.direction for event in events])
-        self._unknown, self._jumped = set[int](), set[int]()
-
-    def locate(self, nodes: Nodes) -> np.ndarray:
-        """Locate events between nodes; returns the last node before a stop of each member, or its last node.
-
-        The first node is the last one of the previous call.
-        """
-        before, after = (Nodes(*(a[:, part] for a in nodes)) for part in (slice(None, -1), slice(1, None)))
-        n_steps = before.k.shape[1]
-        last = np.full(len(nodes.k), n_steps)
-        if not n_steps:
-            return last
-        pairs = _flat(self._members, before), _flat(self._members, after)
-        values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
-        self._warn(np.isnan(values.before) & ~np.isnan(before.k)[..., None])
-        self._warn(np.isnan(values.after) & ~np.isnan(after.k)[..., None])
-        members, steps, which = np.nonzero(values.suspects)
-        if not len(members):
-            return last
-        data = jax.tree.map(lambda a: a[members], self._members)
-        flat, flat_after = (_flat(data, Nodes(*(a[members, steps][:, None] for a in part))) for part in (before, after))
-        one = jax.tree.map(lambda a: np.asarray(a)[0], flat)
-        locate = prepared(_located, self._shared, (one, which[0], *np.zeros(3)))
-        at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
-        passed = passages(locate, flat, flat_after, which, at_ends, self._directions[which])
-        owners = members[passed.row]
-        order = np.lexsort(
-            (passed.t * np.sign(self._members.dt[owners]), owners)
-        )  # of each member in its order of time
-        stopped = np.zeros(len(last), bool)
-        for i in order.tolist():
-            owner, number = owners[i], int(passed.which[i])
-            event = self._events[number]
-            if stopped[owner]:
-                continue
-            if passed.jumped[i]:
-                if number not in self._jumped:
-                    warn_of_a_jump(event, f"at t = {passed.t[i]:.6g} of some member")
-                self._jumped.add(number)
-                continue
-            self._keep(owner, number, {name: getattr(passed, name)[i] for name in OCCURRENCE})
-            if event.stop:
-                stopped[owner], last[owner] = True, steps[passed.row[i]]
-        return last
-
-    def _warn(self, unknown: np.ndarray) -> None:
-        """Warn once of an event function that is nan at a node, shape=[members, nodes, events]."""
-        for e in set(np.flatnonzero(unknown.any((0, 1))).tolist()) - self._unknown:
-            self._unknown.add(e)
-            warn_of_none(self._events[e], "at nodes of some members")
-
-    def _keep(self, member: int, event: int, values: dict[str, Any]) -> None:
-        place = self._count[member, event]
-        self._count[member, event] += 1
-        if place < self._most:
-            for name, value in values.items():
-                self._array(self._events[event].name, name, np.shape(value))[member, place] = value
-
-    def _array(self, event: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        key = f"{event}:{name}"
-        if key not in self._results:
-            self._results[key] = np.full((len(self._count), self._most, *shape), np.nan)
-        return self._results[key]
-
-    def results(self) -> dict[str, np.ndarray]:
-        """Results by "event:name": t, g, xi, multipliers of shape=[members, most, …], and the number per member."""
-        first = jax.tree.map(lambda a: a[:1], self._members)
-        vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
-        nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
-        begin = (_flat(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1)))
-        shapes = jax.tree.map(np.shape, mapped(_located, self._shared, begin))[2:]
-        for event, count in zip(self._events, self._count.T, strict=True):
-            for name, shape in zip(OCCURRENCE, shapes, strict=True):
-                self._array(event.name, name, shape[1:])
-            self._results[f"{event.name}:number"] = count
-        return self._results
-
-
-def _placed(shared: Shared, node: MemberNode) -> tuple[Problem, tuple]:
-    """Problem and (k, g, p⁺, p⁻) of a member's node."""
-    problem, k = _at(shared, node.member, node.k)
-    return problem, (k, problem.system.group.from_vector(node.g_vector), node.p_plus, node.p_minus)
-
-
-class _EventValues(NamedTuple):
-    """Values of the events at two nodes, and flags of those that may lie between them."""
-
-    before: Array
-    after: Array
-    suspects: Array
-
-
-def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _EventValues:
-    (problem, before), (problem_after, after) = (_placed(shared, node) for node in nodes)
-    (xi, at_before), (xi_after, at_after) = at_node(problem, before), at_node(problem_after, after)
-    (k, g, *_), (_, g_after, *_) = before, after
-    suspects = suspects_of(problem, k, (g, xi), (g_after, xi_after), at_before, at_after)
-    return _EventValues(at_before, at_after, suspects)
-
-
-def _located(shared: Shared, node: tuple) -> tuple:
-    begin, *interval = node
-    problem, at = _placed(shared, begin)
-    return located(problem, (at, *interval))

@@ -20,11 +20,12 @@ from geonh.arguments.precision import float64
 from geonh.engine import Crowd, crowd, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.reading import MemberEvents, Nodes, read
+from geonh.ensembles.events import MemberEvents, Passed
+from geonh.ensembles.reading import read
 from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts, clearly_sound, start_fault
-from geonh.runs.event_loop import node_row
+from geonh.results.nodes import Nodes, node_row
 from geonh.runs.loop import next_node
 from geonh.runs.start import node_and_facts
 
@@ -54,7 +55,7 @@ class Solved:
     n_steps: np.ndarray
     faults: dict[int, str]
     kept: dict[str, np.ndarray] = field(default_factory=dict)
-    events: dict[str, np.ndarray] = field(default_factory=dict)
+    events: dict[str, Passed] = field(default_factory=dict)
     statistics: list[dict[str, np.ndarray]] = field(default_factory=list)
 
 
@@ -83,15 +84,13 @@ def solved(
     found = Solved(batch, "", status, counts, {})
     first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
     recorder = _Recorder(sweep, start, found, first.nodes)
+    events = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events) if sweep.events else None
+    found.events = events.results if events else {}
     with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
             runner = _runner(sweep, batch, first.states)
             found.engine = runner.engine
-            _Integration(sweep, runner, threads, recorder, found).all_members(report)
-        elif sweep.events:
-            nothing = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events)
-            recorder.events.append((np.arange(batch.size), nothing.results()))
-    found.events = _joined(recorder.events, batch.size)
+            _Integration(sweep, runner, threads, recorder, events, found).all_members(report)
     return found
 
 
@@ -115,6 +114,7 @@ class _Integration:
     runner: Crowd
     threads: int
     recorder: _Recorder
+    events: MemberEvents | None
     found: Solved
 
     def all_members(self, report: Callable[[int, int], None]) -> None:
@@ -133,13 +133,12 @@ class _Integration:
 
     def _some_members(self, indices: np.ndarray) -> Iterator[float]:
         """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
-        sweep, found, recorder = self.sweep, self.found, self.recorder
+        sweep, found, recorder, events = self.sweep, self.found, self.recorder, self.events
         members = recorder.members(indices)
         starts = _starts(sweep.shared, members)
         found.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
         progress = _Progress.at(starts, indices)
         progress.record(found)
-        events = MemberEvents(sweep.shared, sweep.events, members, sweep.most_events) if sweep.events else None
         stride = 1 if events else sweep.save_every
         nodes_per_saved = sweep.save_every // stride
         longest = max(PIECE // (8 * self.runner.width * len(indices)), 1)
@@ -148,17 +147,15 @@ class _Integration:
         while done < sweep.n_steps and progress.active.any():
             n = min((sweep.n_steps - done) // stride, longest)
             rows = progress.advance(self.runner, n, stride, self.threads)
-            last, nodes = nodes.last(), Nodes.of_rows(rows, sweep.system.group.dim)
+            last, nodes = nodes.taken(np.s_[:, -1:]), Nodes.of_rows(rows, sweep.system.group.dim)
             if events:
-                progress.stop(events.locate(nodes.after(last)), nodes, done)
-            to_save = nodes.every(-(done + 1) % nodes_per_saved, nodes_per_saved)
+                progress.stop(events.locate(indices, last, nodes), nodes, done)
+            to_save = nodes.taken(np.s_[:, -(done + 1) % nodes_per_saved :: nodes_per_saved])
             recorder.take(to_save, indices, saved)
             done, saved = done + n * stride, saved + to_save.k.shape[1]
             progress.record(found)
             yield done / sweep.n_steps
         found.status[indices[progress.active]] = Result.SUCCESS
-        if events:
-            recorder.events.append((indices, events.results()))
 
 
 @dataclass
@@ -234,10 +231,9 @@ class _Recorder:
     """Destination of results: arrays for the observables kept, and the statistics."""
 
     def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
-        self.events: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         self._sweep, self._start, self._found = sweep, start, found
         size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
-        sample = self._read(Nodes(*(a[:1] for a in first)), np.arange(1))
+        sample = self._read(first.taken(np.s_[:1]), np.arange(1))
         shapes = {name: value.shape[2:] for name, value in sample.items()}
         kept = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
         refuse_too_much(
@@ -248,7 +244,7 @@ class _Recorder:
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events
-                * (1 + first.g.shape[2] + 2 * first.p_plus.shape[2]),
+                * (1 + first.g_vector.shape[2] + 2 * first.p_plus.shape[2]),
             },
             "raise save_every (left out, it keeps the first and the last node only), keep less with observables= or "
             "most_events=, or take statistics= of less memory",
@@ -275,16 +271,6 @@ class _Recorder:
             statistic.seen(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
 
 
-def _joined(parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], size: int) -> dict[str, np.ndarray]:
-    """Arrays of all members from those of some, empty for the rest."""
-    joined: dict[str, np.ndarray] = {}
-    for indices, results in parts:
-        for name, values in results.items():
-            empty = 0 if values.dtype.kind == "i" else np.nan
-            joined.setdefault(name, np.full((size, *values.shape[1:]), empty, values.dtype))[indices] = values
-    return joined
-
-
 class Starts(NamedTuple):
     """States of members at node 0, descriptions of invalid starts, by index, and the nodes: nan for invalid starts."""
 
@@ -303,7 +289,7 @@ def _starts(shared: Shared, members: Member) -> Starts:
 
 def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]:
     """Node 0 of every member, and descriptions of invalid starts, by index."""
-    states, facts = mapped(first_node, shared, members)
+    states, facts = mapped(member_start, shared, members)
     facts, faults = Facts(*facts), {}
     sound = clearly_sound(members.xi, facts) & (np.asarray(states.status) == 0) & (not shared.method.limits_starts)
     for i in np.flatnonzero(~sound).tolist():
@@ -329,7 +315,7 @@ def _refused_by_method(shared: Shared, member: Member) -> str:
     return ""
 
 
-def first_node(shared: Shared, member: Member) -> tuple[State, Facts]:
+def member_start(shared: Shared, member: Member) -> tuple[State, Facts]:
     """Node 0 of a member, and the diagnostics of its start."""
     return node_and_facts(shared.problem(member), (member.g, member.xi))
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +24,8 @@ from geonh.ensembles.statistics import Quantiles
 from geonh.ensembles.stores import Field, Store, StoreError
 from geonh.geometry.field import takes_parameters
 from geonh.integrators.node import Result, State
-from geonh.results.same_system import constants, differences, digest
+from geonh.results.digests import digest, trace_of
+from geonh.results.same_system import differences
 from geonh.results.trajectory import Trajectory, describe
 from geonh.version import __version__
 
@@ -45,21 +45,10 @@ def store_of(
     layout: Callable[[], tuple[dict[str, Field], int]],
     note: str = "",
 ) -> Store:
-    """Open the store of a sweep, or create it if it does not exist.
+    """Open the store of a sweep, or create it if it does not exist; StoreError if it has another configuration.
 
-    Parameters
-    ----------
-    what : {"ensemble", "run"}
-        Split into members, or one run split into nodes.
-    shard : int, optional
-        Entries of a shard; by default those of an existing store.
-    layout : callable
-        Function that returns the arrays and the number of shards of a new store.
-
-    Raises
-    ------
-    StoreError
-        If the existing store has another configuration.
+    An "ensemble" is split into members, a "run" into nodes, ``shard`` of them in each shard (by default as in an
+    existing store); ``layout`` returns the arrays and the number of shards of a new one.
     """
     if not os.path.lexists(checked_path(path)):
         fields, shards = layout()
@@ -126,8 +115,7 @@ def _trace(sweep: Configuration, function: Callable | None) -> str:
         g, xi = system.point(None), np.zeros(system.group.dim)
         lam = np.zeros(len(system.annihilator(system.at(g, zero))))
         more = (system.parameters,) if takes_parameters(function, ARGUMENTS, "a function") else ()
-        made = jax.make_jaxpr(function)(zero, g, xi, lam, *more)
-    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
+        return trace_of(function, zero, g, xi, lam, *more)
 
 
 def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: int | None) -> None:

@@ -28,7 +28,8 @@ import numpy as np
 from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_count, shortly
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.ensemble import Ensemble, Passed
+from geonh.ensembles.ensemble import Ensemble
+from geonh.ensembles.events import Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.store_configuration import ensemble_store, shard_arrays
@@ -73,7 +74,7 @@ def _finish(
     path = store.path
     for damaged, fault in store.faults(mine, deep=True).items():
         warnings.warn(f"{path}: shard {damaged} is computed again: {fault}", StoreWarning, stacklevel=5)
-        store.forget(damaged)
+        store.mark_missing(damaged)
     missing = [i for i in store.missing() if i in mine]
     size = store.about["shard"]
     done, total = (len(mine) - len(missing)) * size, min(len(mine) * size, sweep.members.size)
@@ -111,7 +112,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
     def of(name: str) -> np.ndarray:
         return store.array(name)[start:stop]
 
-    events = {f"{e.name}:{what}": of(f"{e.name}:{what}") for e in sweep.events for what in Passed._fields}
+    events = {e.name: Passed(*(of(f"{e.name}:{what}") for what in Passed._fields)) for e in sweep.events}
     found = Solved(
         batch=sweep.members.batch(start, stop),
         engine=records[0].get("engine", ""),

@@ -6,10 +6,9 @@ resumes from there, with bitwise equal results, and a finished run can be extend
 
 from __future__ import annotations
 
-import base64
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,19 +17,22 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
-from geonh.engine import Interrupts, Stepping, computed, stepping
-from geonh.ensembles.ensemble import AXES, attributes_of
+from geonh.engine import Interrupts, computed
+from geonh.ensembles.described import packed, unpacked
+from geonh.ensembles.labels import AXES, attributes_of
 from geonh.ensembles.opening import open_store
-from geonh.ensembles.reading import Nodes, read
+from geonh.ensembles.reading import read
 from geonh.ensembles.solving import first_nodes
 from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import Field, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result, State
+from geonh.integrators.node import Result
 from geonh.mechanics.system import System
-from geonh.runs.event_loop import node_row
-from geonh.runs.loop import check_progress, next_node, reporting
+from geonh.results.events import Crossings, Event
+from geonh.results.nodes import Nodes, node_row
+from geonh.runs.event_loop import Watching
+from geonh.runs.loop import check_progress, portion, reporting
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,16 +46,17 @@ def stream(
     system: System,
     method: Integrator | str | None = None,
     *,
-    store: str | os.PathLike,
     xi0: Any,
     g0: Any = None,
     dt: float,
     n_steps: int,
     t0: float = 0.0,
     controls: Any = None,
+    events: Event | Iterable[Event] = (),
     save_every: int = 1,
     observables: Iterable[str] | Mapping[str, Any] | None = None,
     progress: bool | Callable[[int, int], None] = False,
+    store: str | os.PathLike,
 ) -> xr.Dataset:
     """Integrate a system for a long time, into a store.
 
@@ -65,22 +68,30 @@ def stream(
         System to integrate.
     method : Integrator or str, optional
         As for ``solve``.
-    store : str or path
-        Folder, created if it does not exist; a store of another run is refused.
     xi0 : array_like, shape=[n]
         Initial velocity, on the constraints at g0.
     g0 : point of the group, optional
         Initial group element; the identity when left out.
-    dt, t0 : float
-        Time step and initial time, seconds.
-    n_steps, save_every : int
-        Number of steps, and steps between saved nodes, a divisor of ``n_steps``.
+    dt : float
+        Time step in seconds; negative runs backwards.
+    n_steps : int
+        Number of steps.
+    t0 : float
+        Initial time in seconds.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
         As for ``solve``.
-    progress : bool or callable
-        Show a progress bar, or call ``progress(steps_done, n_steps)``.
+    events : Event or sequence of Event, optional
+        Events to record, or to stop at, as for ``solve``: variables "name:t", "name:g_vector", "name:xi",
+        "name:multipliers" and "name:k" of the dataset, each along its own axis. After a terminal event the nodes are
+        nan.
+    save_every : int
+        Number of steps between saved nodes, a divisor of ``n_steps``.
     observables : sequence of str, or mapping of str to callable, optional
         Observables to keep in place of the nodes, as for ``solve_ensemble``.
+    progress : bool or callable
+        Show a progress bar, or call ``progress(steps_done, n_steps)``.
+    store : str or path
+        Folder, created if it does not exist; a store of another run is refused.
 
     Returns
     -------
@@ -103,6 +114,7 @@ def stream(
         n_steps=n_steps,
         t0=t0,
         controls=controls,
+        events=events,
         save_every=save_every,
         observables=observables,
     )
@@ -128,25 +140,30 @@ class _Stream:
         if faults:
             raise ValueError(faults[0])
         first, self.state = first_of(sweep)
-        assert first.system is not None
         self.member = jax.tree.map(np.asarray, sweep.members.batch(0, 1).members)
-        self.problem = first.problem
-        self.loop: Stepping = stepping(next_node, node_row, self.problem, self.state)
-        nodes = sweep.n_steps // sweep.save_every + 1
-        self.first = computed(node_row, self.problem, self.state)
-        one = self._read(self.first[None])
+        self.no_events = Crossings.none_of(sweep.events, first.bound_system, self.state.g, first.t0)
+        self.loop = Watching(first.problem._replace(events=sweep.events), self.state, None, self.no_events)
+        self.n_nodes = sweep.n_steps // sweep.save_every + 1
+        self.first = computed(node_row, first.problem, self.state)
         self.per = max(SHARD // (8 * self.loop.width), 1)
-        shards = -(-nodes // self.per)
+        shards = -(-self.n_nodes // self.per)
         fields = {
             name: Field(
-                value.shape[1:], "float64", _dims(name, value), attributes_of(name), self.per, nodes, float("nan")
+                value.shape[1:],
+                "float64",
+                _dims(name, value),
+                attributes_of(name),
+                self.per,
+                self.n_nodes,
+                float("nan"),
             )
-            for name, value in one.items()
+            for name, value in self._read(self.first[None]).items()
         }
         self.store = store_of(sweep, path, "run", self.per, lambda: (fields, shards))
-        if self.store.shards < shards or self.store.array(next(iter(fields))).shape[0] < nodes:
-            self.store.lengthen(nodes, shards)
-        elif self.store.array(next(iter(fields))).shape[0] > nodes:
+        length = self.store.array(next(iter(fields))).shape[0]
+        if self.store.shards < shards or length < self.n_nodes:
+            self.store.lengthen(self.n_nodes, shards)
+        elif length > self.n_nodes:
             raise StoreError(f"{path} is of a longer run than {sweep.n_steps} steps: open it with geonh.open_store")
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -154,12 +171,12 @@ class _Stream:
         shared = self.sweep.shared
         return {name: value[0] for name, value in read(shared, self.member, nodes, self.sweep.observables).items()}
 
-    def shards(self) -> Any:
+    def shards(self) -> Iterator[int]:
         """Compute the missing shards; yields the number of completed steps after each batch."""
-        store, stride, total = self.store, self.sweep.save_every, self.sweep.n_steps // self.sweep.save_every + 1
+        store = self.store
         for shard, fault in store.faults(deep=True).items():
             warnings.warn(f"{store.path}: shard {shard} is computed again: {fault}", StoreWarning, stacklevel=4)
-            store.forget(shard)
+            store.mark_missing(shard)
         missing = set(store.missing())
         for shard in range(store.shards):
             record = store.record(shard) if shard not in missing else None
@@ -167,39 +184,41 @@ class _Stream:
                 with store.claim(shard) as ours:
                     if not ours:
                         raise StoreError(f"{store.path}: another process computes shard {shard} of this run")
-                    begin, end = shard * self.per, min((shard + 1) * self.per, total)
-                    rows = np.full((end - begin, self.loop.width), np.nan)
-                    saved, status = 0, Result.SUCCESS
-                    if shard == 0:
-                        rows[0], saved = self.first, 1
-                    whole = saved
-                    for state, code, n in self.loop.pieces(self.state, end - begin - saved, stride, rows[saved:]):
-                        self.state, status, whole = state, Result(code), saved + n
-                        yield int(state.k)
-                    rows[whole:] = np.nan
-                    facts = {"status": int(status), "k": int(self.state.k), "state": _packed(self.state)}
-                    store.write(shard, self._read(rows), facts)
-                    record = store.record(shard)
+                    yield from self._compute(shard)
+                record = store.record(shard)
             assert record is not None
-            self.state = _unpacked(record["state"], self.state)
+            self.state = jax.tree.unflatten(jax.tree.structure(self.state), unpacked(record["state"]))
             yield int(self.state.k)
-            if record["status"]:
-                words = Result(record["status"]).message
-                warnings.warn(f"{store.path}: step {record['k'] + 1}: {words}", StoreWarning, stacklevel=4)
+            status = Result(record["status"])
+            if status.failed:
+                words = f"{store.path}: step {record['k'] + 1}: {status.message}"
+                warnings.warn(words, StoreWarning, stacklevel=4)
+            if status is not Result.SUCCESS:
                 return
+
+    def _compute(self, shard: int) -> Iterator[int]:
+        """Integrate from the last state to the end of a shard, or of the run, and write the shard."""
+        stride, begin, end = self.sweep.save_every, shard * self.per, min((shard + 1) * self.per, self.n_nodes)
+        rows = np.full((end - begin, self.loop.width), np.nan)
+        watched, status, saved = self.loop.begun(self.state), Result.SUCCESS, 0
+        self.loop.crossings = self.no_events
+        if shard == 0:
+            rows[0], saved = self.first, 1
+        while saved < len(rows) and status is Result.SUCCESS:
+            n_nodes, leap = portion(int(watched.state.k), (end - 1) * stride, stride)
+            done = saved
+            for after, code, n in self.loop.pieces(watched, n_nodes, leap, rows[saved:]):
+                watched, status, done = after, Result(code), saved + n
+                yield int(watched.state.k)
+            saved = done
+        rows[saved:] = np.nan
+        facts = {"status": int(status), "k": int(watched.state.k), "state": packed(jax.tree.leaves(watched.state))}
+        if self.sweep.events:
+            facts["events"] = packed(self.loop.crossings[1:])
+        self.store.write(shard, self._read(rows), facts)
 
 
 def _dims(name: str, value: np.ndarray) -> tuple[str, ...]:
     if name in AXES and value.ndim == 2:
         return "time", AXES[name]
     return "time", *(f"{name} axis {i}" for i in range(value.ndim - 1))
-
-
-def _packed(state: State) -> list[list[Any]]:
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-    return [[a.dtype.str, list(a.shape), base64.b64encode(a.tobytes()).decode()] for a in leaves]
-
-
-def _unpacked(packed: list[list[Any]], like: State) -> State:
-    leaves = [np.frombuffer(base64.b64decode(text), dtype).reshape(shape) for dtype, shape, text in packed]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -258,15 +258,15 @@ def _additive_coordinates(group: LieGroup) -> dict[str, tuple[int, int]]:
     """Map name → (index in the flattened point, index in ξ), for the factors Rⁿ and Tⁿ."""
     from geonh.groups.translations import Torus, Translations
 
-    found: dict[str, tuple[int, int]] = {}
+    indices: dict[str, tuple[int, int]] = {}
     point = velocity = 0
     for factor in getattr(group, "factors", (group,)):
         size = len(factor.point_names)
         if isinstance(factor, Translations | Torus):
             for i in range(factor.dim):
-                found[group.point_names[point + i]] = (point + i, velocity + i)
+                indices[group.point_names[point + i]] = (point + i, velocity + i)
         point, velocity = point + size, velocity + factor.dim
-    return found
+    return indices
 
 
 def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
@@ -286,7 +286,11 @@ def make_action(group: LieGroup, base: str | Sequence[str] | Action) -> Action:
             return PointBase(group)
         if base == "shape":
             return ShapeBase(group)
-        raise ValueError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
+        raise ValueError(
+            f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {shortly(base)}"
+        )
     if not isinstance(base, Sequence) or isinstance(base, bytes | memoryview):
-        raise TypeError(f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {base!r}")
+        raise TypeError(
+            f"base must be 'group', 'point', 'shape', a list of coordinates or an Action, got {shortly(base)}"
+        )
     return ShapeBase(group, tuple(as_names(list(base), "base")))

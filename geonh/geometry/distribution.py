@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import apart, det, gram_schmidt, saddle, saddle_inverses, solve
-from geonh.engine import SIDE_BY_SIDE, Precise, jacobian
+from geonh.engine import SIDE_BY_SIDE, Precise, as_numbers, jacobian
 from geonh.geometry.field import Field
 
 DEPENDENT = 1e-9
@@ -92,12 +92,18 @@ class Distribution(Precise):
             "rhs": getattr(self, "rhs", None),
             "drift": getattr(self, "drift", None),
         }
-        said = [
+        described = [
             f"{name}={f'of shape {list(np.shape(field.constant))}' if field.function is None else 'a function'}"
             for name, field in kinds.items()
             if field is not None
         ]
-        return f"{type(self).__name__}({', '.join(said)})"
+        return f"{type(self).__name__}({', '.join(described)})"
+
+    def _argument(self, name: str, value: Any, called: str) -> Any:
+        value = super()._argument(name, value, called)
+        if name == "M" and (np.ndim(value) != 2 or np.shape(value)[0] != np.shape(value)[1]):
+            raise ValueError(f"{called} must have shape [n, n], got {list(np.shape(value))}")
+        return value
 
     # --- constraints ---------------------------------------------------------------------------------------
     def annihilator(self, x: Any, parameters: Any = None) -> Array:
@@ -114,7 +120,9 @@ class Distribution(Precise):
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""
         if self.forms is not None and isinstance(self.forms.function, VelocityForms):
             return self.forms.function.of(x, xi, parameters) - self.right_hand_side(x, parameters)
-        return self.annihilator(x, parameters) @ xi - self.right_hand_side(x, parameters)
+        rows = self.annihilator(x, parameters)
+        _refuse_shape("xi", xi, rows.shape[1:])
+        return rows @ xi - self.right_hand_side(x, parameters)
 
     def degeneracy_rows(self, x: Any, parameters: Any = None) -> Array:
         """Rows whose rank must stay full: the forms, shape=[m, n], or the frame, shape=[r, n]."""
@@ -127,6 +135,8 @@ class Distribution(Precise):
         """
         if self.forms is not None:
             mu = self.forms(x, parameters)
+            _refuse_shape("M", M, mu.shape[1:] * 2)
+            _refuse_shape("p", p, mu.shape[1:])
             return -mu.T @ saddle(M, mu, p, self.right_hand_side(x, parameters))[1]
         p = p - M @ self.drift_section(M, x, parameters)
         return p - self.P_star(M, x, parameters) @ p
@@ -143,9 +153,11 @@ class Distribution(Precise):
         """M-orthogonal projector onto D, P = 1 − Q, shape=[n, n]; M of shape=[n, n]."""
         if self.forms is not None:
             mu = _apart(self.forms(x, parameters))
+            _refuse_shape("M", M, mu.shape[1:] * 2)
             _, raised, schur = saddle_inverses(M, mu)
             return jnp.eye(M.shape[0]) - raised @ schur @ mu
         frame = _apart(self._frame(x, parameters))
+        _refuse_shape("M", M, frame.shape[1:] * 2)
         lowered = frame @ M
         return frame.T @ solve(lowered @ frame.T, lowered)
 
@@ -171,7 +183,7 @@ class Distribution(Precise):
             The system's parameters, where the forms or the frame take them.
         reference : array_like, shape=[r, n], optional
             Rows whose projection spans D: the frame is smooth in x near there. By default a basis of D at
-            x, and the frame is valid at x but not smooth in it.
+            x, with which the frame is not smooth in x.
 
         Returns
         -------
@@ -179,7 +191,8 @@ class Distribution(Precise):
             The frame's vectors as rows.
         """
         P = self.P(M, x, parameters)
-        rows = _basis_of_projector(P) if reference is None else jnp.asarray(reference)
+        rows = _basis_of_projector(P) if reference is None else as_numbers(reference, "reference")
+        _refuse_shape("reference", rows, (len(rows), len(P)))
         tangent = rows @ P.T
         normal = solve(M, self.annihilator(x, parameters).T).T
         return gram_schmidt(jnp.concatenate([tangent, normal]), M)
@@ -233,6 +246,7 @@ class AffineDistribution(Distribution):
         if self.drift is not None:
             return self.Q(M, x, parameters) @ self.drift(x, parameters)
         mu = self.annihilator(x, parameters)
+        _refuse_shape("M", M, mu.shape[1:] * 2)
         return saddle(M, mu, jnp.zeros(M.shape[0]), self.right_hand_side(x, parameters))[0]
 
 
@@ -246,14 +260,14 @@ def rank_fault(name: str, rows: Any, where: str) -> str:
     if np.any((largest > 0) & ((largest < 1 / SIZES) | (largest > SIZES))):
         return (
             f"the constraints of {name} {where} have rows of size {largest}, whose squares are not numbers of float64: "
-            "divide them by it"
+            "divide each row by its size"
         )
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     if np.all(sizes > 0) and np.linalg.svd(rows / sizes, compute_uv=False)[-1] > DEPENDENT:
         return ""
     return (
         f"the constraints of {name} {where} are dependent: rows {rows.tolist()}; start elsewhere, or leave out "
-        "what follows from the others"
+        "the redundant ones"
     )
 
 
@@ -267,6 +281,11 @@ def _rows(value: Any, name: str) -> Field:
             raise ValueError(f"{name} must be linearly independent; these {rows.shape[0]} rows are not:\n{rows}")
         field = Field(rows, name)
     return field
+
+
+def _refuse_shape(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    if np.shape(value) != shape:
+        raise ValueError(f"{name} must have shape {list(shape)}, got {list(np.shape(value))}")
 
 
 def _apart(rows: Array) -> Array:
@@ -291,5 +310,7 @@ def _annihilator_of(frame: Array) -> Array:
 
 def _basis_of_projector(P: Array) -> Array:
     """Rows that span the range of a projector, by the singular value decomposition."""
+    if not np.all(np.isfinite(P)):
+        raise ValueError("M must be invertible, and the constraints independent: the projector onto D is not finite")
     rank = round(float(jnp.trace(P)))
     return jnp.linalg.svd(P)[0][:, :rank].T

@@ -67,7 +67,7 @@ def time_dependent(function: Callable) -> TimeDependent:
         If ``function`` is not callable.
     """
     if not callable(function):
-        raise TypeError(f"time_dependent marks a function of (t, x), got {function!r}")
+        raise TypeError(f"time_dependent marks a function of (t, x), got {shortly(function)}")
     return TimeDependent(function)
 
 
@@ -116,8 +116,8 @@ def _refuse_unhashable(function: Callable, name: str) -> None:
         hash(function)
     except TypeError as error:
         raise TypeError(
-            f"{name} names the programs made of it, so it must be hashable, and this {type(function).__name__} is not: "
-            "give a function, with its numbers as parameters=, or a frozen dataclass of numbers"
+            f"{name} must be hashable, since compiled programs are cached by it, and this {type(function).__name__} is "
+            "not: give a function, with its numbers as parameters=, or a frozen dataclass of numbers"
         ) from error
 
 
@@ -159,24 +159,24 @@ class Field(Precise):
 
     constant: Any
     function: Callable | None
-    with_parameters: bool = eqx.field(static=True)
+    takes_parameters: bool = eqx.field(static=True)
     timed: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
     def __init__(self, value: Any, name: str):
         if isinstance(value, Field):
             self.constant, self.function = value.constant, value.function
-            self.with_parameters, self.timed, self.name = value.with_parameters, value.timed, value.name
+            self.takes_parameters, self.timed, self.name = value.takes_parameters, value.timed, value.name
             return
         self.name, self.timed = name, isinstance(value, TimeDependent)
         if isinstance(value, TimeDependent):
             value = value.function
         if callable(value):
             self.constant, self.function = None, value
-            self.with_parameters = takes_parameters(value, "t, x" if self.timed else "x", name)
+            self.takes_parameters = takes_parameters(value, "t, x" if self.timed else "x", name)
         else:
             self.constant, self.function = as_float64(value, name), None
-            self.with_parameters = False
+            self.takes_parameters = False
 
     @property
     def is_constant(self) -> bool:
@@ -187,7 +187,7 @@ class Field(Precise):
         """Value at the base point ``x``."""
         if self.function is None:
             return jnp.asarray(self.constant)
-        extra = (parameters,) if self.with_parameters else ()
+        extra = (parameters,) if self.takes_parameters else ()
         return evaluated(self.name, self.function, *arguments(x, self.timed, self.name), *extra)
 
 
@@ -249,6 +249,11 @@ def _names(function: Callable, n: int) -> list[str]:
 def _said(error: Exception) -> str:
     """First line of an error's text, with its type where the text alone is uninformative."""
     text = str(error).strip().split("\n")[0]
+    if text.startswith("Error interpreting argument to"):  # JAX's words for an array that it does not take
+        return (
+            "it computes with an array that JAX does not take, of another byte order, of long doubles or of objects: "
+            "make it one of float64 before, np.asarray(a, dtype=np.float64)"
+        )
     return f"{type(error).__name__}: {text}" if isinstance(error, LookupError | ZeroDivisionError) or not text else text
 
 

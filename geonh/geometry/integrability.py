@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, factorial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jax.experimental.jet import jet
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_part
+from geonh.arguments.validators import as_part, shortly
 from geonh.engine import mapped
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.polynomials import Polynomials, polynomials
@@ -57,10 +57,8 @@ class GrowthVector(tuple[int, ...]):
     complete: bool
 
     def __str__(self) -> str:
-        end = "" if self.complete else f", and was followed no further than {len(self)} steps"
-        return (
-            f"({', '.join(map(str, self))}) at g0 = {_written(self.point)}, to a tolerance of {self.tolerance:g}{end}"
-        )
+        end = "" if self.complete else f", truncated after {len(self)} steps"
+        return f"({', '.join(map(str, self))}) at g0 = {_written(self.point)}, tolerance {self.tolerance:g}{end}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +85,8 @@ class Integrability:
     def __str__(self) -> str:
         said = "integrable" if self.holds else "not integrable"
         return (
-            f"{said} at g0 = {_written(self.point)}: brackets leave D by {self.largest:.2g}, and "
-            f"{self.tolerance:g} counts as zero"
+            f"{said} at g0 = {_written(self.point)}: the largest part of a bracket outside D is {self.largest:.2g}, "
+            f"tolerance {self.tolerance:g}"
         )
 
     __repr__ = __str__
@@ -137,22 +135,29 @@ def growth_vector(
     rng = np.random.default_rng(1)
     with float64():
         nearby = group.compose(point, group.exp(jnp.asarray(NEARBY * rng.normal(size=group.dim))))
-    found, complete = [0], False
+    dimensions, complete = [0], False
     for degree in DEGREES:
         if comb(group.dim + degree - 1, degree) > LARGEST:
             break
-        found = filtration(system, point, degree, tol)[0]
-        around = filtration(system, nearby, degree, tol)[0]
+        dimensions = filtration(system, point, degree, tol).dimensions
+        around = filtration(system, nearby, degree, tol).dimensions
         if progress is not None:
-            progress(len(found), found[-1])
+            progress(len(dimensions), dimensions[-1])
         stops = next((b for a, b in pairwise(around) if a == b), None)
         final = group.dim if group.dim in around else stops
-        complete = final is not None and found[-1] == final
+        complete = final is not None and dimensions[-1] == final
         if complete:
             break
-    growth = GrowthVector(found[: found.index(found[-1]) + 1])
+    growth = GrowthVector(dimensions[: dimensions.index(dimensions[-1]) + 1])
     growth.point, growth.tolerance, growth.complete = point, tol, complete
     return growth
+
+
+class Filtration(NamedTuple):
+    """Dimensions of D ⊂ D + [D, D] ⊂ … at a point, and the largest part of a first bracket outside D."""
+
+    dimensions: list[int]
+    largest: float
 
 
 @judged
@@ -182,14 +187,14 @@ def is_integrable(system: Any, g0: Any = None, *, tol: float = 1e-9) -> Integrab
     """
     _, point = system_parts(system, g0)
     tol = as_part(tol, "tol")
-    ranks, largest = filtration(system, point, 1, tol)
-    return Integrability(ranks[0] == ranks[-1], point, tol, largest)
+    flag = filtration(system, point, 1, tol)
+    return Integrability(flag.dimensions[0] == flag.dimensions[-1], point, tol, flag.largest)
 
 
 def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
     """Return group and point; TypeError if it is not a system, ValueError for dependent constraints."""
     if not (hasattr(system, "distribution") and hasattr(system, "action")):
-        raise TypeError(f"a System is needed (and a point g0 of its group), got {system!r}")
+        raise TypeError(f"a System is needed (and a point g0 of its group), got {shortly(system)}")
     if system.distribution is None:
         raise TypeError(f"{system.name} has no constraints: its distribution is the whole tangent bundle")
     with float64():
@@ -200,8 +205,8 @@ def system_parts(system: Any, g0: Any) -> tuple[Any, Any]:
     return system.group, point
 
 
-def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[int], float]:
-    """Dimensions at a point after 1, …, degree + 1 steps; and the largest part of a first bracket outside D."""
+def filtration(system: Any, point: Any, degree: int, tol: float) -> Filtration:
+    """Filtration by brackets at a point, of 1, …, degree + 1 steps."""
     algebra = polynomials(system.group.dim, degree)
     frame = [field / np.abs(field).max() for field in _fields(system, point, algebra)]
     basis = np.linalg.qr(np.stack([field[:, 0] for field in frame]).T)[0]
@@ -216,7 +221,7 @@ def filtration(system: Any, point: Any, degree: int, tol: float) -> tuple[list[i
         ranks.append(basis.shape[1])
         if ranks[-1] == system.group.dim:
             break
-    return ranks, float(largest)
+    return Filtration(ranks, float(largest))
 
 
 def _fields(system: Any, point: Any, algebra: Polynomials) -> np.ndarray:
@@ -224,7 +229,7 @@ def _fields(system: Any, point: Any, algebra: Polynomials) -> np.ndarray:
     degree = int(algebra.degrees[-1])
     with float64():
         x = jax.tree.map(np.asarray, system.action.at(point))
-    rows = algebra.fitted(lambda lines: mapped(_along, (system, x, degree), lines))
+    rows = algebra.fitted(lambda lines: mapped(_along, _Expansion(system, x, degree), lines))
     if system.distribution.forms is None:
         sections = rows
     else:
@@ -237,9 +242,17 @@ def _fields(system: Any, point: Any, algebra: Polynomials) -> np.ndarray:
     return algebra.matrix_product(sections, np.swapaxes(_psi(system.group, algebra, degree), 0, 1))
 
 
-def _along(tree: tuple, line: Array) -> Array:
+class _Expansion(NamedTuple):
+    """Taylor expansion of the rows of a distribution about a base point, up to a degree."""
+
+    system: Any
+    x: Any
+    degree: int
+
+
+def _along(expansion: _Expansion, line: Array) -> Array:
     """Derivatives of orders 0, …, degree of the forms or of the frame along x·exp(t·line), shape=[degree + 1, k, n]."""
-    system, x, degree = tree
+    system, x, degree = expansion
     distribution, action = system.distribution, system.action
     field = distribution.frame if distribution.forms is None else distribution.forms
 

@@ -51,10 +51,10 @@ class Polynomials:
         end = int(np.searchsorted(self._product, size))
         a, b = np.broadcast_arrays(a, b)
         terms = a[..., self._left[:end]] * b[..., self._right[:end]]
-        found = np.zeros((terms[..., 0].size, len(self.degrees)))
-        for row, values in zip(found, terms.reshape(len(found), -1), strict=True):
+        result = np.zeros((terms[..., 0].size, len(self.degrees)))
+        for row, values in zip(result, terms.reshape(len(result), -1), strict=True):
             row[:size] = np.bincount(self._product[:end], weights=values, minlength=size)
-        return found.reshape(a.shape)
+        return result.reshape(a.shape)
 
     def matrix_product(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Product A B of matrices of polynomials, shapes [i, j, N] and [j, k, N]."""
@@ -63,9 +63,9 @@ class Polynomials:
     def derivative(self, a: np.ndarray, variable: int) -> np.ndarray:
         """Partial derivative ∂a, shape=[..., N]."""
         below = self._lowered[variable]
-        found = np.zeros_like(a)
-        found[..., below[below >= 0]] = a[..., below >= 0] * self.exponents[below >= 0, variable]
-        return found
+        result = np.zeros_like(a)
+        result[..., below[below >= 0]] = a[..., below >= 0] * self.exponents[below >= 0, variable]
+        return result
 
     def solve(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Solve A Z = B, shapes [m, m, N] and [m, r, N], degree by degree; A is invertible at the origin."""
@@ -98,11 +98,11 @@ class Polynomials:
         array, shape=[…, N]
         """
         values = along(self._lines)
-        found = [
+        result = [
             np.linalg.solve(upper, orthonormal.T @ values[:, k].reshape(len(values), -1) / math.factorial(k))
             for k, (orthonormal, upper) in enumerate(self._fits)
         ]
-        return np.moveaxis(np.concatenate(found).reshape(-1, *values.shape[2:]), 0, -1)
+        return np.moveaxis(np.concatenate(result).reshape(-1, *values.shape[2:]), 0, -1)
 
 
 @functools.lru_cache(maxsize=8)

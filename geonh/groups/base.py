@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -27,7 +27,7 @@ from jax import Array
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
-from geonh.engine import Precise, in_numpy
+from geonh.engine import Precise, as_numbers, in_numpy
 
 NEAR = 0.1
 """Tolerance on RRᵀ − 1 within which a matrix is accepted as a rotation."""
@@ -41,12 +41,8 @@ def tree_add(point: Point, tangent: Point) -> Point:
 
 
 def as_points(group: LieGroup, g: Any, name: str) -> Point:
-    """Convert a user's input to points with leading axes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not made of numbers, or of other shapes than the group's points.
+    """Convert a user's input to points with leading axes; TypeError or ValueError if they are not made of numbers, or
+    of other shapes than the group's points.
     """
     identity = group.identity()
     entries = list(g) if isinstance(identity, tuple) and isinstance(g, tuple | list) else [g]
@@ -67,12 +63,14 @@ def _check_points(group: LieGroup, arrays: list[Any], name: str) -> None:
         )
 
 
-def _is_array(leaf: Any) -> bool:
-    """True for a number, an array of numbers of NumPy or JAX, or what a trace has in its place."""
-    if isinstance(leaf, int | float):
-        return True
-    kind = getattr(getattr(leaf, "dtype", None), "kind", "O" if not hasattr(leaf, "dtype") else "f")
-    return kind in "fiub" and not hasattr(leaf, "tocsr")
+def as_point(group: LieGroup, g: Any, name: str) -> Point:
+    """Convert a user's input to points with leading axes, which may be traced, as ``as_numbers`` does."""
+    if isinstance(g, tuple | list) and len(g) == len(group.point_shapes) > 1:
+        g = tuple(as_numbers(part, name) for part in g)
+    elif not (isinstance(g, tuple) and all(hasattr(part, "shape") for part in g)):  # a product of one factor
+        g = as_numbers(g, name)
+    _check_points(group, jax.tree.leaves(g), name)
+    return g
 
 
 def _check_vectors(group: LieGroup, vectors: Any, name: str) -> None:
@@ -99,12 +97,7 @@ def check_rotation(R: Array, name: str) -> None:
 
 def represented(group: LieGroup, point: Point, matrix: Array) -> Point:
     """The point, if its matrix is the given one, shape=[..., N, N], as near as numbers of a file are; not tested in a
-    trace.
-
-    Raises
-    ------
-    ValueError
-        If it is not: the matrix is no element of the group.
+    trace; ValueError if it is not: the matrix is no element of the group.
     """
     if is_traced(matrix):
         return point
@@ -152,37 +145,51 @@ class LieGroup(Precise):
     point_shapes: eqx.AbstractVar[tuple[tuple[int, ...], ...]]
     has_cayley: eqx.AbstractVar[bool]
 
-    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
+    def _argument(self, name: str, value: Any, called: str) -> Any:
         """Check points g, h and vectors ξ, η, p for the group's shapes: JAX would broadcast or truncate them."""
-        for name, value in named:
-            if name in ("g", "h", "xi", "eta", "p", "matrix", "vector"):
-                for leaf in jax.tree.leaves(value):
-                    if not _is_array(leaf):
-                        called = f"{name} of {type(self).__name__}.{of}"
-                        raise TypeError(f"{called} must be an array of numbers, got {shortly(leaf)}")
-            if name in ("g", "h"):
-                _check_points(self, jax.tree.leaves(value), f"{name} of {type(self).__name__}.{of}")
-            elif name in ("xi", "eta", "p"):
-                _check_vectors(self, value, f"{name} of {type(self).__name__}.{of}")
-            elif name in ("matrix", "vector"):
-                self._inspect_array(of, name, value)
-            elif of == "from_geomstats":
-                array = value if hasattr(value, "shape") else as_float64(value, f"{name} of {type(self).__name__}.{of}")
-                shape = self.space().shape
-                if array.shape[max(0, array.ndim - len(shape)) :] != shape:
-                    want = f"[..., {', '.join(map(str, shape))}]"
-                    raise ValueError(
-                        f"{name} of {type(self).__name__}.{of} must have shape {want}, got {list(array.shape)}"
-                    )
+        if name in ("g", "h"):
+            value = as_point(self, value, called)
+            if called.endswith((".defect", ".gap")) and self._leading(name, value):
+                raise ValueError(f"{called} must be one point, without leading axes; for several use jax.vmap")
+        elif name in ("xi", "eta", "p"):
+            value = as_numbers(value, called)
+            _check_vectors(self, value, called)
+        elif name == "vector":
+            value, size = as_numbers(value, called), sum(map(math.prod, self.point_shapes))
+            if np.shape(value)[-1:] != (size,):
+                raise ValueError(f"{called} must have shape [..., {size}] on {self}, got {list(np.shape(value))}")
+        elif name == "matrix":
+            value = as_numbers(value, called)
+            if np.ndim(value) < 2 or np.shape(value)[-1] != np.shape(value)[-2]:
+                raise ValueError(f"{called} must be square, shape [..., N, N], got {list(np.shape(value))}")
+        elif called.endswith(".from_geomstats"):
+            value, space = as_numbers(value, called), self.space()
+            if np.shape(value)[max(0, np.ndim(value) - len(space.shape)) :] != space.shape:
+                want = f"[..., {', '.join(map(str, space.shape))}]"
+                raise ValueError(f"{called} must have shape {want}, got {list(np.shape(value))}")
+            if not np.all(space.belongs(value, atol=NEAR)):
+                raise ValueError(f"{called} must be a point of geomstats' {type(space).__name__}, got {shortly(value)}")
+        else:
+            value = super()._argument(name, value, called)
+        return value
 
-    def _inspect_array(self, of: str, name: str, value: Any) -> None:
-        """Check the last axes of the argument of ``from_matrix`` or ``from_vector``."""
-        named = f"{name} of {type(self).__name__}.{of}"
-        size = sum(map(math.prod, self.point_shapes))
-        if name == "vector" and np.shape(value)[-1:] != (size,):
-            raise ValueError(f"{named} must have shape [..., {size}] on {self}, got {list(np.shape(value))}")
-        if name == "matrix" and (np.ndim(value) < 2 or np.shape(value)[-1] != np.shape(value)[-2]):
-            raise ValueError(f"{named} must be square, shape [..., N, N], got {list(np.shape(value))}")
+    def _together(self, called: str, arguments: dict[str, Any]) -> None:
+        """Raise ValueError, with the names, if the leading axes of points and vectors do not fit."""
+        leading = [(name, axes) for name, value in arguments.items() for axes in self._leading(name, value)]
+        try:
+            np.broadcast_shapes(*(axes for _, axes in leading))
+        except ValueError:
+            told = ", ".join(f"{name} {list(axes)}" for name, axes in leading)
+            raise ValueError(f"the leading axes of the arguments of {called} do not fit: {told}") from None
+
+    def _leading(self, name: str, value: Any) -> list[tuple[int, ...]]:
+        """Leading axes of the arrays of a point g, h or of a vector ξ, η, p, where there are any."""
+        if name not in ("g", "h", "xi", "eta", "p"):
+            return []
+        shapes = self.point_shapes if name in ("g", "h") else [(self.dim,)]
+        leaves = jax.tree.leaves(value)
+        axes = [np.shape(a)[: np.ndim(a) - len(s)] for a, s in zip(leaves, shapes, strict=True)]
+        return [a for a in axes if a]
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -355,12 +362,16 @@ class LieGroup(Precise):
         raise NotImplementedError(f"{self} has no geomstats counterpart")
 
     def to_geomstats(self, g: Point) -> np.ndarray:
-        """Points of ``space()``, shape=[..., *space().shape], of points of the group; errors as for ``space``."""
-        raise NotImplementedError(f"{self} has no geomstats counterpart")
+        """Points of ``space()``, shape=[..., *space().shape], of points of the group: the same arrays, unless the group
+        has its own way; errors as for ``space``.
+        """
+        self.space()
+        return np.array(g, dtype=np.float64)
 
     def from_geomstats(self, point: np.ndarray) -> Point:
         """Points of the group of ``point``, shape=[..., *space().shape]; angles in (−π, π]; errors as for ``space``."""
-        raise NotImplementedError(f"{self} has no geomstats counterpart")
+        self.space()
+        return np.array(point, dtype=np.float64)
 
     # --- helpers for defaults ------------------------------------------------------------------------------
     def batched(self, function: Callable, *args: Any, ndims: tuple[int | None, ...] = (None,)) -> Any:

@@ -14,14 +14,14 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, represented
+from geonh.groups.base import represented
 from geonh.groups.coefficients import matrix, vector
+from geonh.groups.coordinates import ExponentialCoordinates
 
 
-class Heisenberg(LieGroup):
+class Heisenberg(ExponentialCoordinates):
     """Heisenberg group. Points (x, y, z) and velocities (vx, vy, vz) of shape=[..., 3]; vz is along the centre."""
 
     dim: int = eqx.field(static=True, default=3, init=False)
@@ -33,27 +33,9 @@ class Heisenberg(LieGroup):
     def __str__(self) -> str:
         return "Heis(3)"
 
-    def identity(self) -> Any:
-        return np.zeros(3)
-
     def compose(self, g: Array, h: Array) -> Array:
         area = 0.5 * (g[..., 0] * h[..., 1] - g[..., 1] * h[..., 0])
         return vector(g[..., 0] + h[..., 0], g[..., 1] + h[..., 1], g[..., 2] + h[..., 2] + area)
-
-    def inverse(self, g: Array) -> Array:
-        return -g
-
-    def exp(self, xi: Array) -> Array:
-        return xi
-
-    def log(self, g: Array) -> Array:
-        return g
-
-    def cay(self, xi: Array) -> Array:
-        return xi
-
-    def cay_inv(self, g: Array) -> Array:
-        return g
 
     def dexp(self, xi: Array) -> Array:
         return _unipotent(xi, 1.0, 0.5)
@@ -88,12 +70,6 @@ class Heisenberg(LieGroup):
         from geomstats.geometry.heisenberg import HeisenbergVectors
 
         return HeisenbergVectors()
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.array(point, dtype=np.float64)
 
 
 def _unipotent(xi: Array, diagonal: float, factor: float) -> Array:

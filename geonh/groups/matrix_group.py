@@ -110,7 +110,7 @@ class MatrixGroup(LieGroup):
         self.unimodular = n == N * N - 1 and bool(np.allclose(np.trace(basis, axis1=1, axis2=2), 0, atol=1e-12))
         self.dim = n
         if names is not None and len(names) != n:
-            raise ValueError(f"names must have {n} entries, got {names!r}")
+            raise ValueError(f"names must have {n} entries, got {shortly(names)}")
         self.velocity_names = tuple(names) if names is not None else tuple(f"xi{i + 1}" for i in range(n))
         separator = "_" if N > 9 else ""
         self.point_names = tuple(f"g{i + 1}{separator}{j + 1}" for i in range(N) for j in range(N))
@@ -238,14 +238,6 @@ class MatrixGroup(LieGroup):
         if self.wrapped is None:
             raise NotImplementedError(f"{self} was given by a basis and has no geomstats counterpart")
         return self.wrapped.space
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        self.space()
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        self.space()
-        return np.array(point, dtype=np.float64)
 
 
 # --- precomputed from the basis ------------------------------------------------------------------------------

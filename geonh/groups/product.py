@@ -59,7 +59,7 @@ class Product(LieGroup):
                     "geonh.groups.as_group converts geomstats manifolds and lists of them"
                 )
         if names is not None and (not isinstance(names, list | tuple) or len(names) != len(factors)):
-            raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {names!r}")
+            raise ValueError(f"names must have one entry for each of the {len(factors)} factors, got {shortly(names)}")
         given = (None,) * len(factors) if names is None else tuple(names)
         flat: list[tuple[str | None, LieGroup]] = []
         for name, factor in zip(given, factors, strict=True):
@@ -227,7 +227,8 @@ class Product(LieGroup):
         points = self._points("to_geomstats", g)
         if self.point_ndim > 1:
             return np.stack(np.broadcast_arrays(*points), axis=-self.point_ndim)
-        flat = [p.reshape(*p.shape[: p.ndim - d], -1) for p, d in zip(points, self._geomstats_ndims(), strict=True)]
+        ndims = [np.ndim(f.to_geomstats(f.identity())) for f in self.factors]
+        flat = [p.reshape(*p.shape[: p.ndim - d], -1) for p, d in zip(points, ndims, strict=True)]
         return np.concatenate(flat, axis=-1)
 
     def from_geomstats(self, point: np.ndarray) -> tuple:
@@ -240,9 +241,6 @@ class Product(LieGroup):
             pieces = np.split(point, cuts, axis=-1)
             parts = [piece.reshape(*point.shape[:-1], *s) for piece, s in zip(pieces, shapes, strict=True)]
         return self._points("from_geomstats", parts)
-
-    def _geomstats_ndims(self) -> list[int]:
-        return [np.ndim(f.to_geomstats(f.identity())) for f in self.factors]
 
 
 def _concatenate(vectors: Sequence[Array]) -> Array:

@@ -11,6 +11,7 @@ from abc import abstractmethod
 import jax.numpy as jnp
 from jax import Array
 
+from geonh.arguments.validators import shortly
 from geonh.engine import Precise, traced_once
 from geonh.groups.base import LieGroup, Point
 
@@ -135,5 +136,5 @@ def make_retraction(retraction: str | Retraction) -> Retraction | None:
         return None
     names: dict[str, Retraction] = {"exp": Exponential(), "cayley": Cayley()}
     if not isinstance(retraction, str) or retraction not in names:
-        raise ValueError(f"retraction must be 'auto', 'exp', 'cayley' or a Retraction, got {retraction!r}")
+        raise ValueError(f"retraction must be 'auto', 'exp', 'cayley' or a Retraction, got {shortly(retraction)}")
     return names[retraction]

@@ -148,6 +148,8 @@ class SE2(LieGroup):
 
     def from_xytheta(self, pose: Array) -> Array:
         """Point (θ, x, y) of ``pose``, which is (x, y, θ); both of shape=[..., 3]."""
+        if jnp.shape(pose)[-1:] != (3,):
+            raise ValueError(f"pose must have shape [..., 3], got {list(jnp.shape(pose))}")
         return vector(pose[..., 2], pose[..., 0], pose[..., 1])
 
     def space(self) -> Any:

@@ -28,6 +28,7 @@ from geonh.groups.coefficients import C, E, F, cross, hat, matmul, matvec, trans
 from geonh.groups.so3 import SO3, rotation_polynomial, squared_norm
 
 _ROTATIONS = SO3()
+_NAMES = ("R11", "R12", "R13", "x", "R21", "R22", "R23", "y", "R31", "R32", "R33", "z", "g41", "g42", "g43", "g44")
 
 
 def _blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
@@ -55,28 +56,7 @@ class SE3(LieGroup):
     """
 
     dim: int = eqx.field(static=True, default=6, init=False)
-    point_names: tuple[str, ...] = eqx.field(
-        static=True,
-        default=(
-            "R11",
-            "R12",
-            "R13",
-            "x",
-            "R21",
-            "R22",
-            "R23",
-            "y",
-            "R31",
-            "R32",
-            "R33",
-            "z",
-            "g41",
-            "g42",
-            "g43",
-            "g44",
-        ),
-        init=False,
-    )
+    point_names: tuple[str, ...] = eqx.field(static=True, default=_NAMES, init=False)
     velocity_names: tuple[str, ...] = eqx.field(
         static=True, default=("omega1", "omega2", "omega3", "v1", "v2", "v3"), init=False
     )
@@ -187,9 +167,3 @@ class SE3(LieGroup):
         from geomstats.geometry.special_euclidean import SpecialEuclidean
 
         return SpecialEuclidean(3)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.array(point, dtype=np.float64)

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.groups.base import LieGroup, represented
+from geonh.groups.base import represented
+from geonh.groups.coordinates import ExponentialCoordinates
 
 
-class SO2(LieGroup):
+class SO2(ExponentialCoordinates):
     """Rotations of the plane. Points and velocities of shape=[..., 1]: an angle that counts turns (rad), its rate.
 
     The circle as a shape variable is ``Torus(1)``, whose Cayley map is the identity; here it is that of the matrices.
@@ -30,20 +31,8 @@ class SO2(LieGroup):
     def __str__(self) -> str:
         return "SO(2)"
 
-    def identity(self) -> Any:
-        return np.zeros(1)
-
     def compose(self, g: Array, h: Array) -> Array:
         return g + h
-
-    def inverse(self, g: Array) -> Array:
-        return -g
-
-    def exp(self, xi: Array) -> Array:
-        return xi
-
-    def log(self, g: Array) -> Array:
-        return g
 
     def cay(self, xi: Array) -> Array:
         return 2.0 * jnp.arctan(0.5 * xi)

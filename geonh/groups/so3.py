@@ -122,6 +122,8 @@ def quaternion_to_matrix(q: Array, *, scalar_first: bool) -> Array:
 
 
 def _rotation(q: Array, scalar_first: bool) -> Array:
+    largest = jnp.max(jnp.abs(q), axis=-1, keepdims=True)
+    q = q / jnp.where((largest > 1e-100) & (largest < 1e100), 1.0, largest)  # of others squares are no numbers
     w, x, y, z = (q[..., i] for i in ((0, 1, 2, 3) if scalar_first else (3, 0, 1, 2)))
     s = 2.0 / (w * w + x * x + y * y + z * z)
     return matrix(
@@ -294,9 +296,3 @@ class SO3(LieGroup):
         from geomstats.geometry.special_orthogonal import SpecialOrthogonal
 
         return SpecialOrthogonal(3)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.array(point, dtype=np.float64)

@@ -1,6 +1,6 @@
 r"""Rⁿ under addition, and the torus Tⁿ with unwrapped angles.
 
-exp, log, Cayley and its inverse are the identity map on coordinates; Ad = 1, ad = 0.
+Coordinates are exponential, for the Cayley map too; Ad = 1, ad = 0.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.validators import as_count
-from geonh.groups.base import LieGroup, represented
+from geonh.arguments.validators import as_count, shortly
+from geonh.groups.base import represented
+from geonh.groups.coordinates import ExponentialCoordinates
 
 
-class _Additive(LieGroup):
+class _Additive(ExponentialCoordinates):
     """Base class of groups with additive coordinates."""
 
     dim: int = eqx.field(static=True)
@@ -26,26 +27,8 @@ class _Additive(LieGroup):
     point_shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     has_cayley: bool = eqx.field(static=True, default=True)
 
-    def identity(self) -> Any:
-        return np.zeros(self.dim)
-
     def compose(self, g: Array, h: Array) -> Array:
         return g + h
-
-    def inverse(self, g: Array) -> Array:
-        return -g
-
-    def exp(self, xi: Array) -> Array:
-        return xi
-
-    def log(self, g: Array) -> Array:
-        return g
-
-    def cay(self, xi: Array) -> Array:
-        return xi
-
-    def cay_inv(self, g: Array) -> Array:
-        return g
 
     def _one(self, xi: Array) -> Array:
         return jnp.broadcast_to(jnp.eye(self.dim), (*jnp.shape(xi)[:-1], self.dim, self.dim))
@@ -65,7 +48,7 @@ def _names(names: tuple[str, ...] | None, dim: int, default: str) -> tuple[str, 
         return (default,) if dim == 1 else tuple(f"{default}{i + 1}" for i in range(dim))
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     if not listed or not all(isinstance(name, str) and name for name in names):
-        raise TypeError(f"names must be a list of texts, got {names!r}")
+        raise TypeError(f"names must be a list of texts, got {shortly(names)}")
     if len(set(names)) != len(names):
         raise ValueError(f"names must differ, got {names}")
     if len(names) != dim:
@@ -119,12 +102,6 @@ class Translations(_Additive):
         from geomstats.geometry.euclidean import Euclidean
 
         return Euclidean(self.dim)
-
-    def to_geomstats(self, g: Array) -> np.ndarray:
-        return np.array(g, dtype=np.float64)
-
-    def from_geomstats(self, point: np.ndarray) -> Any:
-        return np.asarray(point, dtype=np.float64)
 
 
 class Torus(_Additive):

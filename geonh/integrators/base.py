@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jax import Array, lax
+import numpy as np
+from jax import Array
 
 from geonh.algebra.newton import Newton, no_inverse
+from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
+from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
 from geonh.integrators.node import Clock, NextStep, Outcome, State, Warm, judge
+from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 
 
@@ -103,7 +108,7 @@ class Integrator(Precise):
     def __check_init__(self) -> None:
         newton = getattr(self, "newton", None)
         if newton is not None and not isinstance(newton, Newton):
-            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {newton!r}")
+            raise TypeError(f"newton must be a Newton(tol=…, max_iterations=…), got {shortly(newton)}")
 
     @property
     @abstractmethod
@@ -218,53 +223,12 @@ class Equations(NamedTuple):
     rounding: Array | None = None
 
 
-Weights = tuple[float, ...]
-SMOOTH: tuple[Weights, ...] = (
-    (-1.0, 6.0, -15.0, 20.0, -15.0, 6.0),
-    (-1.0, 8.0, -28.0, 56.0, -70.0, 56.0, -28.0, 8.0),
-)
-"""Weights of the last solutions, oldest first, in two predictors: exact for a quintic in k, or a septic."""
-NOISE = 1e-13
-"""Difference of the septic predictor from the quintic, relative to the solution, below which it is dropped: a hundred
-times the rounding of the solutions or more, and small enough for one correction."""
-
-
-def repeated(z: Array, predictors: tuple[Weights, ...] = SMOOTH) -> Array:
-    """Initial history for ``continued``, shape=[last of the weights, r]: the solution z, shape=[r], repeated."""
-    return jnp.stack([z] * len(predictors[-1]))
-
-
-def continued(past: Array, predictors: tuple[Weights, ...] = SMOOTH, size: float | Array = 0.0) -> Array:
-    """Extrapolation of the next solution, shape=[r], from the last ones, shape=[number of the last weights, r].
-
-    Later weights are used for the remainder of earlier ones, where that exceeds rounding, which they amplify: of the
-    solution, or of ``size``, its accuracy. If the prediction is far from the last solution, that is used instead.
-    """
-    last = past[-1]
-    guesses = [sum((w * z for w, z in zip(v, past[-len(v) :], strict=True)), jnp.zeros(())) for v in predictors]
-    ahead = guesses[0]
-    for better in guesses[1:]:
-        change = better - ahead
-        ahead = _first_if(change @ change < NOISE**2 * (last @ last + size * size), ahead, better)
-    change = ahead - last
-    return _first_if(4 * (change @ change) < last @ last, ahead, last)
-
-
-def _first_if(condition: Array, first: Array, second: Array) -> Array:
-    return lax.cond(condition, lambda: first, lambda: second)
-
-
-def followed_by(past: Array, z: Array) -> Array:
-    """Append a solution, shape=[r], to the last ones."""
-    return jnp.concatenate([past[1:], z[None]])
-
-
 class ImplicitIntegrator(Integrator):
     """Method whose step solves equations: it defines them, and the node of their solution.
 
     Implement ``equations`` and ``update`` in place of ``step``. ``cold`` gives ``Warm(guess, no_inverse(n))`` with the
     number n of unknowns; the guess is the data from which ``equations`` predicts: the last solutions, say, by
-    ``repeated``, ``continued`` and ``followed_by``.
+    the functions of ``prediction.py``.
 
     Attributes
     ----------
@@ -334,15 +298,25 @@ class RetractingIntegrator(Integrator):
 def refuse(method: Any, system: System) -> None:
     """Raise TypeError if ``method`` is not a method or ``system`` not a system, ValueError if they are incompatible."""
     if not isinstance(system, System):
-        raise TypeError(f"system must be a geonh System, got {system!r}")
+        raise TypeError(f"system must be a geonh System, got {shortly(system)}")
     require_method(method)
     method.refuse(system)
+
+
+def refuse_start(problem: Problem, g: Point, xi: Array, found: Facts) -> None:
+    """Raise ValueError if (g, ξ) is no start of the problem: inconsistent by its facts, or refused by the method."""
+    system, method, clock = problem.system, problem.method, problem.clock
+    fault = start_fault(system, float(clock.t0), g, np.asarray(xi), float(clock.dt), found)
+    if fault:
+        raise ValueError(fault)
+    with float64(), jax.ensure_compile_time_eval():
+        method.refuse_start(system, float(clock.dt), g, xi)
 
 
 def require_method(method: Any, name: str = "method") -> None:
     """Raise TypeError if ``method`` is not a method."""
     if not isinstance(method, Integrator):
-        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {method!r}")
+        raise TypeError(f"{name} must be an integrator such as GNI() or methods['gni'].make(), got {shortly(method)}")
 
 
 __all__ = [
@@ -359,4 +333,5 @@ __all__ = [
     "Warm",
     "no_inverse",
     "refuse",
+    "refuse_start",
 ]

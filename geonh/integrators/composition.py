@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.newton import Newton
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
     Clock,
@@ -319,7 +319,9 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         order = as_count(order, "order")
     if isinstance(coefficients, str):
         if coefficients not in COEFFICIENTS:
-            raise ValueError(f"coefficients must be one of {list(COEFFICIENTS)} or numbers, got {coefficients!r}")
+            raise ValueError(
+                f"coefficients must be one of {list(COEFFICIENTS)} or numbers, got {shortly(coefficients)}"
+            )
         fractions = COEFFICIENTS[coefficients]
         if order is None and method.guarantees.symmetric and method.order == 2 and method.guarantees.node == "velocity":
             order = int(coefficients[-1])

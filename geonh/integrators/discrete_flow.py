@@ -30,9 +30,9 @@ from jax import Array
 
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton
+from geonh.arguments.validators import shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
-    SMOOTH,
     Clock,
     Equations,
     ImplicitIntegrator,
@@ -40,12 +40,9 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    Weights,
-    continued,
-    followed_by,
     no_inverse,
-    repeated,
 )
+from geonh.integrators.prediction import SMOOTH, Weights, continued, followed_by, repeated
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
@@ -168,7 +165,7 @@ class ReflectingFlow(DiscreteFlow):
 def check_start(start: str) -> str:
     """Return the word for ``started``; ValueError for an unknown one."""
     if not isinstance(start, str) or start not in ("average", "multiplier"):
-        raise ValueError(f"start must be 'multiplier' or 'average', got {start!r}")
+        raise ValueError(f"start must be 'multiplier' or 'average', got {shortly(start)}")
     return start
 
 

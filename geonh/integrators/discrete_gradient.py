@@ -62,12 +62,10 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    continued,
-    followed_by,
     no_inverse,
-    repeated,
 )
 from geonh.integrators.hamel import velocity_node
+from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.quasi_velocities import (
     Normals,

@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.inspection import inspected
-from geonh.arguments.validators import as_flag
+from geonh.arguments.validators import as_flag, shortly
 from geonh.engine import Precise, traced_once
 from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.retraction import Retraction
@@ -236,5 +236,7 @@ def make_rule(rule: str | DiscreteLagrangian | Callable) -> DiscreteLagrangian:
     if callable(rule) and not isinstance(rule, type):
         return UserDiscreteLagrangian(rule)
     if not isinstance(rule, str) or rule not in RULES:
-        raise ValueError(f"rule must be one of {list(RULES)}, a DiscreteLagrangian or l_d(x, W, h), got {rule!r}")
+        raise ValueError(
+            f"rule must be one of {list(RULES)}, a DiscreteLagrangian or l_d(x, W, h), got {shortly(rule)}"
+        )
     return RULES[rule]()

@@ -33,9 +33,9 @@ from jax import Array
 from geonh.algebra.linear import saddle
 from geonh.algebra.newton import Newton, make_newton
 from geonh.arguments.inspection import inspected
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine import Precise
-from geonh.geometry.field import Moment, takes_parameters
+from geonh.geometry.field import Moment, evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
 from geonh.integrators.base import (
@@ -84,11 +84,11 @@ class DiscreteConstraint(Precise):
 
     def __init__(self, at: str | float | Callable = "midpoint", symmetric: bool = False):
         if callable(at):
-            self.fractions, self.function, self.symmetric = (), at, symmetric
+            self.fractions, self.function, self.symmetric = (), at, as_flag(symmetric, "symmetric")
             return
         if isinstance(at, str) and at not in POINTS:
             raise ValueError(
-                f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {at!r}"
+                f"constraint must be one of {list(POINTS)}, a fraction of the step or φ(x, W, h), got {shortly(at)}"
             )
         self.fractions = POINTS[at] if isinstance(at, str) else (float(as_float64(at, "constraint", ())),)
         if not all(0 <= f <= 1 for f in self.fractions):
@@ -116,7 +116,7 @@ class DiscreteConstraint(Precise):
         if self.function is not None:
             extra = (system.parameters,) if takes_parameters(self.function, "x, W, h", "constraint") else ()
             x = x.x if isinstance(x, Moment) else x
-            return jnp.asarray(self.function(x, tau(system.group, zeta), h, *extra))
+            return evaluated("constraint", self.function, x, tau(system.group, zeta), h, *extra)
         points = [x if f == 0 else system.act(x, tau(system.group, f * zeta), f * h) for f in self.fractions]
         values = [system.nonholonomic_residual(point, zeta * (1 / h)) for point in points]
         return sum(values[1:], values[0]) / len(values)

@@ -34,7 +34,7 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import orthonormal_forms, saddle
-from geonh.arguments.validators import as_flag, as_float64
+from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine import SIDE_BY_SIDE, jacobian, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State
@@ -88,13 +88,13 @@ class Feedback(Integrator):
         self, gains: float | Mapping[str, float] = 100.0, solver: Any = "euler", *, orthonormal: bool = True
     ) -> None:
         if isinstance(solver, str) and solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {solver!r}")
-        if not isinstance(solver, str) and not hasattr(solver, "step"):
-            raise TypeError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {solver!r}")
+            raise ValueError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {shortly(solver)}")
+        if not isinstance(solver, str) and not hasattr(solver, "term_structure"):
+            raise TypeError(f"solver must be one of {list(SOLVERS)} or a solver of diffrax, got {shortly(solver)}")
         chosen = dict(gains) if isinstance(gains, Mapping) else dict.fromkeys(BUILT_IN, gains)
         for name, gain in chosen.items():
             if not as_float64(gain, f"the gain of {name!r}", ()) >= 0:
-                raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {gain!r}")
+                raise ValueError(f"the gain of {name!r} must be a number ≥ 0, got {shortly(gain)}")
         self.names, self.gains = tuple(chosen), tuple(float(k) for k in chosen.values())
         self.solver, self.orthonormal = solver, as_flag(orthonormal, "orthonormal")
 

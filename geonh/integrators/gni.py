@@ -29,9 +29,10 @@ from jax import Array
 from geonh.algebra.newton import Newton, make_newton
 from geonh.groups.base import Point
 from geonh.groups.retraction import Exponential, Retraction, make_retraction
-from geonh.integrators.base import Guarantees, Integrator, Weights
+from geonh.integrators.base import Guarantees, Integrator
 from geonh.integrators.discrete_flow import DiscreteFlow, ReflectingFlow
 from geonh.integrators.discretisation import DiscreteLagrangian, make_rule
+from geonh.integrators.prediction import Weights
 from geonh.mechanics.system import System
 
 

@@ -51,11 +51,9 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    continued,
-    followed_by,
     no_inverse,
-    repeated,
 )
+from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.integrators.tableaux import interpolation
 from geonh.mechanics.equations import accelerations
 from geonh.mechanics.holonomic import rounding_of_places, shift_left

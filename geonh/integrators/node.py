@@ -199,8 +199,8 @@ class Outcome(NamedTuple):
     xi: Any = None
 
 
-class Near(NamedTuple):
-    """Controls at a node and the next one: all values that a step uses of controls given at the nodes."""
+class NodalControls(NamedTuple):
+    """Controls at node k and the following ones: all values that a step from there uses of controls given at nodes."""
 
     rows: ArrayLike
     k: ArrayLike
@@ -229,7 +229,7 @@ class Clock(NamedTuple):
         """u_k, of the shape of one value of the controls, or None."""
         if self.controls is None or callable(self.controls):
             return self.between(self.time(k))
-        if isinstance(self.controls, Near):
+        if isinstance(self.controls, NodalControls):
             return self.controls.rows[k - self.controls.k]
         return jnp.asarray(self.controls)[k]
 

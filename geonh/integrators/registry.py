@@ -100,6 +100,10 @@ methods = Methods(_ALL)
 """Methods by name. ``methods[name].make()`` returns the integrator, with its ``guarantees``."""
 
 
+DEFAULT = "gauss4"
+"""Name of the default method, but for controls that are values at the nodes."""
+
+
 class Default(NamedTuple):
     """Default method of a run, and the reason for it."""
 
@@ -118,7 +122,7 @@ def default_method(controls: Any = None) -> Default:
 @functools.cache
 def _default(between_nodes: bool) -> Default:
     if between_nodes:
-        return Default(Gauss(2), "the default")
+        return Default(methods[DEFAULT].make(), "the default")
     return Default(SymmetricProjection(), "the default for controls at the nodes")
 
 

@@ -53,12 +53,10 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    continued,
-    followed_by,
     no_inverse,
-    repeated,
 )
 from geonh.integrators.hamel import velocity_node
+from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from geonh.arguments.validators import shortly
+
 DIGITS = 150
 ZERO = 1e-100
 """Magnitude at random points, at this many digits, below which an expression counts as zero."""
@@ -19,7 +21,7 @@ def listed(name: str, value: Any) -> list:
             raise TypeError("not a list")
         return list(value)
     except TypeError as error:
-        raise TypeError(f"{name} must be a list, got {value!r}") from error
+        raise TypeError(f"{name} must be a list, got {shortly(value)}") from error
 
 
 def _expressions(name: str, value: Any) -> list:
@@ -30,7 +32,7 @@ def _expressions(name: str, value: Any) -> list:
     for entry in listed(name, value):
         entry = entry.lhs - entry.rhs if isinstance(entry, sympy.Equality) else entry
         if not isinstance(entry, sympy.Expr | int | float) or isinstance(entry, bool):
-            raise TypeError(f"{name} must be expressions of SymPy, got {entry!r}")
+            raise TypeError(f"{name} must be expressions of SymPy, got {shortly(entry)}")
         made.append(sympy.sympify(entry))
     return made
 
@@ -45,7 +47,7 @@ class Symbols:
         self.coordinates, self.time = listed("coordinates", coordinates), dynamicsymbols._t
         for q in self.coordinates:
             if not isinstance(q, sympy.Expr) or q.args != (self.time,):
-                raise TypeError(f"coordinates must be dynamicsymbols such as q(t), got {q!r}")
+                raise TypeError(f"coordinates must be dynamicsymbols such as q(t), got {shortly(q)}")
         if not self.coordinates or len(set(self.coordinates)) < len(self.coordinates):
             raise ValueError(f"coordinates must be different ones, at least one, got {self.coordinates}")
         self.t = sympy.Dummy("t", real=True)
@@ -98,7 +100,8 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
 def from_lagrange(model: Any) -> Equations:
     """Equations of a LagrangesMethod."""
     frame, rates = model.inertial, list(model.u)
-    forces = [sum(_partial(point, rate, frame).dot(load) for point, load in _loads(model)) for rate in rates]
+    loads = _loads(model)
+    forces = [sum(place.diff(rate, frame, var_in_dcm=False).dot(load) for place, load in loads) for rate in rates]
     velocity = list(model.coneqs)[len(model._hol_coneqs) :]  # after the derivatives of the configuration constraints
     return from_lagrangian(model._L[0], list(model.q), [*model._hol_coneqs, *velocity], forces)
 
@@ -237,19 +240,11 @@ def _loads(model: Any) -> list[tuple[Any, Any]]:
     """(velocity, force) and (angular velocity, torque) of each load of a model."""
     from sympy.physics.mechanics import Force, ReferenceFrame, Torque
 
-    found = []
+    found, frame = [], model.inertial
     for load in model.loads or []:
-        if isinstance(load, Force | Torque):
-            load = (load.location, load.vector)
-        place, vector = load
-        turning = isinstance(place, ReferenceFrame)
-        frame = model.inertial
-        found.append((place.ang_vel_in(frame) if turning else place.vel(frame), vector))
+        place, vector = (load.location, load.vector) if isinstance(load, Force | Torque) else load
+        found.append((place.ang_vel_in(frame) if isinstance(place, ReferenceFrame) else place.vel(frame), vector))
     return found
-
-
-def _partial(velocity: Any, rate: Any, frame: Any) -> Any:
-    return velocity.diff(rate, frame, var_in_dcm=False)
 
 
 def _without_time(expression: Any, time: Any, plain: Any) -> Any:

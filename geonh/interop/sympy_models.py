@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_float64, shortly
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import TimeDependent, time_dependent
 from geonh.groups import LieGroup, Product, Torus, Translations
@@ -103,7 +103,7 @@ def from_sympy(
             raise TypeError(f"coordinates=, constraints= and forces= go with a Lagrangian; a {kind} has its own")
         found = from_kane(model, potential) if kind == "KanesMethod" else from_lagrange(model)
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise TypeError(f"parameters must be a mapping of symbols to numbers, got {parameters!r}")
+        raise TypeError(f"parameters must be a mapping of symbols to numbers, got {shortly(parameters)}")
     if potential is not None and kind != "KanesMethod":
         raise TypeError("potential= goes with a KanesMethod; a Lagrangian contains its own")
     return _system(found, parameters or {}, listed("controls", controls), listed("angles", angles), name)
@@ -218,7 +218,7 @@ def _system(found: Equations, parameters: Mapping, controls: list, angles: Seque
     symbols, inputs = found.symbols, [sympy.Dummy(str(c)) for c in controls]
     for c in controls:
         if getattr(c, "args", ()) != (symbols.time,):
-            raise TypeError(f"controls must be dynamicsymbols such as F(t), got {c!r}")
+            raise TypeError(f"controls must be dynamicsymbols such as F(t), got {shortly(c)}")
     idle = [c for i, c in enumerate(controls) if c in controls[:i] or not found.forces.has(c)]
     if idle:
         raise ValueError(f"controls: {idle[0]} is named twice, or forces do not contain it")

@@ -12,7 +12,7 @@ import numpy as np
 
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_count, as_float64
+from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.engine import in_numpy
 from geonh.geometry.distribution import rank_fault
 from geonh.geometry.field import evaluated
@@ -165,7 +165,7 @@ def _force_of(system: LagrangianSystem, controls: Any) -> tuple[Callable, tuple[
     if controls is not None and not callable(controls):
         rows = as_float64(controls, "controls")
         if not rows.ndim or not len(rows):
-            raise ValueError(f"controls must be a function of t, or its values at the nodes, got {controls!r}")
+            raise ValueError(f"controls must be a function of t, or its values at the nodes, got {shortly(controls)}")
         controls = lambda t: jnp.asarray(rows)[(t * (len(rows) - 1)).astype(int)]  # noqa: E731
 
     def force(t: Any, x: Any, xi: Any) -> Any:
@@ -235,7 +235,7 @@ def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> 
 
 
 def _test_finite(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
-    if metric_fault(system, values["M"], where) or rank_fault(system.name, values["rows"], where):
+    if _test_mass(system, values, where) or _test_rank(system, values, where):
         return ""  # reported already
     for name in sorted(values, key=lambda name: name not in ("lagrangian", "forces")):  # causes before consequences
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(values[name])):

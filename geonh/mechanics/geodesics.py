@@ -47,12 +47,8 @@ class FreeMotions:
         self.group: LieGroup = system.group
 
     def end(self, start: np.ndarray, xi: np.ndarray) -> np.ndarray:
-        """End points of the motions from ``start``, shape=[b, N], with velocities ``xi``, shape=[b, n].
-
-        Raises
-        ------
-        RuntimeError
-            If a motion cannot be integrated.
+        """End points of the motions from ``start``, shape=[b, N], with velocities ``xi``, shape=[b, n]; RuntimeError if
+        a motion cannot be integrated.
         """
         return self._flow(start, xi)[0]
 
@@ -62,10 +58,7 @@ class FreeMotions:
         Newton's method starts from ``direction``; where that fails, the end point is continued along the
         one-parameter subgroup.
 
-        Raises
-        ------
-        RuntimeError
-            If the iteration does not converge.
+        RuntimeError if the iteration does not converge.
         """
         xi, found = self._shoot(start, direction, direction)
         for i in np.flatnonzero(~found):

@@ -77,12 +77,8 @@ def onto(system: Any, g: Point, t: Any = None) -> tuple[Point, Array]:
 
 
 def from_afar(system: Any, g: Point, t: Any) -> Point:
-    """Project a point of the group onto φ = 0 by minimum-norm Newton steps.
-
-    Raises
-    ------
-    ValueError
-        If the iteration does not converge.
+    """Project a point of the group onto φ = 0 by minimum-norm Newton steps; ValueError if the iteration does not
+    converge.
     """
     if is_traced(system, g):
         return onto(system, g, t)[0]

@@ -23,7 +23,6 @@ from jax import Array
 
 from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_float64
-from geonh.groups.base import Point
 from geonh.mechanics.geodesics import FreeMotions, mapped
 from geonh.mechanics.lagrangian import LagrangianSystem
 
@@ -232,7 +231,9 @@ class KineticMetric(RiemannianMetric):
         """
         batch, (end, base) = self._flatten(point, base_point)
         start = self._group_vector(base)
-        direction = self._group_log(start, self._group_vector(end))
+        relative = mapped(_relative, self._free, start, self._group_vector(end))
+        # log(start⁻¹ end) with angles in (−π, π]
+        direction = mapped(_logarithm, self._free, self._group_vector(self._points(relative)))
         xi = self._motions.log(start, direction)
         return np.einsum("bin,bn->bi", self._basis(start), xi).reshape(*batch, *self._space.shape)
 
@@ -261,11 +262,6 @@ class KineticMetric(RiemannianMetric):
             g = jax.tree.map(np.asarray, group.project(group.from_vector(jnp.asarray(vectors))))
             return np.asarray(group.to_geomstats(g), dtype=np.float64)
 
-    def _group_log(self, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """log(start⁻¹ end) with angles in (−π, π], shape=[b, n]."""
-        relative = mapped(_relative, self._free, start, end)
-        return mapped(_logarithm, self._free, self._group_vector(self._points(relative)))
-
     def _mass(self, vectors: np.ndarray) -> np.ndarray:
         return mapped(_mass_matrix, self._free, vectors)
 
@@ -276,14 +272,12 @@ class KineticMetric(RiemannianMetric):
         steps = (times[:, None, None] * np.eye(n)).reshape(-1, n)
         many = np.repeat(vectors, len(steps), axis=0)
         moved = mapped(_moved, self._free, many, np.tile(steps, (len(vectors), 1)))
-        values = np.asarray(self.system.group.to_geomstats(self._as_point(moved)), dtype=np.float64)
+        with float64():
+            g = jax.tree.map(np.asarray, self.system.group.from_vector(jnp.asarray(moved)))
+        values = np.asarray(self.system.group.to_geomstats(g), dtype=np.float64)
         forward, backward = np.moveaxis(values.reshape(len(vectors), 2, half, n, -1), 1, 0)
         # differences first, so that constant entries cancel exactly: geomstats requires exact zeros there
         return np.einsum("k,bkni->bin", DIFFERENCES / SPACING, forward - backward)
-
-    def _as_point(self, vectors: np.ndarray) -> Point:
-        with float64():
-            return jax.tree.map(np.asarray, self.system.group.from_vector(jnp.asarray(vectors)))
 
     @staticmethod
     def _velocity(vectors: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ the motion, Gξ = 0 with G = ρ_x*d_xφ, as the first k rows of μ.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -25,13 +25,13 @@ from geonh.algebra.linear import OrthonormalForms, apart, orthonormal_forms, piv
 from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_flag, as_float64, shortly
-from geonh.engine import SIDE_BY_SIDE, Precise, computed, in_float64, jacobian, traced_once
+from geonh.engine import SIDE_BY_SIDE, Precise, as_numbers, computed, in_float64, jacobian, traced_once
 from geonh.geometry.action import Action, GroupBase
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
 from geonh.groups import SE2, SO3, LieGroup, Product
-from geonh.groups.base import Point, tree_add
+from geonh.groups.base import Point, as_point, tree_add
 from geonh.mechanics.holonomic import from_afar, rows_fault
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, metric_fault
 
@@ -63,14 +63,6 @@ class FirstIntegral(eqx.Module):
         return self.function(g, xi, system.momentum(system.at(g, t), xi), system.parameters)
 
 
-def _shape(value: Any) -> tuple[int, ...] | None:
-    """Shape of a value; None if it has none or is omitted, which is left to the method to reject."""
-    try:
-        return None if value is None else np.shape(value)
-    except (TypeError, ValueError):
-        return None
-
-
 class LagrangianSystem(Precise):
     """Lagrangian, distribution and forces over a base; for the arguments see ``System``."""
 
@@ -94,31 +86,35 @@ class LagrangianSystem(Precise):
     draw: Callable | None = eqx.field(static=True)
     """Drawing function; the motion does not depend on it."""
 
-    def _inspect(self, of: str, named: Iterable[tuple[str, Any]]) -> None:
+    def _argument(self, name: str, value: Any, called: str) -> Any:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
-        for name, value in named:
-            if (name == "x" and isinstance(self.action, GroupBase)) or (name == "g" and of == "at"):
-                self._inspect_point(of, value, name)
-            elif name in ("xi", "p") and not hasattr(value, "dtype") and not isinstance(value, int | float):
-                raise TypeError(f"{name} of {type(self).__name__}.{of} must be an array, got {shortly(value)}")
-            shape = _shape(value) if name in ("xi", "eta", "p", "reaction") else None
-            if shape not in (None, (self.group.dim,)):
-                raise ValueError(
-                    f"{name} of {type(self).__name__}.{of} must have shape [{self.group.dim}], got {list(shape)}; for "
-                    "many nodes use jax.vmap"
-                )
-
-    def _inspect_point(self, of: str, x: Any, name: str = "x") -> None:
-        leaves = jax.tree.leaves(x.x if isinstance(x, Moment) else x)
-        if leaves and isinstance(leaves[0], jax.core.Tracer):  # a tracer, checked where its trace began
-            return
-        expected = [list(shape) for shape in self.group.point_shapes]
-        shapes = [list(_shape(leaf) or ()) for leaf in leaves]
-        if shapes != expected or not all(hasattr(leaf, "dtype") for leaf in leaves):
+        if (name == "x" and isinstance(self.action, GroupBase)) or (name == "g" and called.endswith(".at")):
+            return self._node_point(value, called)
+        if name == "point":
+            return as_point(self.group, value, called)
+        if name not in ("xi", "eta", "p", "reaction") or value is None:
+            return super()._argument(name, value, called)
+        value = as_numbers(value, called)
+        if np.shape(value) != (self.group.dim,):
             raise ValueError(
-                f"{name} of {type(self).__name__}.{of} must be a point of {self.group}, of shape "
-                f"{', '.join(map(str, expected))}, got {shortly(x)}; for many nodes use jax.vmap"
+                f"{called} must have shape [{self.group.dim}], got {list(np.shape(value))}; for many nodes use jax.vmap"
             )
+        return value
+
+    def _node_point(self, x: Any, called: str) -> Any:
+        if isinstance(x, Moment):
+            return x._replace(x=self._node_point(x.x, called))
+        x = as_point(self.group, x, called)
+        leaves = jax.tree.leaves(x)
+        if not isinstance(leaves[0], jax.core.Tracer) and any(
+            np.shape(leaf) != shape for leaf, shape in zip(leaves, self.group.point_shapes, strict=True)
+        ):
+            raise ValueError(
+                f"{called} must be a point of {self.group}, of shape "
+                f"{', '.join(str(list(shape)) for shape in self.group.point_shapes)}, got {shortly(x)}; "
+                "for many nodes use jax.vmap"
+            )
+        return x
 
     def __repr__(self) -> str:
         energy = "a metric" if self.metric is not None else "a Lagrangian"
@@ -354,7 +350,14 @@ class LagrangianSystem(Precise):
 
     def reaction(self, x: Any, lam: Array) -> Array:
         """Constraint force μ(x)ᵀλ, shape=[n], of multipliers of shape=[m]."""
-        return jax.grad(lambda xi: lam @ self.constraint_residual(x, xi))(jnp.zeros(self.group.dim))
+
+        def power(xi: Array) -> Array:
+            rows = self.constraint_residual(x, xi)
+            if np.shape(lam) != rows.shape:
+                raise ValueError(f"lam must have shape {list(rows.shape)}, got {list(np.shape(lam))}")
+            return lam @ rows
+
+        return jax.grad(power)(jnp.zeros(self.group.dim))
 
     def nonholonomic_residual(self, x: Any, xi: Array) -> Array:
         """μ(x)ξ − b(x) of the distribution alone, shape=[m − k]; ``xi`` of shape=[n]."""

@@ -36,7 +36,7 @@ from geonh.groups.base import LieGroup, Point, as_points, as_vectors
 from geonh.mechanics.system import System
 
 Generators = Callable[[Point], Array]
-Section = Callable[[Point], Array]
+SymmetrySection = Callable[[Point], Array]
 
 
 # --- momentum maps -----------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
 @judged
 @in_float64
 def nonholonomic_momentum(
-    system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
+    system: System, g: Point, p: Array, section: SymmetrySection, *, generators: Generators | None = None
 ) -> Array:
     """Nonholonomic momentum ⟨p, X(g)ᵀη(g)⟩ of a section of g^D; the discrete one is that of p = p⁺.
 
@@ -170,7 +170,7 @@ def nonholonomic_momentum(
 
 @judged
 @in_float64
-def horizontality(system: System, g: Point, section: Section, *, generators: Generators | None = None) -> Array:
+def horizontality(system: System, g: Point, section: SymmetrySection, *, generators: Generators | None = None) -> Array:
     """Residual μ(x)X(g)ᵀη(g) of a section: zero where the section lies in g^D.
 
     Parameters
@@ -200,7 +200,7 @@ def horizontality(system: System, g: Point, section: Section, *, generators: Gen
 @judged
 @in_float64
 def moving_energy(
-    system: System, g: Point, p: Array, section: Section, *, generators: Generators | None = None
+    system: System, g: Point, p: Array, section: SymmetrySection, *, generators: Generators | None = None
 ) -> Array:
     """Moving energy H(x, p) − ⟨p, X(g)ᵀη(g)⟩ of a system with affine constraints.
 
@@ -401,7 +401,7 @@ def generators_or_default(system: System, generators: Generators | None) -> Gene
     return X
 
 
-def element_of(X: Array, section: Section, g: Point, name: str) -> Array:
+def element_of(X: Array, section: SymmetrySection, g: Point, name: str) -> Array:
     """Value η(g), with as many components as there are generators."""
     eta = evaluated(name, section, g)
     if eta.shape != X.shape[:1]:
@@ -410,7 +410,7 @@ def element_of(X: Array, section: Section, g: Point, name: str) -> Array:
 
 
 def _along(
-    system: System, section: Section, generators: Generators | None, g: Point, p: Array, name: str = "section"
+    system: System, section: SymmetrySection, generators: Generators | None, g: Point, p: Array, name: str = "section"
 ) -> Array:
     """⟨p, X(g)ᵀη(g)⟩ over leading axes."""
     at = as_points(system.group, g, "g"), as_vectors(system.group, p, "p")

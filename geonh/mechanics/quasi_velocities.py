@@ -32,9 +32,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from geonh.algebra.linear import solve_spd
+from geonh.algebra.linear import orthogonal, solve_spd
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.system import System
+
+FEW = 3
+"""Number of rows up to which a matrix of them is inverted by cofactors."""
 
 
 class Normals(NamedTuple):
@@ -62,9 +65,8 @@ def parted(N: Normals, v: Array) -> tuple[Array, Array]:
 
 def restored(system: System, x: Any, w: Array, N: Normals) -> Array:
     """Velocity ξ = w + Nᵀκ, shape=[n], with μ(x)ξ = b(x)."""
-    mu, right = system.constraint_apart(x)
-    across = mu @ N.lifts.T  # near 1, or a permutation where an annihilator changes the order of its rows
-    return w + N.lifts.T @ solve_spd(across.T @ across, across.T @ (right - mu @ w))
+    mu, right = _constraint(system, x)
+    return w + N.lifts.T @ _across(mu @ N.lifts.T, (right - mu @ w)[:, None])[:, 0]
 
 
 def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array]:
@@ -72,11 +74,39 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
 
     So it does not depend on the representation of the forms at x, and is smooth even where they jump.
     """
-    mu, b = system.constraint_apart(x)
-    across = mu @ N.lifts.T
-    both = jnp.concatenate([mu, b[:, None]], axis=1)
-    both = solve_spd(across.T @ across, across.T @ both)
+    mu, b = _constraint(system, x)
+    both = _across(mu @ N.lifts.T, jnp.concatenate([mu, b[:, None]], axis=1))
     return both[:, :-1], both[:, -1]
+
+
+def _constraint(system: System, x: Any) -> tuple[Array, Array]:
+    """μ(x) and b(x) in orthogonal rows for ``_across``, of any lengths where they are few."""
+    mu = system.annihilator(x)
+    if len(mu) > FEW:
+        return system.constraint_apart(x)
+    mu, b = orthogonal(mu, system.right_hand_side(x)[:, None])
+    return mu, b[:, 0]
+
+
+def _across(A: Array, right: Array) -> Array:
+    """A⁻¹ right, shapes [m, m] and [m, k], for A = μNᵀ: near 1 but for the lengths of its rows where they are few, or
+    near a permutation, where an annihilator changes the order of its rows.
+    """
+    m = len(A)
+    if m > FEW:
+        return solve_spd(A.T @ A, A.T @ right)
+    if m == 0:
+        return right
+    if m == 1:
+        return right * (1 / A[0, 0])
+    if m == 2:
+        (a, b), (c, d) = A
+        cofactors, volume = jnp.stack([jnp.stack([d, -b]), jnp.stack([-c, a])]), a * d - b * c
+    else:
+        u, v, w = A.T
+        cofactors = jnp.stack([jnp.cross(v, w), jnp.cross(w, u), jnp.cross(u, v)])
+        volume = cofactors[0] @ u
+    return cofactors @ right * (1 / volume)
 
 
 def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Array, Array]:
@@ -87,12 +117,11 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Arra
     return p - mu.T @ kappa, kappa
 
 
-def velocity_of_momentum(system: System, x: Any, pi: Array, right: Array | None = None) -> Array:
-    """Velocity ξ, shape=[n], of a linear system, momentum π modulo constraint forces, in D(x) or with μξ = right."""
+def velocity_of_momentum(system: System, x: Any, pi: Array) -> Array:
+    """Velocity ξ, shape=[n], in D(x) of a linear system, momentum π modulo constraint forces."""
     mu = system.annihilator(x)
     kinetic = pi - system.momentum_at_rest(x)
-    right = jnp.zeros(len(mu)) if right is None else right
-    return system.constrained(system.mass_matrix(x), mu, kinetic, right)[0]
+    return system.constrained(system.mass_matrix(x), mu, kinetic, jnp.zeros(len(mu)))[0]
 
 
 def reduced_energy(system: System, x: Any, pi: Array) -> Array:

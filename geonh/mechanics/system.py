@@ -123,10 +123,10 @@ class System(LagrangianSystem):
             if isinstance(value, TimeDependent) and takes.startswith("t"):
                 raise TypeError(f"{argument} takes the time as it is, ({takes}): leave time_dependent(...) out")
             if value is not None and not (callable(value) or isinstance(value, TimeDependent)):
-                raise TypeError(f"{argument} must be a function of ({takes}), got {value!r}")
+                raise TypeError(f"{argument} must be a function of ({takes}), got {shortly(value)}")
         for argument, mapping in (("parameters", parameters), ("first_integrals", first_integrals)):
             if mapping is not None and not isinstance(mapping, Mapping):
-                raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {mapping!r}")
+                raise TypeError(f"{argument} must be a mapping such as {{'name': …}}, got {shortly(mapping)}")
         if not isinstance(name, str):
             raise TypeError(f"name must be text, got {shortly(name)}")
         if not name.isprintable():  # half of a surrogate pair is not, and cannot be stored in a file
@@ -282,7 +282,9 @@ class System(LagrangianSystem):
         for key, integral in self.first_integrals.items():
             name = f"first integral {key!r}"
             if not isinstance(key, str) or not isinstance(integral, FirstIntegral):
-                raise TypeError(f"first_integrals must map names to FirstIntegral(function), got {key!r}: {integral!r}")
+                raise TypeError(
+                    f"first_integrals must map names to FirstIntegral(function), got {shortly(key)}: {integral!r}"
+                )
             if len(key.encode(errors="replace")) > LONGEST:  # it becomes the name of a variable in a file
                 raise ValueError(f"the name of a first integral has more than {LONGEST} bytes: {key[:40]!r}…")
             one_of(integral.momentum, f"momentum of {name}", ("average", "minus"))
@@ -321,7 +323,14 @@ def _sortable(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
 def _float64_leaves(parameters: Any) -> Any:
     """Convert the numbers of a pytree to float64 arrays, and leave the rest unchanged."""
 
-    def convert(leaf: Any) -> Any:
-        return leaf if callable(leaf) else as_float64(leaf, "parameters")
+    def convert(path: tuple, leaf: Any) -> Any:
+        return leaf if callable(leaf) else as_float64(leaf, f"parameters{jax.tree_util.keystr(path)}")
 
-    return jax.tree.map(convert, dict(parameters))
+    return jax.tree_util.tree_map_with_path(convert, dict(parameters))
+
+
+def with_parameters(system: System, changes: Mapping[str, Any]) -> System:
+    """System with some of its parameters replaced."""
+    if not changes:
+        return system
+    return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **changes})

@@ -11,7 +11,7 @@ import numpy as np
 
 from geonh.arguments.paths import checked_path
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_positive
 from geonh.diagnostics.invariants import catalogue_entry
 from geonh.drawing import scene
 from geonh.plotting import figures
@@ -19,6 +19,7 @@ from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
 from geonh.results.netcdf import written_whole
+from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -73,15 +74,13 @@ def animate(
     if path.suffix.lower() not in WRITERS:
         raise ValueError(f"path must end in .gif or .mp4, got {str(path)!r}")
     for name, value in (("fps", fps), ("speed", speed), ("dpi", dpi), ("trail", 1.0 if trail is None else trail)):
-        if not as_float64(value, name, ()) > 0:
-            raise ValueError(f"{name} must be positive, got {value!r}")
+        as_positive(value, name, ())
     fps, dpi = float(fps), float(dpi)
     if not fps >= 0.01:
         raise ValueError(f"fps must be at least 0.01, got {fps:g}")
     if not 10 <= dpi <= 1000:
         raise ValueError(f"dpi must lie between 10 and 1000, got {dpi:g}")
-    if not isinstance(progress, bool) and not callable(progress):
-        raise TypeError(f"progress must be True, False or a function of (pictures_done, all), got {progress!r}")
+    check_progress(progress, "pictures_done, all")
     if len(trajectory) < 2:
         raise ValueError("the run has one node: there is nothing to animate")
     from matplotlib.animation import writers
@@ -103,12 +102,12 @@ def animate(
     with (
         written_whole(path) as made,
         writer.saving(stage.figure, str(made), dpi),
-        _told(progress, len(times)) as tell,
+        reporting(progress, len(times), "pictures", "animation") as report,
     ):
         for i, moment in enumerate(np.searchsorted(moments, nodes)):
             stage.show(moment)
             writer.grab_frame()
-            tell(i + 1)
+            report(i + 1, len(times))
     return path
 
 
@@ -157,28 +156,3 @@ class _Stage:
             if not self.flat:
                 line.set_3d_properties(part[2])
         self.clock.set_text(f"t = {t[i]:.2f} {self.units.time}")
-
-
-class _told:
-    """Context manager for progress: a bar, the user's function, or nothing."""
-
-    def __init__(self, progress: bool | Callable[[int, int], None], total: int):
-        self.progress, self.total = progress, total
-        self.bar: Any = None
-
-    def __enter__(self) -> Callable[[int], None]:
-        if callable(self.progress):
-            progress = self.progress
-            return lambda done: progress(done, self.total)
-        if not self.progress:
-            return lambda done: None
-        from rich.progress import Progress
-
-        bar = self.bar = Progress(transient=True)
-        bar.start()
-        task = bar.add_task("animation", total=self.total)
-        return lambda done: bar.update(task, completed=done)
-
-    def __exit__(self, *error: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()

@@ -21,21 +21,7 @@ LIGHT = np.array([-0.4, -0.5, 0.8]) / np.linalg.norm([-0.4, -0.5, 0.8])
 
 
 def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
-    """Draw one body at its i-th time; return the artists added.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Two-dimensional if ``flat``, else three-dimensional.
-    body : Moving
-        Body of a scene.
-    i : int
-        Index of the time.
-    flat : bool
-        If True, draw it from above.
-    alpha : float
-        Opacity.
-    """
+    """Draw one body at its i-th time, from above on two-dimensional axes if ``flat``; return the artists added."""
     made: list[Artist] = []
     for part in sorted(body.parts, key=lambda part: part.vertices[:, 2].max(initial=-np.inf)):
         colour = part.colour or body.colour
@@ -43,13 +29,12 @@ def draw_body(axes: Axes, body: Moving, i: int, flat: bool, alpha: float = 1.0) 
     return made
 
 
-def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0, ground: bool = False) -> list[Artist]:
-    """Draw all bodies at the i-th time, the lower ones first; with ``ground`` also the ground."""
-    made: list[Artist] = []
-    for body in sorted(scene.bodies, key=lambda body: _height(body, i)):
-        if ground or not body.is_ground:
-            made += draw_body(axes, body, i, flat, alpha if not body.is_ground else 0.5 * alpha)
-    return made
+def draw_scene(axes: Axes, scene: Scene, i: int, flat: bool, alpha: float = 1.0) -> list[Artist]:
+    """Draw all bodies but the ground at the i-th time, the lower ones first."""
+    bodies = [body for body in scene.bodies if not body.is_ground]
+    return [
+        a for body in sorted(bodies, key=lambda body: _height(body, i)) for a in draw_body(axes, body, i, flat, alpha)
+    ]
 
 
 def set_limits(axes: Axes, scene: Scene, flat: bool) -> None:
@@ -97,8 +82,6 @@ def fill_place(axes: Axes) -> None:
 
 
 def _height(body: Moving, i: int) -> float:
-    if body.is_ground:
-        return -np.inf
     return max((float(body.points(p.vertices, i)[:, 2].max(initial=-np.inf)) for p in body.parts), default=-np.inf)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.precision import float64
+from geonh.results.trajectory import with_reason
 
 LARGEST = 6
 """Maximum number of rows of matrices shown in full."""
@@ -79,7 +80,7 @@ def trajectory_card(trajectory: Any) -> str:
     a = trajectory.attributes
     facts = [
         ("space", html.escape(a["group"])),
-        ("method", html.escape(a["method"] + (f", {a['method_reason']}" if a["method_reason"] else ""))),
+        ("method", html.escape(with_reason(a["method"], a["method_reason"]))),
         ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {trajectory.dt:g} s"),
         ("nodes", f"{len(trajectory)}"),
         ("ended", html.escape(trajectory.message)),

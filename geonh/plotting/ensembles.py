@@ -45,10 +45,8 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If there is no such observable, or ``component`` is missing.
+    TypeError, ValueError
+        If an argument is of another type; if there is no such observable, or ``component`` is missing.
     """
     kept = f"{name}:quantile"
     if kept in ensemble.statistics:
@@ -76,7 +74,7 @@ def plot_fan(ensemble: Ensemble, name: str, *, component: int | None = None, sho
     figure.suptitle(f"{ensemble.system.name}: {len(ensemble)} members")
     axes.grid(alpha=0.25)
     legend(axes, 4)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -106,10 +104,8 @@ def plot_histogram(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If there is no such observable, or ``component`` is missing.
+    TypeError, ValueError
+        If an argument is of another type; if there is no such observable, or ``component`` is missing.
     """
     values = _one(_values(ensemble, name), name, component)
     if not -values.shape[1] <= node < values.shape[1]:
@@ -130,7 +126,7 @@ def plot_histogram(
         else f"after {ensemble.k[node]} steps"
     )
     axes.set(xlabel=_label(ensemble, name, component), ylabel="members", title=f"{ensemble.system.name} {when}")
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -177,7 +173,7 @@ def plot_basins(ensemble: Ensemble, values: Any, x: str, y: str, *, label: str =
         drawn = axes.scatter(across, up, c=values, s=6)
     figure.colorbar(drawn, ax=axes, label=label)
     axes.set(xlabel=symbol(x), ylabel=symbol(y), title=f"{ensemble.system.name}: {len(ensemble)} members")
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 def _values(ensemble: Any, name: str) -> np.ndarray:

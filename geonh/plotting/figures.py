@@ -33,7 +33,7 @@ def empty_figure(size: tuple[float, float], show: bool = False) -> Figure:
     return Picture(**options)
 
 
-def finished(figure: Figure, show: bool) -> Figure:
+def shown(figure: Figure, show: bool) -> Figure:
     """Return the figure, after showing it and waiting if a window is requested."""
     if show:
         import matplotlib.pyplot as plt
@@ -69,7 +69,7 @@ def envelope(t: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return t[starts], np.maximum.reduceat(error, starts)
 
 
-def honest(axes: Axes, values: np.ndarray) -> None:
+def set_ordinate(axes: Axes, values: np.ndarray) -> None:
     """Set limits of the ordinate that do not magnify rounding of a constant: at least a thousandth of its size."""
     finite = values[np.isfinite(values)]
     if not len(finite):

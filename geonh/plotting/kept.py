@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geonh.arguments.signatures import judged
+from geonh.arguments.validators import shortly
 from geonh.plotting import figures
 from geonh.plotting.figures import COLOURS, legend, styles
 from geonh.plotting.labels import component_units, symbol, units_of, with_unit
-from geonh.plotting.trajectory import draw_title, plot_errors
+from geonh.plotting.trajectory import draw_curves, draw_title, plot_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,10 +42,8 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the run came from a file without the required data.
+    TypeError, ValueError
+        If an argument is of another type; if the run came from a file without the required data.
     """
     curves = {with_unit("energy", units_of(trajectory).energy): trajectory.energy[:, None]}
     curves |= {name: values.reshape(len(values), -1) for name, values in trajectory.integrals.items()}
@@ -53,10 +52,11 @@ def plot_invariants(trajectory: Trajectory, *, show: bool = False) -> Figure:
     plot_errors(trajectory, rows[0])
     rows[0].set_xlabel("")
     for axes, (name, values) in zip(rows[1:], curves.items(), strict=True):
-        _against_time(axes, trajectory, values, [""] * values.shape[1], name)
+        draw_curves(axes, trajectory, values, [None] * values.shape[1])
+        axes.set_ylabel(name)
     rows[-1].set_xlabel(with_unit("time", units_of(trajectory).time))
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -76,10 +76,8 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the system has no constraints.
+    TypeError, ValueError
+        If an argument is of another type; if the system has no constraints.
     """
     lam, impulse = trajectory.multipliers, trajectory.impulse_multipliers
     if not lam.shape[1]:
@@ -96,7 +94,7 @@ def plot_multipliers(trajectory: Trajectory, *, show: bool = False) -> Figure:
     legend(rows[0], 4)
     rows[-1].set_xlabel(with_unit("time", units_of(trajectory).time))
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -133,14 +131,12 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
     a = trajectory.attributes
     of, units = units_of(trajectory), component_units(a["point_names"], a["velocity_names"], a["units"])
     units |= {"energy": of.energy, "t": of.time}
-    axes.set_xlabel(with_unit(symbol(x), units.get(x, "")))
-    axes.set_ylabel(with_unit(symbol(y), units.get(y, "")))
-    axes.grid(alpha=0.25)
+    _label_axes(axes, x, y, units)
     if units.get(x, "") == units.get(y, "") != "":
         axes.set_aspect("equal", adjustable="datalim")
     legend(axes, 2)
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -162,13 +158,11 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If no run crosses its surface.
+    TypeError, ValueError
+        If an argument is of another type; if no run crosses its surface.
     """
     if not isinstance(sections, Mapping) or not sections:
-        raise TypeError(f"sections must be a mapping of names to sections, got {sections!r}")
+        raise TypeError(f"sections must be a mapping of names to sections, got {shortly(sections)}")
     if not any(len(section) for section in sections.values()):
         raise ValueError("no run crosses its surface in that direction")
     figure = figures.empty_figure((6.4, 5.8), show)
@@ -177,11 +171,9 @@ def plot_poincare(sections: Mapping[str, Section], x: str, y: str, *, show: bool
         points, label = (section.values(x), section.values(y)), f"{name}, {len(section)} crossings"
         axes.plot(*points, marker, ms=3.0, color=colour, mew=0.6, mfc="none", label=label)
     units = component_units(section.point_names, section.velocity_names)
-    axes.set_xlabel(with_unit(symbol(x), units.get(x, "")))
-    axes.set_ylabel(with_unit(symbol(y), units.get(y, "")))
-    axes.grid(alpha=0.25)
+    _label_axes(axes, x, y, units)
     legend(axes, 1)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 @judged
@@ -213,17 +205,13 @@ def plot_convergence(results: Sequence[Convergence], *, show: bool = False) -> F
     axes.set_ylabel("error at the end")
     axes.grid(alpha=0.25, which="both")
     legend(axes, 1)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
-def _against_time(axes: Any, trajectory: Any, values: np.ndarray, names: Sequence[str], label: str) -> None:
-    for column, name, (colour, dashes) in zip(values.T, names, styles(len(names)), strict=True):
-        axes.plot(trajectory.t, column, color=colour, ls=dashes, lw=1.3, label=name or None)
-    figures.mark_fault(axes, trajectory)
-    figures.honest(axes, values)
-    axes.set_ylabel(label)
+def _label_axes(axes: Any, x: str, y: str, units: Mapping[str, str]) -> None:
+    axes.set_xlabel(with_unit(symbol(x), units.get(x, "")))
+    axes.set_ylabel(with_unit(symbol(y), units.get(y, "")))
     axes.grid(alpha=0.25)
-    axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
 
 
 def _component(trajectory: Any, name: str) -> np.ndarray:

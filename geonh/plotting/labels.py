@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from geonh.results.trajectory import with_reason
 from geonh.units import known_units
 
 GREEK = {
@@ -127,5 +128,4 @@ def method_in_words(trajectory: Any) -> str:
     stages = re.search(r"stages=(\d)", text)
     if stages:
         words.insert(1, f"{stages.group(1)} stages")
-    reason = trajectory.attributes["method_reason"]
-    return ", ".join(words) + (f" ({reason})" if reason else "")
+    return with_reason(", ".join(words), trajectory.attributes["method_reason"])

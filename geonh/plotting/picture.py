@@ -10,13 +10,7 @@ from matplotlib.figure import Figure
 
 
 class Picture(Figure):
-    """Matplotlib figure without global state, which a notebook therefore displays once, as the value of a cell.
-
-    Parameters
-    ----------
-    **options : keyword arguments
-        As for ``matplotlib.figure.Figure``.
-    """
+    """Matplotlib figure without global state, which a notebook therefore displays once, as the value of a cell."""
 
     def __init__(self, **options: Any):
         super().__init__(**options)

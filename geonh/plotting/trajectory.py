@@ -46,10 +46,8 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If the run came from a file without the required data.
+    TypeError, ValueError
+        If an argument is of another type; if the run came from a file without the required data.
 
     Notes
     -----
@@ -65,9 +63,9 @@ def plot_trajectory(trajectory: Trajectory, *, show: bool = False) -> Figure:
     plot_errors(trajectory, figure.add_subplot(left[1]))
     for i, (label, names, values) in enumerate(panels):
         axes = figure.add_subplot(right[i])
-        _draw_curves(axes, trajectory, values, names, label, last=i == len(panels) - 1)
+        _draw_panel(axes, trajectory, values, names, label, last=i == len(panels) - 1)
     draw_title(figure, trajectory)
-    return figures.finished(figure, show)
+    return figures.shown(figure, show)
 
 
 def draw_title(figure: Figure, trajectory: Any) -> None:
@@ -100,7 +98,7 @@ def _draw_where(figure: Figure, place: Any, trajectory: Any) -> None:
             _draw_path(figure, place, trajectory, spatial)
         else:
             axes = figure.add_subplot(place)
-            _draw_curves(axes, trajectory, trajectory.g_vector, names, "coordinate", last=True)
+            _draw_panel(axes, trajectory, trajectory.g_vector, names, "coordinate", last=True)
         return
     flat = seen.is_flat
     axes = figure.add_subplot(place, projection=None if flat else "3d")
@@ -229,19 +227,22 @@ def _forces(trajectory: Any) -> list[tuple[str, list[str], np.ndarray]]:
     return []
 
 
-def _draw_curves(
-    axes: Axes, trajectory: Any, values: np.ndarray, names: Sequence[str], label: str, *, last: bool
-) -> None:
-    t = trajectory.t
-    stride = max(1, len(t) // MAX_POINTS)
-    for column, name, (colour, dashes) in zip(values.T, names, styles(len(names)), strict=True):
-        axes.plot(t[::stride], column[::stride], color=colour, ls=dashes, lw=1.3, label=symbol(name))
+def draw_curves(axes: Axes, trajectory: Any, values: np.ndarray, labels: Sequence[str | None], stride: int = 1) -> None:
+    """Draw curves against time, at one node in ``stride``, and the faults of the run."""
+    for column, label, (colour, dashes) in zip(values.T, labels, styles(len(labels)), strict=True):
+        axes.plot(trajectory.t[::stride], column[::stride], color=colour, ls=dashes, lw=1.3, label=label)
     figures.mark_fault(axes, trajectory)
-    figures.honest(axes, values)
-    axes.set_ylabel(label)
-    axes.margins(x=0.01)
+    figures.set_ordinate(axes, values)
     axes.grid(alpha=0.25)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useOffset=False)
+
+
+def _draw_panel(
+    axes: Axes, trajectory: Any, values: np.ndarray, names: Sequence[str], label: str, *, last: bool
+) -> None:
+    draw_curves(axes, trajectory, values, [symbol(name) for name in names], max(1, len(trajectory) // MAX_POINTS))
+    axes.set_ylabel(label)
+    axes.margins(x=0.01)
     axes.set_xlabel(with_unit("time", units_of(trajectory).time)) if last else axes.tick_params(labelbottom=False)
     legend(axes, min(len(names) + 2, 6))
 

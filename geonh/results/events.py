@@ -1,54 +1,31 @@
-r"""Events: sign changes of a function of (t, g, ξ, λ) along a motion, and their location.
+"""Events: sign changes of a function of (t, g, ξ, λ) along a motion, and the record of those located in a run.
 
-Between two nodes the motion is a curve on the group, s ∈ [0, 1]. Five samples along it determine a polynomial, which
-has no more zeros than its Bernstein coefficients have sign changes, and as many up to an even number (Descartes): no
-sign change means no zero, one means one zero. With more, the interval is bisected until the zeros are isolated. Each
-bracket is then reduced by the ITP method (Oliveira, Takahashi, *ACM TOMS* 47 (2021) 5), which needs as few evaluations
-as the secant method and at most one more than bisection. ``solve`` evaluates the curve by partial steps of its own
-method (``watching.py``); ``poincare_section`` uses the interpolation between saved nodes, and its sign changes from
-node to node.
+``solve`` locates them by partial steps of its own method (``runs/event_loop.py``), ``poincare_section`` by the
+interpolation between saved nodes, both as in ``zeros.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
-from jax.typing import ArrayLike
+from jax import Array
 
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import entries, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
-from geonh.groups.base import LieGroup, Point
+from geonh.groups.base import Point
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-TOLERANCE = 1e-13
-"""Tolerance of a root in s, relative to the step."""
-NEAREST = 2.0**-16
-"""Fraction of a step below which zeros are not resolved."""
-MOST = 128
-"""Maximum number of intervals of a step that are bisected at once."""
-SMALL = 1e-3
-"""A sign change is a jump if the function next to it exceeds this fraction of its variation around it."""
-LEAST = 1e-300
-"""Replacement for a zero, with the sign that follows it."""
-PLACES = np.linspace(0.0, 1.0, 5)
-"""Sample points in an interval."""
-BERNSTEIN = np.linalg.inv([[comb(4, i) * s**i * (1 - s) ** (4 - i) for i in range(5)] for s in PLACES])
-"""Bernstein coefficients on [0, 1] of the polynomial with given values at ``PLACES``."""
 
 
 def _plain(number: Any) -> Any:
@@ -126,12 +103,8 @@ class Event(eqx.Module):
 
 
 def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
-    """Validate the events given by a user, tracing each once on the system.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For non-events, repeated names, and functions that cannot be evaluated; u is a value of the controls.
+    """Validate the events given by a user, tracing each once on the system; TypeError or ValueError for non-events,
+    repeated names, and functions that cannot be evaluated; u is a value of the controls.
     """
     found = [events] if isinstance(events, Event) else entries(events)
     if found is None or isinstance(events, Mapping | np.ndarray):
@@ -153,170 +126,9 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     return tuple(found)
 
 
-def crossed(before: Any, after: Any, direction: Any) -> Any:
-    """True where values change sign from one node to the next, elementwise: from nonzero onto zero or past it."""
-    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
-    return (up & (direction >= 0)) | (down & (direction <= 0))
-
-
-def suspected(values: Array, directions: Array) -> Array:
-    """True where functions may have zeros of the wanted directions in a step.
-
-    Parameters
-    ----------
-    values : array, shape=[5, events]
-        Values at the ``PLACES`` of the step.
-    directions : array of int, shape=[events]
-
-    Returns
-    -------
-    array of bool, shape=[events]
-        False where a function is zero over the whole step, or nan at one of its ends.
-    """
-    begin, end = values[0], values[-1]
-    coefficients = jnp.concatenate([begin[None], jnp.asarray(BERNSTEIN[1:-1]) @ values, end[None]])
-    positive, negative = coefficients > 0, coefficients < 0
-    one = jnp.all(positive | negative, axis=0) & (jnp.sum(positive[1:] != positive[:-1], axis=0) == 1)
-    none = jnp.all(positive, axis=0) | jnp.all(negative, axis=0) | jnp.all(values == 0, axis=0)
-    unwanted = one & ~crossed(begin, end, directions)
-    return ~(none | unwanted | jnp.isnan(begin) | jnp.isnan(end))
-
-
-def brackets(sample: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Bracket the sign changes of functions in steps: intervals with one sign change each.
-
-    Parameters
-    ----------
-    sample : callable
-        (row, s) → values of the functions of these rows at the fractions s of their steps, all of shape=[N].
-    ends : ndarray, shape=[rows, 2]
-        Values at both ends of the steps. A zero there is one that stays zero.
-
-    Returns
-    -------
-    row, a, b, at_a, at_b : ndarray, shape=[K]
-        Index of the function, the bracket, and values at its ends, which differ in sign.
-    """
-    row, a, width, new = np.arange(len(ends)), np.zeros(len(ends)), 1.0, [1, 2, 3]
-    values = np.full((len(ends), 5), np.nan)
-    values[:, 0], values[:, 4] = ends[:, 0], np.where(ends[:, 1] == 0, -LEAST * np.sign(ends[:, 0]), ends[:, 1])
-    found = []
-    while len(row):
-        places = a[:, None] + width * PLACES
-        values[:, new] = sample(np.repeat(row, len(new)), places[:, new].ravel()).reshape(-1, len(new))
-        for i in reversed(range(4)) if np.any(values == 0) else ():
-            values[:, i] = np.where(values[:, i] == 0, np.copysign(LEAST, values[:, i + 1]), values[:, i])
-        finite = np.isfinite(values)
-        changes = np.diff(np.where(finite, values, 0.0) @ BERNSTEIN.T > 0, axis=1).sum(axis=1)
-        many = ~finite.all(axis=1) | (changes > 1)
-        apart = many & (width > NEAREST) & (np.bincount(row[many], minlength=len(ends))[row] <= MOST)
-        # for one sign change the two samples around it, for several unresolved ones the ends of the interval
-        begin = np.where(many, 0, np.argmax(np.diff(values > 0, axis=1), axis=1))
-        end, each = np.where(many, 4, begin + 1), np.arange(len(row))
-        at_a, at_b = values[each, begin], values[each, end]
-        there = ~apart & (at_a * np.sign(at_b) < 0)
-        interval = row, places[each, begin], places[each, end], at_a, at_b
-        found.append(tuple(part[there] for part in interval))
-        halves = np.full((int(apart.sum()), 2, 5), np.nan)
-        halves[:, 0, ::2], halves[:, 1, ::2] = values[apart, :3], values[apart, 2:]
-        row, a, width, new = np.repeat(row[apart], 2), places[apart][:, [0, 2]].ravel(), width / 2, [1, 3]
-        values = halves.reshape(-1, 5)
-    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
-
-
-def root(
-    function: Callable[[Array], tuple[Array, Any]],
-    begin: Array,
-    rounding: Array | float = 0.0,
-    interval: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
-) -> Any:
-    """Auxiliary output of a function at its sign change in an interval (a, b], located by the ITP method.
-
-    Parameters
-    ----------
-    function : callable
-        s → (value, more), value a continuous scalar and ``more`` a pytree of arrays.
-    begin : array
-        Value at a, nonzero.
-    rounding : float
-        Rounding error of s.
-    interval : tuple of float
-        (a, b), within [0, 1]; if they are equal, the function is evaluated there.
-
-    Returns
-    -------
-    pytree
-        ``more`` next to the sign change; at b if there is none. Points with a non-finite value are skipped, and the
-        search continues beyond them; nan if no value is finite.
-    """
-    start, stop = (jnp.asarray(end, float) for end in interval)
-    sign, half, whole = -jnp.sign(begin), TOLERANCE / 2 + rounding, stop - start
-    bound = jnp.ceil(jnp.log2(jnp.maximum(whole / (2 * half), 1.0))) + 1.0
-
-    def narrow(carry: Any) -> Any:
-        (a, at_a), (b, at_b), j, known = carry
-        middle, width = (a + b) / 2, b - a
-        reach = jnp.maximum(half * 2.0 ** (bound - j) - width / 2, 0.0)
-        secant = (at_b * a - at_a * b) / (at_b - at_a)
-        gap = jnp.abs(middle - secant)
-        shift = jnp.maximum(0.2 * width**2 / whole, half)
-        inwards = jnp.where(shift <= gap, secant + jnp.sign(middle - secant) * shift, middle)
-        inwards = jnp.clip(inwards, middle - reach, middle + reach)
-        s = jnp.where(j == 0.0, stop, inwards)
-        value, more = function(s)
-        value = sign * value
-        past, kept = (
-            value >= 0,
-            ~jnp.isfinite(value) | ((value < 0) & (at_b == 0)),
-        )  # the first zero, where it stays one
-        known = jax.tree.map(lambda new, old: jnp.where(kept, old, new), more, known)
-        left = (jnp.where(past, a, s), jnp.where(value < 0, value, at_a))
-        right = (jnp.where(past, s, b), jnp.where(past, value, at_b))
-        return left, right, j + 1.0, known
-
-    def unfinished(carry: Any) -> Array:
-        (a, _), (b, _), j, _ = carry
-        return (j == 0.0) | ((b - a > 2 * half) & (j < bound + 4.0))
-
-    nothing = jax.tree.map(lambda a: jnp.full(a.shape, jnp.nan, a.dtype), jax.eval_shape(function, start)[1])
-    first: Any = (start, sign * begin), (stop, jnp.ones(())), jnp.zeros(()), nothing
-    return lax.while_loop(unfinished, narrow, first)[3]
-
-
-def between(group: LieGroup, node: tuple) -> tuple[Point, Array]:
-    """Point (g, ξ) at the fraction s of the curve from (g, ξ) before to (g, ξ) after, of duration ``span``."""
-    before, after, span, s = node
-    return curve(group, before, after, span)(s)
-
-
-def curve(group: LieGroup, before: tuple, after: tuple, span: Array) -> Callable[[Array], tuple[Point, Array]]:
-    """Curve s → (g, ξ) from (g, ξ) before to (g, ξ) after, of duration ``span``: cubic in the logarithm."""
-    zeta = group.log(group.compose(group.inverse(before[0]), after[0]))
-    leaving, arriving = span * before[1], span * group.dexp_inv(-zeta) @ after[1]
-
-    def chart(s: Array) -> Array:
-        return s * (1 - s) ** 2 * leaving + s**2 * (3 - 2 * s) * zeta + s**2 * (s - 1) * arriving
-
-    def at(s: Array) -> tuple[Point, Array]:
-        q, rate = jax.jvp(chart, (s,), (jnp.ones_like(s),))
-        return group.compose(before[0], group.exp(q)), group.dexp(-q) @ rate / span
-
-    return at
-
-
 class Crossings(NamedTuple):
-    """All events of a run, in the order of time.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the monitored events.
-    which : ndarray of int, shape=[K]
-        Index in ``names`` of each event.
-    k : ndarray of int, shape=[K]
-        Step that contains the event: between nodes k and k + 1.
-    t : ndarray, shape=[K]
-    g_vector, xi, multipliers : ndarray, shape=[K, …]
+    """All events of a run, in the order of time, arrays of shape=[K, …]: of each its index in the names of the
+    monitored events, the step that contains it, between nodes k and k + 1, and the motion there.
     """
 
     names: tuple[str, ...]
@@ -326,6 +138,14 @@ class Crossings(NamedTuple):
     g_vector: np.ndarray
     xi: np.ndarray
     multipliers: np.ndarray
+
+    @classmethod
+    def none_of(cls, events: Iterable[Event], system: System, g: Point, t: float) -> Crossings:
+        """Empty record for events along the motions of a system through a point."""
+        with float64():
+            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), g).shape[0]
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(g))
+        return cls.none([event.name for event in events], size, system.group.dim, m)
 
     @classmethod
     def none(cls, names: Iterable[str], n_point: int, n: int, m: int) -> Crossings:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from geonh.arguments.file_data import misfit
 from geonh.arguments.paths import FileError
 from geonh.integrators.node import Result, State
 from geonh.results.events import Crossings
-from geonh.results.netcdf import attribute, check_destination, opened, read_array, strange, write
+from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
 from geonh.results.record import Known, Record, unflatten
 from geonh.results.same_system import known_of
 
@@ -32,18 +33,8 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Version of the file format; files of a later version are refused with an explanation."""
 _OWN = ("g", "p_plus", "p_minus", "step", "time", "coordinate", "component", "constraint")
-_OBSERVABLES = (
-    "xi",
-    "p",
-    "energy",
-    "energy_minus",
-    "constraint_residual",
-    "holonomic_residual",
-    "multipliers",
-    "impulse_multipliers",
-    "alternating",
-    "kinetic",
-)
+_OBSERVABLES = {"xi", "p", "energy", "energy_minus", "constraint_residual", "holonomic_residual", "multipliers"}
+_OBSERVABLES |= {"impulse_multipliers", "alternating", "kinetic"}
 _RENAMED = {"alternation": "alternating"}
 """Renamed observables of older files."""
 _AWKWARD = re.compile(r"[/%\x00-\x1f\x7f]| $")
@@ -51,6 +42,8 @@ LONGEST = 250
 """Maximum length of a name in a file, bytes."""
 CHANGE = {"step": range(2**53), "t": float, "what": {str: str}}
 """Schema of a recorded change of a resumed run."""
+ATTRIBUTES = {"parameters": dict, "changes": [CHANGE], "units": {str: str}, "point_shapes": [[range(10**6)]]}
+"""Schema of attributes that are JSON data."""
 
 
 def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, keep: bool = True) -> Path:
@@ -96,14 +89,8 @@ def _in_file(name: str) -> str:
 
 
 def read(path: str | os.PathLike) -> dict[str, Any]:
-    """Read the fields of a ``Trajectory`` from a file.
-
-    Raises
-    ------
-    FileError
-        If it is not a geonh trajectory, is damaged, or was written by a newer version.
-    OSError
-        If it cannot be opened.
+    """Read the fields of a ``Trajectory`` from a file; FileError if it is not a geonh trajectory, is damaged, or was
+    written by a newer version, and OSError if it cannot be opened.
     """
     with opened(path) as data:
         if "geonh_version" not in data.ncattrs():
@@ -128,17 +115,16 @@ def _fields(data: Any) -> dict[str, Any]:
     attributes["method_reason"] = attribute(data, "method_reason", str) if "method_reason" in data.ncattrs() else ""
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
     attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
-    wrong = misfit(attributes, {"parameters": dict, "changes": [CHANGE], "units": {str: str}})
-    if wrong:
-        strange(data, wrong)
+    if wrong := misfit(attributes, ATTRIBUTES):
+        refuse(data, wrong)
     attributes["point_is_tuple"] = bool(attribute(data, "point_is_tuple", int))
     for name, where in (("point_names", "coordinate"), ("velocity_names", "component")):
         attributes[name] = [str(n) for n in read_array(data, where, "U", ndim=1)]
     shapes, n = attributes["point_shapes"], len(attributes["velocity_names"])
-    if not _are_shapes(shapes) or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
-        strange(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")
+    if not shapes or sum(int(np.prod(s)) for s in shapes) != len(attributes["point_names"]):
+        refuse(data, f"point_shapes {str(shapes)[:60]} are not those of {len(attributes['point_names'])} coordinates")
     if not attributes["point_is_tuple"] and len(shapes) != 1:
-        strange(data, f"a point has {len(shapes)} parts")
+        refuse(data, f"a point has {len(shapes)} parts")
     k = read_array(data, "step", "i", ndim=1).astype(np.int64)
     nodes = {
         "g_vector": read_array(data, "g", "f", ndim=2),
@@ -146,16 +132,16 @@ def _fields(data: Any) -> dict[str, Any]:
         "p_minus": read_array(data, "p_minus", "f", ndim=2),
     }
     if [a.shape for a in nodes.values()] != [(len(k), len(attributes["point_names"])), (len(k), n), (len(k), n)]:
-        strange(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
+        refuse(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
     if not len(k) or k[0] != 0 or np.any(np.diff(k) <= 0) or not all(np.all(np.isfinite(a)) for a in nodes.values()):
-        strange(data, "its nodes are not one after another, or not finite")
+        refuse(data, "its nodes are not one after another, or not finite")
     numbers: dict[str, Any] = {name: attribute(data, name, float) for name in ("dt", "t0")}
     numbers["save_every"] = attribute(data, "save_every", int)
     status = attribute(data, "status", str)
     if not np.all(np.isfinite([numbers["dt"], numbers["t0"]])) or numbers["dt"] == 0 or numbers["save_every"] < 1:
-        strange(data, f"dt, t0, save_every = {numbers}")
+        refuse(data, f"dt, t0, save_every = {numbers}")
     if status not in Result.__members__:
-        strange(data, f"its status {status[:40]!r} is unknown")
+        refuse(data, f"its status {status[:40]!r} is unknown")
     loaded = _observables(data, len(k), n)
     return {
         "k": k,
@@ -177,11 +163,9 @@ def _json(data: Any, name: str) -> Any:
         raise FileError(f"{data.filepath()} is not a whole trajectory of geonh: its {name} are unreadable") from error
 
 
-def _are_shapes(value: Any) -> bool:
-    def is_shape(entry: Any) -> bool:
-        return isinstance(entry, list) and all(type(i) is int and 0 <= i < 10**6 for i in entry)
-
-    return isinstance(value, list) and len(value) > 0 and all(is_shape(entry) for entry in value)
+def _misshapen(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Names of arrays that are missing or of another shape."""
+    return [name for name, shape in shapes.items() if name not in arrays or arrays[name].shape != shape]
 
 
 def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
@@ -193,27 +177,21 @@ def _observables(data: Any, n_nodes: int, n: int) -> dict[str, np.ndarray]:
             kind = getattr(data.variables[name].dtype, "kind", "?")
             value = read_array(data, name, "i" if kind == "i" and label.startswith("integral:") else "f")
             if value.shape[:1] != (n_nodes,):
-                strange(data, f"{name} has {value.shape} entries for {n_nodes} nodes")
+                refuse(data, f"{name} has {value.shape} entries for {n_nodes} nodes")
             found[label] = value
-    for name, shape in (
-        ("xi", (n_nodes, n)),
-        ("p", (n_nodes, n)),
-        ("energy", (n_nodes,)),
-        ("energy_minus", (n_nodes,)),
-    ):
-        if name not in found or found[name].shape != shape:
-            strange(data, f"{name} is missing or of another shape than {shape}")
+    shapes = {"xi": (n_nodes, n), "p": (n_nodes, n), "energy": (n_nodes,), "energy_minus": (n_nodes,)}
+    for name in _misshapen(found, shapes):
+        refuse(data, f"{name} is missing or of another shape than {shapes[name]}")
     found.setdefault("multipliers", np.zeros((n_nodes, 0)))
     found.setdefault("constraint_residual", np.zeros((n_nodes, 0)))
     if "impulse_multipliers" not in found and "alternating" in found:
         found["impulse_multipliers"] = np.zeros((n_nodes, 0))
     of_constraints = ("multipliers", "impulse_multipliers", "constraint_residual")
     if len({found[name].shape for name in of_constraints if name in found}) > 1:
-        strange(data, f"{', '.join(of_constraints)} are of different shapes")
-    if any(found[name].shape != (n_nodes,) for name in ("alternating", "kinetic") if name in found) or (
-        "alternating" in found and "kinetic" not in found
-    ):
-        strange(data, "alternating and kinetic are missing, or of another shape")
+        refuse(data, f"{', '.join(of_constraints)} are of different shapes")
+    both = ("alternating", "kinetic") if "alternating" in found else ("kinetic",) if "kinetic" in found else ()
+    if _misshapen(found, dict.fromkeys(both, (n_nodes,))):
+        refuse(data, "alternating and kinetic are missing, or of another shape")
     return found
 
 
@@ -229,10 +207,10 @@ def _state(data: Any, attributes: dict[str, Any], n: int, last: int) -> State | 
     kept.setdefault("rows", np.zeros((0, n)))
     shapes = {"k": (), "g": (len(attributes["point_names"]),), "p_plus": (n,), "p_minus": (n,)}
     shapes["rows"] = (len(kept["rows"]) if kept["rows"].ndim else 0, n)
-    wrong = [name for name, shape in shapes.items() if name not in kept or kept[name].shape != shape]
+    wrong = _misshapen(kept, shapes)
     wrong = wrong or [name for name in shapes if not np.all(np.isfinite(kept[name]))]
     if wrong or kept["k"] < last:
-        strange(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
+        refuse(data, f"the state to go on from is not one{': ' if wrong else ''}{', '.join(wrong)}")
     return State(
         k=np.int64(kept["k"]),
         g=unflatten(kept["g"], attributes["point_shapes"], attributes["point_is_tuple"]),
@@ -251,7 +229,7 @@ def _known(data: Any, n_nodes: int) -> Known | None:
     nodes = read_array(data, "known_nodes", "i", ndim=1)
     traces = _json(data, "traces")
     if not len(nodes) or nodes.min() < 0 or nodes.max() >= n_nodes or not isinstance(traces, dict):
-        strange(data, "what it knows of its system is at nodes that it has not")
+        refuse(data, "what it knows of its system is at nodes that it has not")
     values = {name: np.zeros((len(nodes), 0)) for name in traces if name not in ("geonh", "jax")}
     for name in values:
         if (label := _in_file(f"known_{name}")) in data.variables:
@@ -265,7 +243,7 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
         return None
     names = _json(data, "events")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        strange(data, "the names of its events are not names")
+        refuse(data, "the names of its events are not names")
     found = Crossings.none(names, n_point, n, m)
     if not any(f"event_{key}" in data.variables for key in found._fields):  # empty arrays are not saved
         return found
@@ -279,9 +257,9 @@ def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:
     parts.setdefault("multipliers", np.zeros((count, 0)))
     shapes = {"which": (count,), "k": (count,), "t": (count,), "g_vector": (count, n_point), "xi": (count, n)}
     shapes["multipliers"] = (count, m)
-    wrong = [key for key, shape in shapes.items() if key not in parts or parts[key].shape != shape]
+    wrong = _misshapen(parts, shapes)
     if wrong or not all(0 <= i < len(names) for i in parts["which"]):
-        strange(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
+        refuse(data, f"its events are not whole: {', '.join(wrong) or 'which'}")
     return found._replace(**parts)
 
 
@@ -318,15 +296,12 @@ class Leaves:
         wanted = _leaves(self.name, tree)
         kept = {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if 0 in leaf.shape} | self.leaves
         if speed_only and kept.keys() == wanted.keys():
-            kept = {
-                label: a if a.shape == wanted[label].shape else np.zeros(wanted[label].shape)
-                for label, a in kept.items()
-            }
-        shapes = {label: value.shape for label, value in kept.items()}
-        if shapes != {label: tuple(leaf.shape) for label, leaf in wanted.items()}:
+            kept |= {label: np.zeros(leaf.shape) for label, leaf in wanted.items() if kept[label].shape != leaf.shape}
+        theirs, ours = ({label: tuple(leaf.shape) for label, leaf in leaves.items()} for leaves in (kept, wanted))
+        if theirs != ours:
             raise ValueError(
-                f"the {self.name} in the file is not what this method and system keep: it has {shapes or 'nothing'}, "
-                f"they have { {label: tuple(leaf.shape) for label, leaf in wanted.items()} or 'nothing' }"
+                f"the {self.name} in the file is not what this method and system keep: it has {theirs or 'nothing'}, "
+                f"they have {ours or 'nothing'}"
             )
         leaves = [np.asarray(kept[label], leaf.dtype) for label, leaf in wanted.items()]
         return jax.tree.unflatten(jax.tree.structure(tree), leaves)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from geonh.arguments.paths import FileError, checked_path
+from geonh.arguments.paths import FileError, checked_path, lock
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,12 +39,8 @@ _OTHERWISE = {
 def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
     """Return the path of a file to be written, checked as far as is possible without writing it.
 
-    Raises
-    ------
-    FileError
-        For a suffix that is not NetCDF's, or an argument that is not a path.
-    OSError
-        If the folder is missing or not writable, or the name belongs to something that must not be replaced.
+    FileError for a suffix that is not NetCDF's, or an argument that is not a path; OSError if the folder is missing or
+    not writable, or the name belongs to something that must not be replaced.
     """
     path = checked_path(path, name)
     if path.suffix not in SUFFIXES:
@@ -72,21 +68,10 @@ def check_destination(path: str | os.PathLike, name: str = "path") -> Path:
 
 
 def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
-    """Write a file atomically: an existing file is replaced only once all of the new one is on disk.
+    """Write a file atomically, in double precision: an existing file is replaced once all of the new one is on disk.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        Data to write, in double precision as it is.
-    path : Path
-        Destination.
-    keep : bool
-        If False, do everything but the final replacement, and leave no file.
-
-    Raises
-    ------
-    OSError
-        If the disk is full or the folder is gone; no temporary file remains.
+    With ``keep=False`` do everything but that, and leave no file. OSError if the disk is full or the folder is gone; no
+    temporary file remains.
     """
     encoding: dict = {name: {"_FillValue": None} for name in dataset.variables}
     with _workplace(path) as folder:
@@ -107,12 +92,8 @@ def write(dataset: xr.Dataset, path: Path, *, keep: bool = True) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Temporary path that replaces ``path`` once it is completely written, and is removed on failure.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; the existing file is kept.
+    """Temporary path that replaces ``path`` once it is completely written, and is removed on failure; OSError if it
+    cannot be written; the existing file is kept.
     """
     if path.exists() and not path.is_file():  # a device, which cannot be replaced
         yield path
@@ -136,43 +117,26 @@ def _workplace(path: Path) -> Iterator[Path]:
             shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent))
     try:
-        with open(folder / "lock", "wb") as lock:
-            _lock(lock)
+        with open(folder / "lock", "wb") as file:
+            lock(file)
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lock(file: Any) -> bool:
-    """Lock a file exclusively; True on success, False if another process holds the lock or locks are unsupported."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
-
-
 def _is_abandoned(folder: Path) -> bool:
     """True if the process that created a temporary folder has ended."""
     try:
-        with open(folder / "lock", "rb") as lock:
-            return _lock(lock)
+        with open(folder / "lock", "rb") as file:
+            return lock(file) is True
     except OSError:
         return False
 
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike) -> Iterator[Any]:
-    """Open a file that is unchanged since ``write``, as a ``netCDF4.Dataset`` of plain arrays.
-
-    Raises
-    ------
-    FileError
-        If it was not written by ``write``, or has changed since.
-    OSError
-        If it cannot be read.
+    """Open a file that is unchanged since ``write``, as a ``netCDF4.Dataset`` of plain arrays; FileError if it was not
+    written by ``write``, or has changed since, and OSError if it cannot be read.
     """
     import netCDF4
 
@@ -192,55 +156,41 @@ def opened(path: str | os.PathLike) -> Iterator[Any]:
 
 
 def read_array(dataset: Any, name: str, kind: str, *, ndim: int | None = None) -> Any:
-    """Read a variable as a NumPy array of kind ``"f"``, ``"i"`` or ``"U"``, after checking its type and size.
-
-    Raises
-    ------
-    FileError
-        If it is missing, of another type, or larger than the file.
+    """Read a variable as a NumPy array of kind ``"f"``, ``"i"`` or ``"U"``, after checking its type and size; FileError
+    if it is missing, of another type, or larger than the file.
     """
     import numpy as np
 
     if name not in dataset.variables:
-        raise _strange(dataset, f"it has no {name}")
+        refuse(dataset, f"it has no {name}")
     variable = dataset.variables[name]
     dtype = variable.dtype
     found = "U" if dtype is str else getattr(dtype, "kind", "?")
     if found != kind or (kind == "f" and dtype != np.float64):
-        raise _strange(dataset, f"{name} is of type {dtype}")
+        refuse(dataset, f"{name} is of type {dtype}")
     if ndim is not None and variable.ndim != ndim:
-        raise _strange(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")
+        refuse(dataset, f"{name} has {variable.ndim} dimensions, not {ndim}")
     size = int(np.prod([int(length) for length in variable.shape], dtype=object)) * (1 if kind == "U" else 8)
     if size > os.path.getsize(dataset.filepath()):
-        raise _strange(dataset, f"{name} says that it is larger than the file, shape {variable.shape}")
+        refuse(dataset, f"{name} says that it is larger than the file, shape {variable.shape}")
     values = np.asarray(variable[...])
     return values.astype(object) if kind == "U" else values
 
 
 def attribute(dataset: Any, name: str, kind: type) -> Any:
-    """Read an attribute of a file as a ``str``, ``int`` or ``float``.
-
-    Raises
-    ------
-    FileError
-        If it is missing, or of another type.
-    """
+    """Read an attribute of a file as a ``str``, ``int`` or ``float``; FileError if it is missing or of another type."""
     import numpy as np
 
     value = dataset.getncattr(name) if name in dataset.ncattrs() else None
     fits = {str: str, int: np.integer, float: np.floating}[kind]
     if not isinstance(value, fits):
-        raise _strange(dataset, f"its attribute {name} is {'missing' if value is None else f'{str(value)[:40]!r}'}")
+        refuse(dataset, f"its attribute {name} is {'missing' if value is None else f'{str(value)[:40]!r}'}")
     return kind(value)
 
 
-def _strange(dataset: Any, what: str) -> FileError:
-    return FileError(f"{dataset.filepath()} is not a whole trajectory of geonh: {what}")
-
-
-def strange(dataset: Any, what: str) -> NoReturn:
+def refuse(dataset: Any, what: str) -> NoReturn:
     """Raise the error for a file with unexpected content."""
-    raise _strange(dataset, what)
+    raise FileError(f"{dataset.filepath()} is not a whole trajectory of geonh: {what}")
 
 
 def _check_seal(path: Path) -> None:

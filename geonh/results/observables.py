@@ -13,12 +13,12 @@ import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import saddle, solve_spd
-from geonh.groups.base import Point
 from geonh.groups.coefficients import safe_sqrt
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
+from geonh.results.nodes import Node
 
 
 class Observed:
@@ -43,13 +43,15 @@ class Observed:
 
     @property
     def impulse_multipliers(self) -> np.ndarray:
-        return self.observables.get("impulse_multipliers", self.multipliers)
+        found = self.observables
+        return found.get("impulse_multipliers", found["multipliers"])
 
     @property
     def alternation(self) -> np.ndarray:
-        if "alternating" not in self.observables:
-            return np.zeros(self.energy.shape)
-        return np.asarray(alternation(self.observables["alternating"], self.observables["kinetic"]))
+        found = self.observables
+        if "alternating" not in found:
+            return np.zeros(found["energy"].shape)
+        return alternation(found["alternating"], found["kinetic"])
 
     @property
     def energy(self) -> np.ndarray:
@@ -65,7 +67,8 @@ class Observed:
 
     @property
     def holonomic_residual(self) -> np.ndarray:
-        return self.observables.get("holonomic_residual", np.zeros((*self.energy.shape, 0)))
+        found = self.observables
+        return found.get("holonomic_residual", np.zeros((*found["energy"].shape, 0)))
 
     @property
     def integrals(self) -> dict[str, np.ndarray]:
@@ -80,7 +83,7 @@ def alternation(alternating: Any, kinetic: Any) -> Any:
     return alternating / of.sqrt(of.where(largest > 0, 2 * largest, 1.0))
 
 
-def observe(problem: Problem, k: Array, g: Point, p_plus: Array, p_minus: Array) -> dict[str, Any]:
+def observe(problem: Problem, node: Node) -> dict[str, Any]:
     """Compute the observables at one node; the problem's method may be None if its nodes hold no impulse.
 
     Returns
@@ -94,6 +97,7 @@ def observe(problem: Problem, k: Array, g: Point, p_plus: Array, p_minus: Array)
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
     system, method, clock = problem.system, problem.method, problem.clock
+    k, g, p_plus, p_minus = node
     x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)

@@ -19,6 +19,7 @@ from geonh.engine import mapped
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.system import System
+from geonh.results.nodes import Node
 from geonh.results.record import Record, Trail
 
 ALTERNATING = 0.01
@@ -113,16 +114,16 @@ def _measured(trajectory: Record, trail: Trail) -> float | None:
 def _largest(trajectory: Record) -> float:
     """Largest momentum of all nodes, squared."""
     problem = trajectory.problem
-    nodes = trajectory.k, trajectory.g, trajectory.p_plus, trajectory.p_minus
+    nodes = trajectory.points
     return max(
         np.fmax.reduce(mapped(_at_node, problem, jax.tree.map(lambda a, i=i: a[i : i + MANY], nodes)))
         for i in range(0, len(trajectory), MANY)
     )
 
 
-def _at_node(problem: Problem, node: tuple) -> Any:
-    system, (k, g, p_plus, p_minus) = problem.system, node
-    return _square(system, system.at(g, problem.clock.time(k)), p_plus, p_minus)
+def _at_node(problem: Problem, node: Node) -> Any:
+    x = problem.system.at(node.g, problem.clock.time(node.k))
+    return _square(problem.system, x, node.p_plus, node.p_minus)
 
 
 def _square(system: System, x: Any, p_plus: Any, p_minus: Any) -> Any:

@@ -17,6 +17,7 @@ from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event, Section
+from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import Observed, observe
 
 
@@ -61,42 +62,111 @@ class Trail(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Observed):
-    """Data of a ``Trajectory``, which documents each field, and the observables computed from them.
+class RunState:
+    """What resuming a run takes, beyond its nodes; of a file, as much as it holds.
 
-    The fields are arrays over the saved nodes, numbers and attributes that describe the run, and the system, method,
-    clock and last state from which it can be resumed.
+    Attributes
+    ----------
+    system, method, clock : System, Integrator, Clock, or None
+        Problem of the run; None where a file does not hold it.
+    state : State or None
+        Last good node; None for a member of an ensemble.
+    known : Known or None
+        Values of the system's functions that a file holds.
+    watched : tuple of Event
+        Events to locate.
+    crossings : Crossings or None
+        Events located so far.
+    trail : Trail or None
+        Monitor of the alternating mode over all nodes.
     """
 
-    k: np.ndarray
-    g_vector: np.ndarray
-    p_plus: np.ndarray
-    p_minus: np.ndarray
-    dt: float
-    t0: float
-    save_every: int
-    status: Result
     system: System | None = None
     method: Integrator | None = None
     clock: Clock | None = None
     state: State | None = None
+    known: Known | None = None
+    watched: tuple[Event, ...] = ()
+    crossings: Crossings | None = None
+    trail: Trail | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Observed):
+    """Data of a ``Trajectory``, and the observables computed from them.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        The saved nodes.
+    run : RunState
+        What resuming the run takes; its fields are attributes of the record, too.
+    dt, t0, save_every, status, attributes : float, float, int, Result, dict
+        As ``Trajectory`` documents them.
+    loaded : dict of str to ndarray
+        Observables of the first nodes, from a file or from before a change; those of other nodes are computed.
+    """
+
+    nodes: Nodes
+    run: RunState
+    dt: float
+    t0: float
+    save_every: int
+    status: Result
     attributes: dict[str, Any] = field(default_factory=dict)
     loaded: dict[str, np.ndarray] = field(default_factory=dict)
-    """Observables of the first nodes, from a file or from before a change; those of other nodes are computed."""
-    known: Known | None = None
-    """Values of the system's functions that a file holds."""
-    watched: tuple[Event, ...] = ()
-    """Events to locate when the run is resumed."""
-    crossings: Crossings | None = None
-    """Events located so far."""
-    trail: Trail | None = None
-    """Monitor of the alternating mode over all nodes."""
+
+    def with_run(self, **changes: Any) -> Self:
+        """Replace parts of the run's state."""
+        return replace(self, run=replace(self.run, **changes))
 
     @property
-    def rows(self) -> np.ndarray:
-        """(k, g, p⁺, p⁻) of each node, shape=[N, 1 + size + 2n]."""
-        parts = (self.k[:, None], self.g_vector, self.p_plus, self.p_minus)
-        return np.concatenate(parts, axis=1, dtype=np.float64)
+    def system(self) -> System | None:
+        return self.run.system
+
+    @property
+    def method(self) -> Integrator | None:
+        return self.run.method
+
+    @property
+    def clock(self) -> Clock | None:
+        return self.run.clock
+
+    @property
+    def state(self) -> State | None:
+        return self.run.state
+
+    @property
+    def known(self) -> Known | None:
+        return self.run.known
+
+    @property
+    def watched(self) -> tuple[Event, ...]:
+        return self.run.watched
+
+    @property
+    def crossings(self) -> Crossings | None:
+        return self.run.crossings
+
+    @property
+    def trail(self) -> Trail | None:
+        return self.run.trail
+
+    @property
+    def k(self) -> np.ndarray:
+        return self.nodes.k
+
+    @property
+    def g_vector(self) -> np.ndarray:
+        return self.nodes.g_vector
+
+    @property
+    def p_plus(self) -> np.ndarray:
+        return self.nodes.p_plus
+
+    @property
+    def p_minus(self) -> np.ndarray:
+        return self.nodes.p_minus
 
     def first(self, n: int) -> Self:
         """The first ``n`` nodes of the run only, at least one, for inspection.
@@ -107,9 +177,9 @@ class Record(Observed):
             If ``n`` is not a positive integer.
         """
         n = as_count(n, "n")
-        cut = {name: getattr(self, name)[:n] for name in ("k", "g_vector", "p_plus", "p_minus")}
         loaded = {name: values[:n] for name, values in self.loaded.items()}
-        return replace(self, loaded=loaded, known=None, trail=None, **cut)
+        run = replace(self.run, known=None, trail=None)
+        return replace(self, nodes=self.nodes.taken(np.s_[:n]), run=run, loaded=loaded)
 
     def settled(self) -> Self:
         """Store the observables of the nodes, so that an extended trajectory computes only those of new nodes."""
@@ -126,12 +196,12 @@ class Record(Observed):
 
     @cached_property
     def g(self) -> Point:
-        leaves, start = [], 0
-        for shape in self.attributes["point_shapes"]:
-            size = int(np.prod(shape))
-            leaves.append(self.g_vector[:, start : start + size].reshape(-1, *shape))
-            start += size
-        return tuple(leaves) if self.attributes["point_is_tuple"] else leaves[0]
+        return unflatten(self.g_vector, self.attributes["point_shapes"], self.attributes["point_is_tuple"])
+
+    @property
+    def points(self) -> Node:
+        """The nodes as arguments of ``observe``, along the first axis."""
+        return Node(self.k, self.g, self.p_plus, self.p_minus)
 
     @cached_property
     def x(self) -> Any:
@@ -148,9 +218,9 @@ class Record(Observed):
 
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
-        nodes = jax.tree.map(lambda a: a[these], (self.k, self.g, self.p_plus, self.p_minus))
+        nodes = jax.tree.map(lambda a: a[these], self.points)
         impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program for all
-        return mapped(_observe, self.problem._replace(method=self.method if impulse else None), nodes)
+        return mapped(observe, self.problem._replace(method=self.method if impulse else None), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Stored observables of the first nodes, joined with those of the nodes after them."""
@@ -207,8 +277,3 @@ def unflatten(vector: np.ndarray, shapes: list[list[int]], is_tuple: bool) -> Po
     parts = np.split(vector, np.cumsum(sizes)[:-1], axis=-1)
     leaves = [part.reshape(*part.shape[:-1], *s) for part, s in zip(parts, shapes, strict=True)]
     return tuple(leaves) if is_tuple else leaves[0]
-
-
-def _observe(problem: Problem, node: tuple) -> dict[str, Any]:
-    """Call ``observe`` at one node."""
-    return observe(problem, *node)

@@ -7,22 +7,20 @@ distinguished from a change of a function.
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from geonh.arguments.precision import float64
+from geonh.arguments.validators import shortly
 from geonh.engine import mapped
 from geonh.integrators.node import Clock
-from geonh.mechanics.system import System
+from geonh.mechanics.system import System, with_parameters
+from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event
 from geonh.results.record import Known, Record
 from geonh.version import __version__
@@ -33,26 +31,15 @@ EVENT = "event:"
 """Prefix of the name of an event."""
 NODES = 5
 """Number of nodes of a run that are compared."""
-SAME = 1e-10
-"""Relative tolerance, with respect to the largest value: rounding differs between machines."""
 ROWS = "rows "
 """Prefix of the digest of array controls, which covers the rows up to the last node."""
 DIRECTION = "direction "
 """Prefix of the digest of an event, followed by its direction."""
+OTHERWISE = "written otherwise, though with the same values at the nodes that were compared"
+KINDS = "values at the nodes", "a function of t"
 CHANGES = (
-    "name",
-    "parameters",
-    "base",
-    "metric",
-    "lagrangian",
-    "potential",
-    "holonomic",
-    "forms",
-    "rhs",
-    "forces",
-    "controls",
-    "first_integrals",
-    "events",
+    *("name", "parameters", "base", "metric", "lagrangian", "potential", "holonomic", "forms", "rhs", "forces"),
+    *("controls", "first_integrals", "events"),
 )
 """Names of the changes that ``resume`` can allow."""
 
@@ -74,7 +61,7 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
         clock = clock._replace(controls=np.zeros_like(rows[:1]))  # the number of further rows does not matter
     with float64():
         for name in values:
-            traces[name] = _trace(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
+            traces[name] = trace_of(lambda node, name=name: _vector(_functions((system, clock), node)[name]()), node)
     events = events_of(trajectory, system, trajectory.watched, nodes)
     values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
@@ -90,7 +77,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
     found = mapped(_event_values, (system, events), at)
     node = jax.tree.map(lambda a: a[0], at)
     with float64():
-        made = [_trace(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
+        made = [trace_of(lambda node, e=e: _event_values((system, (e,)), node), node) for e in events]
     traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, made, strict=True)]
     names = [EVENT + event.name for event in events]
     values = {name: np.asarray(found)[:, i : i + 1] for i, name in enumerate(names)}
@@ -101,44 +88,6 @@ def _event_values(tree: tuple, node: tuple) -> jax.Array:
     (system, events), (t, g, xi) = tree, node
     lam = jnp.ones(len(system.annihilator(system.at(g, t))))
     return jnp.stack([event.value_with(system, t, g, xi, lam) for event in events])
-
-
-def _trace(function: Callable, node: tuple) -> str:
-    """Digest of the trace of a function of a node."""
-    made = jax.make_jaxpr(function)(node)
-    return digest(re.sub(r"0x[0-9a-f]+", "", str(made)), constants(made))
-
-
-def constants(tree: Any) -> Iterator[np.ndarray]:
-    """Constant arrays of a trace, whose values its text omits."""
-    if isinstance(tree, ClosedJaxpr):
-        yield from constants([*tree.consts, tree.jaxpr])
-    elif isinstance(tree, Jaxpr):
-        for equation in tree.eqns:
-            yield from constants([v.val for v in equation.invars if isinstance(v, Literal)])
-            yield from constants(list(equation.params.values()))
-    elif isinstance(tree, list | tuple):
-        for part in tree:
-            yield from constants(part)
-    elif isinstance(tree, np.ndarray | jax.Array) and np.asarray(tree).dtype.kind in "biufc":
-        yield np.asarray(tree)
-
-
-def digest(text: str, arrays: Iterable[np.ndarray]) -> str:
-    """Digest of a text and of arrays, unaffected by differences at rounding level."""
-    made = hashlib.sha256(text.encode())
-    for array in arrays:
-        made.update(str(array.shape).encode())
-        if array.dtype.kind in "fc":
-            parts = np.stack([array.real, array.imag]).astype(np.float64)
-            largest = np.abs(parts[np.isfinite(parts)]).max(initial=0.0)
-            exponent = int(np.frexp(1.1 * largest)[1]) if 0 < largest < 1e300 else 0
-            made.update(str(exponent).encode())
-            unit = np.ldexp(SAME, exponent)
-            with np.errstate(over="ignore"):  # of the largest numbers there are
-                array = np.where(np.isfinite(parts), np.rint(parts / unit), parts) + 0.0  # normalise -0.0
-        made.update(array.tobytes())
-    return made.hexdigest()[:16]
 
 
 def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
@@ -184,17 +133,12 @@ def _vector(tree: Any) -> jax.Array:
 def refuse_another_space(trajectory: Record, system: System) -> None:
     """Raise ValueError unless a system has the group of a trajectory."""
     a, group = trajectory.attributes, system.group
-    lists = [list(x) for x in (group.point_names, group.velocity_names, map(list, group.point_shapes))]
-    ours = (str(group), *lists, isinstance(group.identity(), tuple))
     names = ("point_names", "velocity_names", "point_shapes")
-    theirs = (a["group"], *(list(map(_listed, a[name])) for name in names), a["point_is_tuple"])
+    ours = as_data([str(group), *(getattr(group, name) for name in names), isinstance(group.identity(), tuple)])
+    theirs = as_data([a["group"], *(a[name] for name in names), a["point_is_tuple"]])
     if theirs != ours:
         more = "" if theirs[0] != ours[0] else f", with coordinates {theirs[1:]} there and {ours[1:]} here"
         raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{more}")
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def differences(trajectory: Record, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
@@ -202,10 +146,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
 
     Without a clock, forces and controls are not compared; without known values, no functions are.
 
-    Raises
-    ------
-    ValueError
-        For another space, or another number of constraints, which make it impossible to resume.
+    ValueError for another space, or another number of constraints, which make it impossible to resume.
     """
     refuse_another_space(trajectory, system)
     a, found = trajectory.attributes, {}
@@ -216,7 +157,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
         found["parameters"] = "; ".join(_unequal("", theirs, ours))
     if known is None:
         return found
-    here = known_of(trajectory, _with_parameters(system, theirs), clock, known.nodes)
+    here = known_of(trajectory, _with_data(system, theirs), clock, known.nodes)
     m_there, m_here = (_count(x.values, system.group.dim) for x in (known, here))
     if m_there != m_here:
         raise ValueError(
@@ -233,6 +174,8 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
             found["first_integrals"] = "; ".join([*told, f"{name.removeprefix(INTEGRAL)} {words}"])
         elif words:
             found["base" if name == "group" else name] = words
+    if found.get("forces") == OTHERWISE and KINDS[1] in found.get("controls", ""):
+        del found["forces"]  # they were traced with controls of another kind
     return found
 
 
@@ -243,7 +186,7 @@ def different_events(trajectory: Record, system: System, events: tuple[Event, ..
         known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
     if known is None or not events:
         return {}
-    system = _with_parameters(system, trajectory.attributes["parameters"])
+    system = _with_data(system, trajectory.attributes["parameters"])
     here, same_tools = events_of(trajectory, system, events, known.nodes), _same_tools(known)
     both = [name for name in here.values if name in known.values]
     told = {name: words for name in both if (words := _differ(known, here, name, same_tools))}
@@ -274,14 +217,17 @@ def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
         i = np.unravel_index(np.argmax(np.where(np.isnan(apart), np.inf, apart)), apart.shape)
         return f"{a[i]:.6g} there, {b[i]:.6g} here, at node {there.nodes[i[0]]}"
     traces = there.traces.get(name, ""), here.traces[name]
-    if traces[0] != traces[1] and all(trace.startswith(ROWS) for trace in traces):
+    rows = [trace.startswith(ROWS) for trace in traces]
+    if name == "controls" and rows[0] != rows[1]:
+        return " there, ".join(KINDS if rows[0] else KINDS[::-1]) + " here"
+    if traces[0] != traces[1] and all(rows):
         return "other values in rows that the run went by, though the same at the nodes that were compared"
     if all(trace.startswith(DIRECTION) for trace in traces):
         ways = [trace.split()[1] for trace in traces]
         if ways[0] != ways[1]:
             return f"{DIRECTION}{ways[0]} there, {ways[1]} here"
     if same_tools and traces[0] != traces[1]:
-        return "written otherwise, though with the same values at the nodes that were compared"
+        return OTHERWISE
     return ""
 
 
@@ -304,15 +250,13 @@ def refuse_changes(trajectory: Record, found: dict[str, str], allowed: bool | st
         )
 
 
-def _with_parameters(system: System, data: Any) -> System:
+def _with_data(system: System, data: Any) -> System:
     """Replace the parameters of a system by others of the same structure; unchanged if the structures differ."""
     try:
         parameters = _from_data(system.parameters, data)
     except (KeyError, ValueError, TypeError):
         return system
-    if not system.parameters:
-        return system
-    return eqx.tree_at(lambda s: s.parameters, system, parameters)
+    return with_parameters(system, parameters)
 
 
 def as_data(parameters: Any) -> Any:
@@ -348,7 +292,7 @@ def _from_data(parameters: Any, data: Any) -> Any:
 def _unequal(name: str, there: Any, here: Any) -> list[str]:
     """Descriptions of the parameters that differ."""
     if not (isinstance(there, dict) and isinstance(here, dict)):
-        return [] if there == here else [f"{name} = {_short(there)} there, {_short(here)} here"]
+        return [] if there == here else [f"{name} = {shortly(there)} there, {shortly(here)} here"]
     found = []
     for key in dict.fromkeys((*there, *here)):
         label = f"{name}.{key}" if name else key
@@ -357,8 +301,3 @@ def _unequal(name: str, there: Any, here: Any) -> list[str]:
         else:
             found += _unequal(label, there[key], here[key])
     return found
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) < 60 else f"{text[:57]}…"

@@ -28,7 +28,7 @@ LONG_NAMES = {
     "alternating": "size of the alternating part of the outgoing momentum, square root of joule",
     "kinetic": "kinetic part of the energy at the average momentum",
 }
-_EVENT = {
+EVENT_NAMES = {
     "which": "number of the event's name",
     "k": "step after which the event came",
     "t": "time of the event, s",
@@ -36,6 +36,8 @@ _EVENT = {
     "xi": "velocity at the event",
     "multipliers": "constraint multipliers at the event",
 }
+EVENT_AXES = {"g_vector": ("coordinate",), "xi": ("component",), "multipliers": ("constraint",)}
+"""Names of further axes of an event's arrays."""
 WORDS = ("system", "catalogue", "engine", "method", "method_reason", "group", "controls", "geonh_version")
 _DIMENSIONS = {
     "xi": "component",
@@ -92,9 +94,8 @@ def dataset(trajectory: Record, message: str) -> xr.Dataset:
     }
     found = trajectory.crossings
     if found is not None:
-        second = {"g_vector": ["coordinate"], "xi": ["component"], "multipliers": ["constraint"]}
         for key, value in zip(found._fields[1:], found[1:], strict=True):
-            data[f"event_{key}"] = (("event", *second.get(key, [])), value, {"long_name": _EVENT[key]})
+            data[f"event_{key}"] = (("event", *EVENT_AXES.get(key, ())), value, {"long_name": EVENT_NAMES[key]})
         attributes["events"] = json.dumps(found.names)
     return xr.Dataset(data, coordinates, attributes)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,10 +27,11 @@ from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
-from geonh.results.events import between
+from geonh.results.interpolation import between
+from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
 from geonh.results.parasitic import spoiled_from, what_alternates
-from geonh.results.record import Record
+from geonh.results.record import Record, RunState
 from geonh.results.same_system import (
     differences,
     refuse_changes,
@@ -95,11 +96,9 @@ class Trajectory(Record):
     attributes : dict of str
         Metadata of the run, stored in files: names, group, method and the reason for it where none was named,
         parameters, units, version, and ``"changes"``.
-    clock, state : Clock or None, State or None
-        Time step with controls, and the last node, from which ``resume`` continues.
-    loaded, known, watched, crossings, trail : dict, Known, tuple, Crossings, Trail
-        Stored observables, values of the file's system, events to locate, events located, monitor of the alternating
-        mode: for ``resume`` and ``save``.
+    nodes, run, loaded : Nodes, RunState, dict
+        Stored data: the nodes; what ``resume`` takes, whose fields are attributes too (``state``, ``clock``, …); and
+        observables of the first nodes, from a file.
     """
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -259,7 +258,10 @@ class Trajectory(Record):
         ValueError
             If the system is not the one of the run.
         """
-        trajectory = cls(**files.read(path))
+        fields = files.read(path)
+        nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
+        run = RunState(**{name: fields.pop(name) for name in ("state", "known", "crossings")})
+        trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
         if not isinstance(system, System):
@@ -267,7 +269,7 @@ class Trajectory(Record):
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
         refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
-        return replace(trajectory, system=system)
+        return trajectory.with_run(system=system)
 
     def plot(self, **options: Any) -> Any:
         """Plot the path, the velocities and the errors of the invariants.

@@ -26,7 +26,7 @@ from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64, shortly
+from geonh.arguments.validators import as_float64, as_positive, shortly
 from geonh.drawing import Body, Pose, along, ground, line, shifted
 from geonh.drawing import surface as boundary
 from geonh.drawing.level import level
@@ -36,7 +36,7 @@ from geonh.geometry.field import Field, Moment, TimeDependent, time_dependent
 from geonh.groups import SE3
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
-from geonh.rolling.supports import Support, _positive
+from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane, surface
 
 DEEP = 1e-9
@@ -146,7 +146,7 @@ def rolling(
         "support": support,
         "on": on,
         "J": J,
-        "m": _positive(mass, "mass", ()),
+        "m": as_positive(mass, "mass", ()),
         "g": gravity,
         **(parameters or {}),
     }

@@ -23,7 +23,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import solve
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_float64, as_positive
 from geonh.engine import Precise
 from geonh.geometry.field import evaluated
 
@@ -159,7 +159,7 @@ def ball(radius: float) -> Support:
     ValueError
         If it is not positive.
     """
-    return _Ball(_positive(radius, "radius", ()))
+    return _Ball(as_positive(radius, "radius", ()))
 
 
 @judged
@@ -177,12 +177,10 @@ def ellipsoid(a: float, b: float, c: float) -> Support:
 
     Raises
     ------
-    TypeError
-        If they are not numbers.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If they are not numbers, or one is not positive.
     """
-    return _Ellipsoid(_positive([a, b, c], "semi-axes", (3,)))
+    return _Ellipsoid(as_positive([a, b, c], "semi-axes", (3,)))
 
 
 @judged
@@ -209,7 +207,7 @@ def disc(radius: float, axis: Any = (0.0, 0.0, 1.0), thickness: float = 0.0) -> 
     ValueError
         If ``radius`` is not positive, ``thickness`` not in [0, 2·radius), or ``axis`` zero or of another shape.
     """
-    radius, half = float(_positive(radius, "radius", ())), float(as_float64(thickness, "thickness", ())) / 2
+    radius, half = float(as_positive(radius, "radius", ())), float(as_float64(thickness, "thickness", ())) / 2
     if not 0 <= half < radius:
         raise ValueError(f"thickness must lie in [0, 2·radius) = [0, {2 * radius}), got {thickness}")
     flat = _Disc(np.float64(radius - half), _unit(axis))
@@ -235,12 +233,10 @@ def torus(radius: float, tube: float, axis: Any = (0.0, 0.0, 1.0)) -> Support:
 
     Raises
     ------
-    TypeError
-        If an argument is not a number.
-    ValueError
-        If ``radius`` or ``tube`` is not positive, or ``axis`` zero or of another shape.
+    TypeError, ValueError
+        If an argument is not a number; if ``radius`` or ``tube`` is not positive, or ``axis`` zero or of another shape.
     """
-    return _Disc(_positive(radius, "radius", ()), _unit(axis)).rounded(_positive(tube, "tube", ()))
+    return _Disc(as_positive(radius, "radius", ()), _unit(axis)).rounded(as_positive(tube, "tube", ()))
 
 
 @judged
@@ -302,14 +298,7 @@ def implicit(function: Callable, size: float) -> Support:
     ValueError
         If ``size`` is not positive.
     """
-    return _Implicit(function, _positive(size, "size", ()))
-
-
-def _positive(value: Any, name: str, shape: tuple[int, ...]) -> Any:
-    array = as_float64(value, name, shape)
-    if not np.all(array > 0):
-        raise ValueError(f"{name} must be positive, got {value}")
-    return array
+    return _Implicit(function, as_positive(size, "size", ()))
 
 
 def _unit(axis: Any, name: str = "axis") -> Any:

@@ -28,10 +28,10 @@ from jax import Array, lax
 
 from geonh.algebra.linear import det, solve
 from geonh.arguments.signatures import judged
-from geonh.arguments.validators import as_float64, one_of, shortly
+from geonh.arguments.validators import as_float64, as_positive, one_of, shortly
 from geonh.engine import Precise, traced_once
 from geonh.geometry.field import Field, Moment, TimeDependent
-from geonh.rolling.supports import Support, _positive, _unit
+from geonh.rolling.supports import Support, _unit
 
 ITERATIONS = 12
 """Maximum number of Newton steps to the contact, without derivatives;"""
@@ -192,10 +192,8 @@ def plane(normal: Any = (0.0, 0.0, 1.0), level: float = 0.0) -> Surface:
 
     Raises
     ------
-    TypeError
-        If they are not numbers.
-    ValueError
-        If ``normal`` is zero or of another shape.
+    TypeError, ValueError
+        If they are not numbers; if ``normal`` is zero or of another shape.
     """
     return _Plane(_unit(normal, "normal"), as_float64(level, "level", ()))
 
@@ -219,13 +217,11 @@ def cylinder(radius: float, axis: str = "z", side: str = "inside") -> Surface:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If ``radius`` is not positive, or a word is unknown.
+    TypeError, ValueError
+        If an argument is of another type; if ``radius`` is not positive, or a word is unknown.
     """
     one_of(axis, "axis", ("x", "y", "z"))
-    return _Round(_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
+    return _Round(as_positive(radius, "radius", ()), 1.0 - np.eye(3)["xyz".index(axis)], _sign(side))
 
 
 @judged
@@ -245,12 +241,10 @@ def sphere(radius: float, side: str = "inside") -> Surface:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If ``radius`` is not positive, or ``side`` is an unknown word.
+    TypeError, ValueError
+        If an argument is of another type; if ``radius`` is not positive, or ``side`` is an unknown word.
     """
-    return _Round(_positive(radius, "radius", ()), np.ones(3), _sign(side))
+    return _Round(as_positive(radius, "radius", ()), np.ones(3), _sign(side))
 
 
 def surface(psi: Callable | TimeDependent) -> Surface:

@@ -27,7 +27,7 @@ import numpy as np
 from jax import Array
 
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_float64, as_positive
 from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
 from geonh.drawing import planar as placed
 from geonh.engine import Precise
@@ -36,7 +36,6 @@ from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
 from geonh.mechanics.lagrangian import FirstIntegral
 from geonh.mechanics.system import System
-from geonh.rolling.supports import _positive
 
 
 @argument_type
@@ -68,7 +67,6 @@ class Wheel(Precise):
     steering: Any
     grips: bool = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
-    """Names of its coordinates: the steering angle, then the rolling angle, as far as it has them."""
 
 
 @argument_type
@@ -124,16 +122,14 @@ def knife_edge(x: float = 0.0, y: float = 0.0, angle: float = 0.0, *, steered: s
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If a steered edge has no positive ``inertia``, or a fixed one has any.
+    TypeError, ValueError
+        If an argument is of another type; if a steered edge has no positive ``inertia``, or a fixed one has any.
     """
     names = (steered,) if steered else ()
     at = as_float64([x, y], "place", (2,))
     if not steered and as_float64(inertia, "inertia", ()) != 0:
         raise ValueError(f"inertia {inertia} about the vertical is that of a steering: name its angle, steered=...")
-    moment = _positive(inertia, "inertia of what is steered", ()) if steered else np.float64(0.0)
+    moment = as_positive(inertia, "inertia of what is steered", ()) if steered else np.float64(0.0)
     return Wheel(at, as_float64(angle, "angle", ()), None, np.float64(0.0), moment, True, names)
 
 
@@ -183,7 +179,7 @@ def wheel(
         If ``radius`` or ``inertia`` is not positive, or ``steering_inertia`` of a steered wheel.
     """
     held = knife_edge(x, y, angle, steered=steered, inertia=steering_inertia)
-    r, moment = _positive(radius, "radius", ()), _positive(inertia, "inertia", ())
+    r, moment = as_positive(radius, "radius", ()), as_positive(inertia, "inertia", ())
     return Wheel(held.at, held.angle, r, moment, held.steering, bool(grips), (*held.names, name))
 
 
@@ -224,8 +220,8 @@ def planar_body(
     if any(not drawn.name for drawn in trailers):
         raise ValueError("trailers must be made by trailer(body, length)")
     return PlanarBody(
-        _positive(mass, "mass", ()),
-        _positive(inertia, "inertia", ()),
+        as_positive(mass, "mass", ()),
+        as_positive(inertia, "inertia", ()),
         as_float64(centre, "centre", (2,)),
         tuple(wheels),
         tuple(trailers),
@@ -264,7 +260,7 @@ def trailer(body: PlanarBody, length: float, hitch: Any = (0.0, 0.0), name: str 
     """
     if not name:
         raise ValueError("name of a trailer's angle must not be empty")
-    place, back = as_float64(hitch, "hitch", (2,)), _positive(length, "length", ())
+    place, back = as_float64(hitch, "hitch", (2,)), as_positive(length, "length", ())
     own = (body.mass, body.inertia, body.centre, body.wheels, body.trailers)
     return PlanarBody(*own, place, back, name)
 

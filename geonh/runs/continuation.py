@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from geonh.arguments.precision import float64
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.system import System
 from geonh.results import files
 from geonh.results.events import Crossings, Event
+from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning, new_trail, what_alternates
-from geonh.results.record import Trail
+from geonh.results.record import RunState, Trail
 from geonh.results.same_system import (
     as_data,
     differences,
@@ -35,9 +35,10 @@ recognisers: list[Callable[[System], str]] = []
 
 
 def new_trajectory(
-    system: System, method: Integrator, clock: Clock, state: State, save_every: int, reason: str = ""
+    problem: Problem, state: State, save_every: int, reason: str = "", crossings: Crossings | None = None
 ) -> Trajectory:
-    """Trajectory of one node, the start of a run."""
+    """Trajectory of one node, the start of a run of a problem; ``crossings`` is the record of events, if it has any."""
+    system, method, clock, events = problem
     group = system.group
     attributes = {
         **_facts(system, clock),
@@ -54,20 +55,18 @@ def new_trajectory(
         "geonh_version": __version__,
     }
     return Trajectory(
-        k=np.zeros(1, dtype=np.int64),
-        g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
-        p_plus=np.asarray(state.p_plus)[None],
-        p_minus=np.asarray(state.p_minus)[None],
+        Nodes(
+            k=np.zeros(1, dtype=np.int64),
+            g_vector=np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.g)])[None],
+            p_plus=np.asarray(state.p_plus)[None],
+            p_minus=np.asarray(state.p_minus)[None],
+        ),
+        RunState(system, method, clock, state, None, events, crossings, new_trail(system, method)),
         dt=float(clock.dt),
         t0=float(clock.t0),
         save_every=int(save_every),
         status=Result.SUCCESS,
-        system=system,
-        method=method,
-        clock=clock,
-        state=state,
         attributes=attributes,
-        trail=new_trail(system, method),
     )
 
 
@@ -75,27 +74,16 @@ def extended(
     trajectory: Trajectory, rows: list[np.ndarray], state: State, status: Result, trail: Trail | None = None
 ) -> Trajectory:
     """Trajectory with all nodes, consecutive ``rows`` of shape=[j, columns], the state after them, and the monitor."""
-    n_g, n = trajectory.g_vector.shape[1], trajectory.p_plus.shape[1]
-    whole = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    _, g_vector, p_plus, p_minus = np.split(whole, [1, 1 + n_g, 1 + n_g + n], axis=1)
-    begin = int(whole[0, 0]) // trajectory.save_every
-    k = np.arange(begin * trajectory.save_every, (begin + len(whole)) * trajectory.save_every, trajectory.save_every)
-    k[[0, -1]] = whole[[0, -1], 0]  # the end nodes may be off the grid of saved nodes
-    return replace(
-        trajectory,
-        k=k,
-        g_vector=g_vector,
-        p_plus=p_plus,
-        p_minus=p_minus,
-        state=state,
-        status=status,
-        known=None,
-        trail=trail,
-    )
+    whole, stride = rows[0] if len(rows) == 1 else np.concatenate(rows), trajectory.save_every
+    nodes = Nodes.of_rows(whole, trajectory.p_plus.shape[1])
+    k = np.arange(len(whole)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
+    k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
+    run = replace(trajectory.run, state=state, known=None, trail=trail)
+    return replace(trajectory, nodes=nodes._replace(k=k), run=run, status=status)
 
 
 def with_events(
-    trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory | None = None, allow_changes: Any = False
+    trajectory: Trajectory, events: tuple[Event, ...], before: Trajectory, allow_changes: Any
 ) -> Trajectory:
     """Prepare a trajectory for continuation with events; those after the last state are dropped, and located again.
 
@@ -104,19 +92,16 @@ def with_events(
     ValueError
         For an event that differs from that of its name in ``before``, unless the change is allowed.
     """
-    assert trajectory.state is not None
-    found = different_events(before, trajectory.bound_system, events) if before is not None else {}
+    found = different_events(before, trajectory.bound_system, events)
     if found:
         refuse_changes(trajectory, found, allow_changes)
-        return with_events(_noted(trajectory, found), events)
+        trajectory = _noted(trajectory, found)
+    assert trajectory.state is not None
     known = trajectory.crossings
     if known is None and events:
-        system, t = trajectory.bound_system, np.float64(trajectory.t0)
-        with float64():
-            m = jax.eval_shape(lambda g: system.annihilator(system.at(g, t)), trajectory.state.g).shape[0]
-        known = Crossings.none((), trajectory.g_vector.shape[1], trajectory.p_plus.shape[1], m)
+        known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, trajectory.t0)
     known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
-    return replace(trajectory, watched=events, crossings=known)
+    return trajectory.with_run(watched=events, crossings=known)
 
 
 def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
@@ -124,7 +109,7 @@ def on_grid(trajectory: Trajectory, engine: str) -> Trajectory:
     made = replace(trajectory, attributes={**trajectory.attributes, "engine": engine})
     if len(trajectory) < 2 or trajectory.k[-1] % trajectory.save_every == 0:
         return made
-    return replace(made.first(len(trajectory) - 1), trail=trajectory.trail)
+    return made.first(len(trajectory) - 1).with_run(trail=trajectory.trail)
 
 
 def bound(
@@ -188,7 +173,7 @@ def bound(
         state = state._replace(memory=memory, warm=warm)
         if state.rows.shape != node.rows.shape:
             raise ValueError(f"the file has {len(state.rows)} constraint rows, the system {len(node.rows)}")
-    made = replace(trajectory, system=system, method=method, clock=clock, state=state)
+    made = trajectory.with_run(system=system, method=method, clock=clock, state=state)
     return _changed(made, trajectory, found) if found else made
 
 
@@ -228,7 +213,8 @@ def _changed(trajectory: Trajectory, before: Trajectory, found: dict[str, str]) 
             "begin a new run from it: solve(system, g0=..., xi0=system.project(g0, run.xi[-1]), t0=run.t[-1], ...)"
         )
     attributes = {**trajectory.attributes, **_facts(trajectory.system, trajectory.clock)}
-    return _noted(replace(trajectory, attributes=attributes, loaded=before.observables, known=None), found)
+    changed = replace(trajectory, attributes=attributes, loaded=before.observables)
+    return _noted(changed.with_run(known=None), found)
 
 
 def _noted(trajectory: Trajectory, found: dict[str, str]) -> Trajectory:

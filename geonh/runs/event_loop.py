@@ -22,24 +22,15 @@ from jax import Array, lax
 from geonh.engine import computed, prepared, stepping
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.node import ArrayLike, Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
-from geonh.results.events import (
-    LEAST,
-    NEAREST,
-    PLACES,
-    SMALL,
-    Crossings,
-    Event,
-    brackets,
-    crossed,
-    curve,
-    root,
-    suspected,
-)
+from geonh.results.events import Crossings, Event
+from geonh.results.interpolation import curve
+from geonh.results.nodes import Node, node_row
 from geonh.results.parasitic import followed
 from geonh.results.record import Trail
+from geonh.results.zeros import LEAST, NEAREST, PLACES, SMALL, brackets, crossed, root, suspected
 
 
 class EventWarning(UserWarning):
@@ -73,15 +64,21 @@ class Watching:
 
     def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
         self._problem, events = problem, problem.events
-        self.begin = Watched(state, trail, *self._at_begin(state), np.zeros(len(events)), np.float64(1.0))
+        self.begin = self.begun(state, trail)
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
-        self._unknown, self._jumped = set[int](), set[int]()
+        self._notices = Notices(events)
         self._loop = stepping(next_watched, _row, self._problem, self.begin)
         self.engine, self.width = self._loop.engine, self._loop.width
         self.is_new = self._loop.is_new
         self.crossings = crossings
+
+    def begun(self, state: State, trail: Trail | None = None) -> Watched:
+        """Loop state at a node from which the run goes on."""
+        events = self._problem.events
+        xi, values = computed(at_node, self._problem, Node.of(state)) if events else (np.zeros(0), np.zeros(0))
+        return Watched(state, trail, xi, values, np.zeros(len(events)), np.float64(1.0))
 
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
@@ -105,14 +102,9 @@ class Watching:
 
         return step
 
-    def _at_begin(self, state: State) -> tuple[np.ndarray, np.ndarray]:
-        if not self._problem.events:
-            return np.zeros(0), np.zeros(0)
-        return computed(at_node, self._problem, _node(state))
-
     @cached_property
     def _locate(self) -> Callable[[Any], Any]:
-        return prepared(located, self._problem, (_node(self.begin.state), np.int64(0), *np.zeros(3)))
+        return prepared(located, self._problem, Search(Node.of(self.begin.state), np.int64(0), *np.zeros(3)))
 
     def _record(self, here: Watched) -> bool:
         """Locate the events of the step that starts here; return True if one of them stops the run."""
@@ -120,37 +112,26 @@ class Watching:
         after = next(iter(self._loop.pieces(here._replace(armed=np.float64(0.0)), 1, 1, row)))[0]
         clock, events = self._problem.clock, self._problem.events
         for i in np.flatnonzero(np.isnan(after.values)).tolist():
-            if i not in self._unknown:
-                warn_of_none(events[i], f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
-        self._unknown |= set(np.flatnonzero(np.isnan(after.values)).tolist())
+            self._notices.unknown(i, f"at t = {float(clock.t0 + after.state.k * clock.dt):g}")
         which = np.flatnonzero(after.suspects)
         if not len(which):
             return False
         assert self.crossings is not None
-        nodes = (_repeated(_node(watched.state), len(which)) for watched in (here, after))
+        nodes = (_repeated(Node.of(watched.state), len(which)) for watched in (here, after))
         directions = np.array([events[i].direction for i in which])
-        passed = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
-        kept = []
-        for j in np.argsort(np.sign(clock.dt) * passed.t, kind="stable").tolist():
-            i = int(passed.which[j])
-            if passed.jumped[j]:
-                if i not in self._jumped:
-                    warn_of_a_jump(events[i], f"at t = {passed.t[j]:.6g}")
-                self._jumped.add(i)
-                continue
-            kept.append(j)
-            if events[i].stop:
-                break
+        zeros = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
+        order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
+        kept = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
         names = self.crossings.names
-        places = np.array([names.index(events[i].name) for i in passed.which], np.int64)
+        places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
-        found = Crossings(names, places, k, *passed[3:])
-        self.crossings = self.crossings.joined(found.taken(np.array(kept, int))) if kept else self.crossings
-        return bool(kept) and events[passed.which[kept[-1]]].stop
+        found = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
+        self.crossings = self.crossings.joined(found.taken(np.array(kept))) if kept else self.crossings
+        return bool(kept) and events[zeros.which[kept[-1]]].stop
 
 
-class Passed(NamedTuple):
-    """Sign changes in steps, unordered.
+class Zeros(NamedTuple):
+    """Sign changes of events in steps, unordered.
 
     Attributes
     ----------
@@ -180,15 +161,15 @@ def passages(
     which: np.ndarray,
     ends: np.ndarray,
     directions: np.ndarray,
-) -> Passed:
+) -> Zeros:
     """Locate all sign changes of events, in the wanted directions, in steps flagged by the interpolation.
 
     Parameters
     ----------
     locate : callable
-        ``located`` for a batch: (nodes, which, a, b, begin) → (value, s, t, g, ξ, λ).
+        ``located`` for a batch: ``Search`` → ``Located``.
     before, after : pytrees of arrays, with a first axis of N steps
-        Nodes at both ends of the steps.
+        Nodes at both ends of the steps, as in ``Search``.
     which, directions : ndarray, shape=[N]
         One event of each step.
     ends : ndarray, shape=[N, 2]
@@ -196,42 +177,58 @@ def passages(
     """
     n, nodes = len(which), jax.tree.map(lambda a, b: np.concatenate([a, b]), before, after)
 
-    def at(row: np.ndarray, a: np.ndarray, b: np.ndarray, begin: np.ndarray) -> Any:
-        return locate((jax.tree.map(lambda x: x[row], nodes), which[row % n], a, b, begin))
+    def at(row: np.ndarray, a: np.ndarray, b: np.ndarray, at_a: np.ndarray) -> Located:
+        return locate(Search(jax.tree.map(lambda x: x[row], nodes), which[row % n], a, b, at_a))
 
     def sample(row: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return at(row, s, s, np.ones(len(s)))[0]
+        return at(row, s, s, np.ones(len(s))).value
 
     row, side = np.nonzero(ends == 0)
     if len(row):
         ends = ends.copy()
         ends[row, side] = LEAST * np.sign(np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST))))
-    row, a, b, at_a, at_b = brackets(sample, ends)
-    wanted = crossed(at_a, at_b, directions[row])
-    row, a, b, at_a, at_b = (part[wanted] for part in (row, a, b, at_a, at_b))
-    value, s, *place = at(row, a, b, at_a)
+    found = brackets(sample, ends)
+    found = found.taken(crossed(found.at_a, found.at_b, directions[found.row]))
+    zero = at(found.row, found.a, found.b, found.at_a)
     # partial steps of a method that restarts may end before a zero that its nodes have passed
-    short, around = (s == 1.0) & (value * np.sign(at_a) > 0), np.abs(at_b - at_a)
-    jumped = ~(np.abs(value) <= np.where(short, 0.25, SMALL) * around) | ~np.isfinite(around)
-    return Passed(row, which[row], jumped, *place)
+    short, around = (zero.s == 1.0) & (zero.value * np.sign(found.at_a) > 0), np.abs(found.at_b - found.at_a)
+    jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * around) | ~np.isfinite(around)
+    return Zeros(found.row, which[found.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
 
 
-def warn_of_none(event: Event, where: str) -> None:
-    """Warn of an event function that is nan at ``where``."""
-    warnings.warn(
-        f"event {event.name!r} is not a number {where}: there its changes of sign are not detected",
-        EventWarning,
-        stacklevel=3,
-    )
+class Notices:
+    """Warnings of events, once for each event and cause."""
 
+    def __init__(self, events: tuple[Event, ...], whose: str = "") -> None:
+        self._events, self._whose = events, whose
+        self._given = set[tuple[int, str]]()
 
-def warn_of_a_jump(event: Event, where: str) -> None:
-    """Warn of an event function that changes sign without a zero at ``where``."""
-    warnings.warn(
-        f"event {event.name!r} jumps over zero {where}: poles and jumps are not reported as events",
-        EventWarning,
-        stacklevel=3,
-    )
+    def unknown(self, event: int, where: str) -> None:
+        """Warn of an event function that is nan at ``where``."""
+        self._warn(event, "is not a number", where, "there its changes of sign are not detected")
+
+    def occurrences(self, zeros: Zeros, order: np.ndarray, owners: np.ndarray) -> Iterator[int]:
+        """Indices of the zeros that count, in an order: no jumps, of which it warns, and none after a terminal event of
+        their owner, shape=[zeros].
+        """
+        stopped = set()
+        for i in order.tolist():
+            event = int(zeros.which[i])
+            if owners[i] in stopped:
+                continue
+            if zeros.jumped[i]:
+                where = f"at t = {zeros.t[i]:.6g}{self._whose}"
+                self._warn(event, "jumps over zero", where, "poles and jumps are not reported as events")
+                continue
+            yield i
+            if self._events[event].stop:
+                stopped.add(owners[i])
+
+    def _warn(self, event: int, does: str, where: str, so: str) -> None:
+        if (event, does) not in self._given:
+            self._given.add((event, does))
+            name = self._events[event].name
+            warnings.warn(f"event {name!r} {does} {where}: {so}", EventWarning, stacklevel=4)
 
 
 def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
@@ -241,7 +238,7 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     trail = watched.trail and followed(system, clock, watched.state, new, watched.trail)
     if not events:
         return watched._replace(state=new, trail=trail), new.status
-    xi, values = at_node(problem, _node(new))
+    xi, values = at_node(problem, Node.of(new))
     before, after = (watched.state.g, watched.xi), (new.g, xi)
     suspects = suspects_of(problem, watched.state.k, before, after, watched.values, values)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
@@ -268,23 +265,12 @@ def _row(problem: Problem, watched: Watched) -> Array:
     return node_row(problem, watched.state)
 
 
-def node_row(problem: Problem, state: State) -> Array:
-    """Saved data of a node: (k, g, p⁺, p⁻) in one vector."""
-    position = problem.system.group.to_vector(state.g)
-    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])
-
-
-def _node(state: State) -> tuple:
-    """(k, g, p⁺, p⁻) of a node."""
-    return state.k, state.g, state.p_plus, state.p_minus
-
-
 def _repeated(tree: Any, n: int) -> Any:
     return jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], n, axis=0), tree)
 
 
-def at_node(problem: Problem, node: tuple) -> tuple[Array, Array]:
-    """ξ̃ at a node (k, g, p⁺, p⁻), and the values of the events there, shape=[number of events]."""
+def at_node(problem: Problem, node: Node) -> tuple[Array, Array]:
+    """ξ̃ at a node, and the values of the events there, shape=[number of events]."""
     system, clock, events = problem.system, problem.clock, problem.events
     k, g, p_plus, p_minus = node
     t, u = clock.time(k), clock.control(k)
@@ -296,35 +282,57 @@ def _values(system: System, events: tuple[Event, ...], t: Array, g: Point, xi: A
     return jnp.stack([event.value(system, t, g, xi, u) for event in events])
 
 
-def located(problem: Problem, node: tuple) -> tuple[Array, ...]:
-    """Locate an event in the interval (a, b] of the step from a node, given its value at a; at b if there is none.
+class Search(NamedTuple):
+    """Search for an event in the interval (a, b] of a step; evaluated at a if a = b.
 
-    Parameters
+    Attributes
     ----------
-    node : tuple
-        (k, g, p⁺, p⁻), index of the event, a, b, value at a. If a = b, the event is evaluated there.
-
-    Returns
-    -------
-    tuple
-        Value of the event, fraction s of the step, time, group element as a vector, velocity and multipliers.
+    node : Node
+        Node at which the step begins.
+    event : int
+        Index of the event.
+    a, b : float
+        Ends of the interval, as fractions of the step.
+    at_a : float
+        Value of the event at a.
     """
+
+    node: Any
+    event: ArrayLike
+    a: ArrayLike
+    b: ArrayLike
+    at_a: ArrayLike
+
+
+class Located(NamedTuple):
+    """Point of a step: value of an event there, fraction of the step, time, group element, velocity and multipliers."""
+
+    value: ArrayLike
+    s: ArrayLike
+    t: ArrayLike
+    g_vector: ArrayLike
+    xi: ArrayLike
+    multipliers: ArrayLike
+
+
+def located(problem: Problem, search: Search) -> Located:
+    """Locate an event in an interval of a step, by partial steps of the method; at b if there is none."""
     system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
-    (k, g, p_plus, p_minus), which, a, b, begin = node
+    k, g, p_plus, p_minus = search.node
     t = clock.time(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 
-    def at(s: Array) -> tuple[Array, tuple]:
+    def at(s: Array) -> tuple[Array, Located]:
         part = Clock(t, s * clock.dt, _controls(clock, k, s))
         state = method.next_node(system, part, method.first_node(system, part, g, xi))
         time, u = part.time(1), part.control(1)
         velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
-        value = _values(system, events, time, state.g, velocity, u)[which]
+        value = _values(system, events, time, state.g, velocity, u)[search.event]
         value = jnp.where(state.status == 0, value, jnp.nan)
         lam = multipliers(system, time, state.g, velocity, u)
-        return value, (value, s, time, system.group.to_vector(state.g), velocity, lam)
+        return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)
 
-    return root(at, begin, 4e-16 * jnp.abs(t / clock.dt), (a, b))
+    return root(at, search.at_a, 4e-16 * jnp.abs(t / clock.dt), (search.a, search.b))
 
 
 def _controls(clock: Clock, k: Array, s: Array) -> Any:

@@ -19,7 +19,7 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts
 from geonh.mechanics.system import System
-from geonh.runs.start import Start, node_and_facts
+from geonh.runs.start import InitialData, node_and_facts
 
 FAST = 2.0
 """Largest phase per step, rad, that a step resolves: beyond it a period has about three steps or fewer."""
@@ -35,12 +35,12 @@ Step = Callable[[State], State | None]
 """One step from a node; None on failure."""
 
 
-def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
+def fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
     """Warning text if the time step is too long for the start; "" if it is not, or if this cannot be determined.
 
     Parameters
     ----------
-    problem, start : Problem, Start
+    problem, start : Problem, InitialData
         Problem and start of the run.
     facts : Facts
         Diagnostics of the start, which is consistent.
@@ -53,7 +53,7 @@ def fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[C
         return ""
 
 
-def _fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
+def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Callable[[Clock], Step]) -> str:
     system, frame, dt = problem.system, _frame(facts), float(start.clock.dt)
     d = frame.shape[1]
     one, every = np.random.default_rng(0).normal(size=(1, d)), np.eye(d)
@@ -76,7 +76,7 @@ def _fast_mode(problem: Problem, start: Start, facts: Facts, step_by: Callable[[
         return ""
     h = PART * dt
     sizes = np.linalg.norm(slopes(h, one), axis=(1, 2)) / np.linalg.norm(one) * np.sqrt(d)
-    if sizes[0] * dt**2 <= DOUBTFUL and sizes[1] * abs(dt) <= DOUBTFUL:
+    if sizes[0] * abs(dt) <= DOUBTFUL / abs(dt) and sizes[1] * abs(dt) <= DOUBTFUL:
         return ""
     value = 1 / h + 0j
     for _ in range(5):

@@ -14,53 +14,21 @@ from jax import Array, lax
 
 from geonh.arguments.precision import float64, require_float64
 from geonh.arguments.validators import as_count, as_flag
-from geonh.engine import Evaluation, Layout, Parts, Steps
+from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
-from geonh.integrators.node import Clock, Near, Result, State, Warm
+from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
 from geonh.integrators.registry import made_method
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
-from geonh.results.observables import alternation, observe
+from geonh.results.nodes import Node
+from geonh.results.traced import TracedTrajectory
 from geonh.runs.start import made_start, refuse_unsound
 
-__all__ = ["Nodes", "integrate"]
+__all__ = ["TracedTrajectory", "integrate"]
 
 SHORT = 64
 """Largest spacing of saved nodes, in steps, for which all nodes are kept for the derivatives."""
-
-
-class Nodes(NamedTuple):
-    """Result of ``integrate``: JAX arrays with a leading axis of length N = n_steps // save_every + 1.
-
-    Attributes
-    ----------
-    t : array, shape=[N]
-        Times, seconds.
-    g : point of the group, with a leading axis of length N
-        Group elements.
-    p_plus, p_minus : array, shape=[N, n]
-        Incoming and outgoing momenta.
-    status : array of int, shape=[N]
-        0 on success; after a failure the entries repeat the last good node and ``status`` holds the ``Result``:
-        ``Result.START`` at all nodes for an inconsistent traced start.
-    observables : dict of str to array, shape=[N, …]
-        Observables of a ``Trajectory`` by name, if requested.
-    """
-
-    t: Array
-    g: Point
-    p_plus: Array
-    p_minus: Array
-    status: Array
-    observables: dict[str, Array]
-
-    @property
-    def alternation(self) -> Array:
-        """Alternating part as in a ``Trajectory``, if observables were requested, shape=[N]."""
-        if "alternating" not in self.observables:
-            return jnp.zeros(self.observables["energy"].shape)
-        return alternation(self.observables["alternating"], self.observables["kinetic"])
 
 
 def integrate(
@@ -75,7 +43,7 @@ def integrate(
     controls: Any = None,
     save_every: int = 1,
     observables: bool = False,
-) -> Nodes:
+) -> TracedTrajectory:
     """``solve`` for use under ``jit``, ``grad`` and ``vmap``: traceable, and differentiable in both modes.
 
     It runs the same machine code, with bitwise equal results, and so do its derivatives: forward mode with the steps,
@@ -109,14 +77,15 @@ def integrate(
     save_every : int
         Number of steps between saved nodes, at most ``n_steps``; static under ``jit``.
     observables : bool
-        Also compute the observables of a trajectory: "xi", "p", "energy", "multipliers", … at every saved node.
+        Without effect, and accepted for one release: observables are computed when they are read.
 
     Returns
     -------
-    Nodes
-        JAX arrays t, g, p_plus, p_minus and status with a leading axis of length N = n_steps // save_every + 1, and the
-        observables by name. status is 0 on success; after a failure the entries repeat the last good node and status
-        holds the ``Result``. No derivative flows through a failed step, so those of the nodes before it are correct.
+    TracedTrajectory
+        JAX arrays with a leading axis of length N = n_steps // save_every + 1, under the names of ``Trajectory``: t, g,
+        xi, p, energy, multipliers, …; what is not a part of the nodes is computed when it is read. status is 0 on
+        success; after a failure the entries repeat the last good node and status holds the ``Result``. No derivative
+        flows through a failed step, so those of the nodes before it are correct.
 
     Raises
     ------
@@ -147,65 +116,63 @@ def integrate(
         start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
         refuse_unsound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
-        begin = Layout.of(jax.tree.map(jnp.asarray, (start.g, start.xi)))
-        controls = [] if clock.controls is None or callable(clock.controls) else [jnp.asarray(clock.controls)]
-        problem = Problem(system, method, clock._replace(controls=None) if controls else clock)
-        kinds, quick = _layouts(Parts.of(problem._replace(clock=_seeing(clock, *controls)))[1], begin)
+        rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
+        problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))
+        begin = jax.tree.map(jnp.asarray, (start.g, start.xi))
+        layouts = _layouts(Parts.of(_at_start(problem, rows))[1], Layout.of(begin))
         arrays, parts = Parts.of(problem)
         stride = 1 if save_every <= SHORT else save_every
-        functions = _First(begin, kinds), _Step(kinds, quick)
-        run = Steps(*functions, parts, n_steps // stride, stride, kinds.size + 1, quick.size, bool(controls))
-        nodes = run([*arrays, *controls], begin.flat((start.g, start.xi)))[:: save_every // stride]
-        states, status = kinds.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
-        found = _observed(problem, kinds, nodes[:, :-1], states.k, controls) if observables else {}
-        return Nodes(
-            _times(clock, save_every * jnp.arange(len(nodes))), states.g, states.p_plus, states.p_minus, status, found
-        )
+        given = arrays if rows is None else [*arrays, rows]
+        n_nodes, sizes = n_steps // stride, (layouts.node.size + 1, layouts.inverses.size)
+        run = Steps(_First(layouts), _Step(layouts), parts, n_nodes, stride, *sizes, rows is not None)
+        nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
+        states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
+        times = _times(clock, save_every * jnp.arange(len(nodes)))
+        return TracedTrajectory.of(problem, times, Node.of(states), status, None if rows is None else rows[states.k])
 
 
-def _times(clock: Clock, k: Array) -> Array:
-    """Times t_k with the bits of ``Clock.time``: XLA would fuse a product and the sum that follows it."""
-    elapsed = k * clock.dt
-    return clock.t0 + jnp.where(jnp.isnan(elapsed), clock.dt, elapsed)
+class _Layouts(NamedTuple):
+    """Layouts as vectors: of the start (g, ξ), of a node, and of the kept inverses, which only save iterations."""
+
+    start: Layout
+    node: Layout
+    inverses: Layout
+
+
+@functools.lru_cache(maxsize=128)
+def _layouts(parts: Parts, start: Layout) -> _Layouts:
+    """Layouts of a problem, from its static part at the start."""
+    vector = jax.ShapeDtypeStruct((start.size,), jnp.float64)
+    shapes = jax.eval_shape(lambda arrays, x: _parted(_begun(parts.tree(arrays), start.tree(x))), parts.shapes, vector)
+    return _Layouts(start, *map(Layout.of, shapes))
 
 
 @dataclass(frozen=True)
 class _First:
-    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector."""
+    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector; ``near`` are the controls there."""
 
-    begin: Layout
-    kinds: Layout
+    layouts: _Layouts
 
-    def __call__(self, problem: Problem, start: Array, near: Any) -> Array:
-        state = _begun(problem._replace(clock=_near(problem.clock, near, 0)), self.begin.tree(start))
-        return jnp.append(self.kinds.flat(_parted(state)[0]), state.status.astype(start.dtype))
+    def __call__(self, problem: Problem, start: Array, near: Array | None) -> Array:
+        state = _begun(_driven(problem, near, 0), self.layouts.start.tree(start))
+        return jnp.append(self.layouts.node.flat(_parted(state)[0]), state.status.astype(start.dtype))
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Step between nodes as vectors, for ``Steps``."""
+    """Step between nodes as vectors, for ``Steps``; ``near`` are the controls at both."""
 
-    kinds: Layout
-    quick: Layout
+    layouts: _Layouts
 
-    def __call__(self, problem: Problem, node: Array, quick: Array, near: Any) -> tuple[Array, Array, Array]:
-        state = self.kinds.tree(node)
-        inverses = iter(self.quick.tree(quick))
-        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(inverses)), state.warm))
-        state = problem.method.next_node(problem.system, _near(problem.clock, near, state.k), state)
-        bare, inverses = _parted(state)
-        return self.kinds.flat(bare), self.quick.flat(inverses), state.status
-
-
-@dataclass(frozen=True)
-class _Observe:
-    """Observables of a node, as vectors."""
-
-    kinds: Layout
-
-    def __call__(self, problem: Problem, node: Array) -> Array:
-        found = _observe(problem, self.kinds.tree(node))
-        return Layout.of(found).flat(found)
+    def __call__(
+        self, problem: Problem, node: Array, inverses: Array, near: Array | None
+    ) -> tuple[Array, Array, Array]:
+        state, kept = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
+        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept)), state.warm))
+        system, method, clock, _ = _driven(problem, near, state.k)
+        state = method.next_node(system, clock, state)
+        bare, found = _parted(state)
+        return self.layouts.node.flat(bare), self.layouts.inverses.flat(found), state.status
 
 
 def _parted(state: State) -> tuple[State, list[Any]]:
@@ -225,53 +192,27 @@ def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
 
 
-def _near(clock: Clock, near: Any, k: Any) -> Clock:
-    """Clock with the controls that a step uses, if they are given at the nodes."""
-    return clock if near is None else clock._replace(controls=Near(near, k))
+def _driven(problem: Problem, near: Array | None, k: Any) -> Problem:
+    """Problem with the controls from node k on, if they are given at the nodes."""
+    if near is None:
+        return problem
+    return problem._replace(clock=problem.clock._replace(controls=NodalControls(near, k)))
 
 
-def _begun(problem: Problem, start: Any) -> State:
+def _at_start(problem: Problem, rows: Array | None) -> Problem:
+    """Problem with the controls of node 0 only, if they are given at the nodes."""
+    return _driven(problem, rows if rows is None else rows[:1], jnp.asarray(0))
+
+
+def _begun(problem: Problem, start: tuple[Point, Array]) -> State:
+    """Node 0 from (g, ξ), with a status for an inconsistent start."""
     system, clock, (g, xi) = problem.system, problem.clock, start
     state = problem.method.first_node(system, clock, g, xi)
     sound = is_start(system, clock.time(0), g, xi, clock.dt)
     return state._replace(status=jnp.where((state.status == 0) & ~sound, np.int32(Result.START), state.status))
 
 
-def _observe(problem: Problem, state: State) -> dict[str, Any]:
-    return observe(problem, state.k, state.g, state.p_plus, state.p_minus)
-
-
-def _observed(problem: Problem, kinds: Layout, nodes: Array, k: Array, controls: list[Array]) -> dict[str, Array]:
-    """Observables of all nodes, each with its own controls."""
-    own = [Near(rows[k][:, None], k) for rows in controls]
-    arrays, parts = Parts.of(problem._replace(clock=_seeing(problem.clock, *controls)))
-    arrays[len(arrays) - 2 * len(own) :] = jax.tree.leaves(own)
-    seen = _seen(parts, kinds)
-    evaluate = Evaluation(_Observe(kinds), parts, seen.size)
-    axes = [None] * (len(arrays) - 2 * len(own)) + [0, 0] * len(own)
-    return seen.tree(jax.vmap(evaluate, (axes, 0))(arrays, nodes))
-
-
-def _seeing(clock: Clock, *controls: Array) -> Clock:
-    """Clock with nodal controls at node 0 only, if there are any."""
-    return clock._replace(controls=Near(controls[0][:1], jnp.asarray(0))) if controls else clock
-
-
-@functools.lru_cache(maxsize=128)
-def _layouts(parts: Parts, begin: Layout) -> tuple[Layout, Layout]:
-    """Layouts of the nodes, and of the auxiliary data that only saves iterations."""
-    shapes = jax.eval_shape(
-        lambda arrays, x: _parted(_begun(parts.tree(arrays), begin.tree(x))), *_examples(parts, begin)
-    )
-    return Layout.of(shapes[0]), Layout.of(shapes[1])
-
-
-@functools.lru_cache(maxsize=128)
-def _seen(parts: Parts, kinds: Layout) -> Layout:
-    """Layout of the observables."""
-    shapes = jax.eval_shape(lambda arrays, x: _observe(parts.tree(arrays), kinds.tree(x)), *_examples(parts, kinds))
-    return Layout.of(shapes)
-
-
-def _examples(parts: Parts, of: Layout) -> tuple[Any, Any]:
-    return parts.shapes, jax.ShapeDtypeStruct((of.size,), jnp.float64)
+def _times(clock: Clock, k: Array) -> Array:
+    """Times t_k with the bits of ``Clock.time``: XLA would fuse a product and the sum that follows it."""
+    elapsed = k * clock.dt
+    return clock.t0 + jnp.where(jnp.isnan(elapsed), clock.dt, elapsed)

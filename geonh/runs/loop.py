@@ -23,11 +23,12 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import Result, State
 from geonh.mechanics.soundness import Facts
 from geonh.results import files
+from geonh.results.nodes import node_row
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import extended, on_grid, warn_if_spoiled
-from geonh.runs.event_loop import Watched, Watching, node_row
+from geonh.runs.event_loop import Watched, Watching
 from geonh.runs.fast_modes import fast_mode
-from geonh.runs.start import Start
+from geonh.runs.start import InitialData
 
 CHUNK = 2**20
 """Maximum number of nodes of one buffer."""
@@ -59,7 +60,7 @@ def advance(
     throw: bool,
     progress: Progress,
     checkpoint: str | os.PathLike | None,
-    start: tuple[Start, Facts] | None = None,
+    start: tuple[InitialData, Facts] | None = None,
 ) -> Trajectory:
     """Append nodes until ``n_steps`` more steps are done, a step fails, or the user interrupts.
 
@@ -84,9 +85,9 @@ def advance(
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation
-        return replace(trajectory, status=Result.INTERRUPTED, known=None)
+        return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
-    run = _Run(begin, loop.begin, status, loop, [begin.rows])
+    run = _Run(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     if not any(event.stop for event in trajectory.watched):  # a terminal event may end a longer run
         n_nodes = n_steps // trajectory.save_every + len(trajectory)
@@ -141,7 +142,7 @@ class _Run:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
         loop, stride = self.loop, self.trajectory.save_every
         while int(self.state.k) < end and self.status is Result.SUCCESS:
-            n_nodes, leap = _portion(int(self.state.k), end, stride)
+            n_nodes, leap = portion(int(self.state.k), end, stride)
             *before, last = self.rows
             if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
                 before, last = self.rows, last[:0]
@@ -163,7 +164,7 @@ class _Run:
             with float64():
                 rows = [*rows, np.asarray(node_row(self.trajectory.problem, self.state))[None]]
         made = extended(self.trajectory, rows, self.state, self.status, self.watched.trail)
-        return replace(made, crossings=self.loop.crossings)
+        return made.with_run(crossings=self.loop.crossings)
 
 
 class _Checkpoints:
@@ -210,7 +211,7 @@ def next_node(problem: Problem, state: State) -> tuple[State, Array]:
     return new, new.status
 
 
-def _portion(k: int, end: int, stride: int) -> tuple[int, int]:
+def portion(k: int, end: int, stride: int) -> tuple[int, int]:
     """Number of nodes to save next, and steps between them: nodes with k a multiple of the stride, and the end."""
     off = k % stride
     if off or end - k < stride:
@@ -227,8 +228,8 @@ def check_progress(progress: Any, arguments: str) -> None:
 class reporting:
     """Context manager that displays progress as requested: completed steps, rate, and remaining time."""
 
-    def __init__(self, progress: Progress, total: int, unit: str = "steps") -> None:
-        self._progress, self._total, self._unit, self._bar = progress, total, unit, None
+    def __init__(self, progress: Progress, total: int, unit: str = "steps", task: str = "integrating") -> None:
+        self._progress, self._total, self._unit, self._task, self._bar = progress, total, unit, task, None
 
     def __enter__(self) -> Callable[[int, int], Any]:
         if callable(self._progress):
@@ -239,11 +240,11 @@ class reporting:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         rate = TextColumn(f"{{task.fields[rate]:.3g}} {self._unit}/s")
-        columns: Iterable = (TextColumn("integrating"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+        columns: Iterable = (TextColumn(self._task), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
         console = Console(stderr=True)
         shown = console.is_terminal or console.is_jupyter
         bar: Any = Progress(*columns, console=console, transient=True, disable=not shown)
-        task = bar.add_task("integrating", total=self._total, rate=0.0)
+        task = bar.add_task(self._task, total=self._total, rate=0.0)
         bar.start()
         self._bar, begun = bar, time.monotonic()
         return lambda done, total: bar.update(task, completed=done, rate=done / max(time.monotonic() - begun, 1e-9))

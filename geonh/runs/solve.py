@@ -15,16 +15,17 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.validators import as_count, as_flag
 from geonh.engine import interrupted_at_once
-from geonh.integrators.base import Integrator
+from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.integrators.registry import chosen_method, method_of
 from geonh.mechanics.system import System
-from geonh.results.events import Event, made_events
+from geonh.results.events import Crossings, Event, made_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
+from geonh.runs.controls import made_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress
-from geonh.runs.start import first_node, made_controls, made_start
+from geonh.runs.start import first_node, made_start
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -103,8 +104,10 @@ def solve(
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
     found = events_of(events, system, start.clock)
     node, facts = first_node(system, method, start)
+    crossings = Crossings.none_of(found, system, node.g, start.clock.t0) if found else None
+    problem = Problem(system, method, start.clock, found)
     with float64():
-        trajectory = with_events(new_trajectory(system, method, start.clock, node, save_every, reason), found)
+        trajectory = new_trajectory(problem, node, save_every, reason, crossings)
     return advance(trajectory, n_steps, throw, progress, checkpoint, (start, facts))
 
 

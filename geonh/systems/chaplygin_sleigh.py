@@ -16,14 +16,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy
 
 from geonh.arguments.signatures import judged
 from geonh.drawing import Body, ball, box, cylinder, ground, planar, prism, shifted
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2
 from geonh.mechanics.system import System
-from geonh.systems.entry import Entry, Start, positive
+from geonh.systems.entry import Entry, Start, positive, quadrature
 
 
 def _metric(x: Any, p: Any) -> list:
@@ -67,10 +66,8 @@ def chaplygin_sleigh(m: float = 1.0, I: float = 1.0, a: float = 0.2) -> System: 
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     parameters = positive(m=m, I=I, a=a)
     return System(
@@ -101,12 +98,8 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
     def slope(s: float) -> np.ndarray:
         return U * np.tanh(k * (s - t0)) * np.array([np.cos(heading(s)), np.sin(heading(s))])
 
-    position, here, points = np.array([x0, y0]), 0.0, []
-    for s in t:
-        position = position + scipy.integrate.quad_vec(slope, here, s, epsabs=1e-13, epsrel=1e-13)[0]
-        here = s
-        points.append(position)
-    g = np.concatenate([np.asarray(heading(t))[:, None], np.stack(points)], axis=1)
+    position = quadrature(slope, t, np.array([x0, y0]))
+    g = np.concatenate([np.asarray(heading(t))[:, None], position], axis=1)
     phase = k * (np.asarray(t) - t0)
     return g, np.stack([W / np.cosh(phase), U * np.tanh(phase), np.zeros_like(phase)], axis=1)
 
@@ -116,11 +109,6 @@ ENTRY = Entry(
     build=chaplygin_sleigh,
     title="body on a knife edge",
     known_as="Chaplygin sleigh",
-    parameters={
-        "m": "kg, mass",
-        "I": "kg m², moment of inertia about the centre of mass",
-        "a": "m, knife edge to centre of mass",
-    },
     constraints="v = 0 (no sliding across the edge)",
     conserved={"energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding"},
     source="Ferraro, Iglesias, Martín de Diego 2008, example 3",

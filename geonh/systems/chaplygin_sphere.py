@@ -133,12 +133,6 @@ ENTRY = Entry(
     build=chaplygin_sphere,
     title="ball with any moments of inertia on a turning table",
     known_as="Chaplygin sphere",
-    parameters={
-        "m": "kg",
-        "r": "m, radius",
-        "J": "kg m², three principal moments or a 3×3 matrix",
-        "table_rate": "rad/s, the table's rate Ω",
-    },
     constraints="v = r w×e₃ + Ω e₃×x (affine)",
     conserved={
         "K": "RJW + m r e₃×v, three numbers in space; GNI and SymmetricProjection: to rounding, any J and Ω",

@@ -65,17 +65,15 @@ def contact_oscillator(eps: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not finite, or is below 0.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not finite, or is below 0.
     """
     return System(
         Translations(3),
         metric=_metric,
         potential=_potential,
         distribution=Distribution(forms=contact_forms),
-        parameters={"eps": _finite("eps", eps, least=0.0)},
+        parameters={"eps": _coupling(eps)},
         first_integrals={"H_y": FirstIntegral(energy_y, "½(ẏ² + y²): O(h²), no drift")},
         draw=draw,
         name="contact-oscillator",
@@ -100,10 +98,8 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not finite, or ``eps`` is below 0.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not finite, or ``eps`` is below 0.
     """
     return System(
         Translations(3),
@@ -111,31 +107,21 @@ def contact_oscillator_nonreversible(eps: float = 1.0, beta: float = 0.3) -> Sys
         potential=_potential,
         distribution=Distribution(forms=contact_forms),
         forces=_gyroscopic,
-        parameters={"eps": _finite("eps", eps, least=0.0), "beta": _finite("beta", beta)},
+        parameters={"eps": _coupling(eps), "beta": as_float64(beta, "beta")},
         draw=draw,
         name="contact-oscillator-nonreversible",
     )
 
 
-def _finite(name: str, value: Any, least: float = -np.inf) -> np.ndarray:
-    """Convert a number to a float64 array, or raise ValueError."""
-    number = as_float64(value, name)
-    if not (np.all(np.isfinite(number)) and np.all(number >= least)):
-        wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
-        raise ValueError(f"{name} must be {wanted}, got {value}")
+def _coupling(eps: Any) -> np.ndarray:
+    number = as_float64(eps, "eps")
+    if not np.all(number >= 0):
+        raise ValueError(f"eps must be finite and at least 0, got {eps}")
     return number
 
 
 def start_on_level(eps: float, z0: float = 0.5, energy: float = 1.5, energy_y: float = 0.5) -> Start:
-    """Initial conditions at rest at (x₀, y₀, z₀) with the given H and H_y, x₀ and y₀ positive.
-
-    Parameters
-    ----------
-    eps, z0 : float
-        ε, and the height.
-    energy, energy_y : float
-        H and H_y < H − ½z₀².
-    """
+    """Initial conditions at rest at (x₀, y₀, z₀) with the given H and H_y < H − ½z₀², x₀ and y₀ positive."""
     x0 = np.sqrt((2 * (energy - energy_y) - z0**2) / (1 + eps * z0**2))
     return Start(np.array([x0, np.sqrt(2 * energy_y), z0]), np.zeros(3))
 
@@ -158,7 +144,6 @@ ENTRIES = (
         build=contact_oscillator,
         title="contact oscillator, coupled, reversible",
         known_as="Contact oscillator",
-        parameters={"eps": "m⁻², coupling ε ≥ 0"},
         conserved={
             "energy": "GNI and SymmetricProjection: O(h²), no drift",
             "H_y": "½(ẏ² + y²); GNI and SymmetricProjection: O(h²), no drift",
@@ -170,7 +155,6 @@ ENTRIES = (
         build=contact_oscillator_nonreversible,
         title="contact oscillator in a magnetic field that no linear map reverses",
         known_as="Non-reversible contact oscillator",
-        parameters={"eps": "m⁻², coupling ε ≥ 0", "beta": "s⁻¹, strength β of the field β(1 + x, −y, 0)"},
         conserved={"energy": "GNI and SymmetricProjection: O(h²) on a fixed interval; wanders over long times"},
         **_COMMON,
     ),

@@ -59,9 +59,9 @@ def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float
     Parameters
     ----------
     m1, m2 : float
-        Masses, kg.
+        Mass of the first point, kg; mass of the second, kg.
     l1, l2 : float
-        Lengths of the rods, m.
+        Length of the first rod, m; length of the second, m.
     g : float
         Gravity, m/s².
 
@@ -72,10 +72,8 @@ def double_pendulum(m1: float = 1.0, m2: float = 1.0, l1: float = 1.0, l2: float
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Translations(4, ("x1", "y1", "x2", "y2")),
@@ -99,13 +97,6 @@ ENTRY = Entry(
     build=double_pendulum,
     title="two rods in Cartesian coordinates, constraints on positions",
     known_as="Double pendulum",
-    parameters={
-        "m1": "kg, first mass",
-        "m2": "kg, second mass",
-        "l1": "m, first rod",
-        "l2": "m, second rod",
-        "g": "m/s², gravity",
-    },
     constraints="φ = ½(|a|² − l₁², |b − a|² − l₂²) = 0",
     conserved={"energy": "GNI and SymmetricProjection: O(h²), no drift"},
     source="Hairer, Lubich, Wanner 2006, §VII.1",

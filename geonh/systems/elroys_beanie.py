@@ -58,7 +58,7 @@ def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1
     m : float
         Total mass, kg.
     I1, I2 : float
-        Moments of inertia of the two bodies, kg m².
+        Moment of inertia of the first body, kg m²; that of the second, kg m².
     k : float
         Strength of the potential −k cos ψ, J.
 
@@ -69,10 +69,8 @@ def elroys_beanie(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, k: float = 1
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("psi",)))),
@@ -91,7 +89,6 @@ ENTRY = Entry(
     build=elroys_beanie,
     title="two planar bodies joined at their centres",
     known_as="Elroy's beanie",
-    parameters={"m": "kg, total mass", "I1": "kg m²", "I2": "kg m²", "k": "J, potential −k cos ψ"},
     constraints="none",
     conserved={
         "spatial momentum": "GNI and Variational and SymmetricProjection: to rounding",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import scipy
 
-from geonh.arguments.precision import is_traced
-from geonh.arguments.validators import as_float64
+from geonh.arguments.validators import as_positive
 from geonh.groups.base import Point
 from geonh.mechanics.system import System
 
@@ -43,8 +44,6 @@ class Entry:
         ``build(**parameters)`` → System; its keyword defaults are those of the source.
     title : str
         One-line description.
-    parameters : mapping of str to str
-        Unit and meaning of each keyword of ``build``.
     constraints : str
         The constraints, as an equation; "none" if there are none.
     conserved : mapping of str to str
@@ -67,12 +66,13 @@ class Entry:
         Further remarks; none when empty.
     known_as : str
         Name in the literature; the title when empty.
+    parameters : mapping of str to str, optional
+        Unit and meaning of each keyword of ``build``; those of its docstring when left out.
     """
 
     name: str
     build: Callable[..., System]
     title: str
-    parameters: Mapping[str, str]
     constraints: str
     conserved: Mapping[str, str]
     source: str
@@ -84,6 +84,11 @@ class Entry:
     exact: Callable[[System, Start, np.ndarray], tuple[Point | None, np.ndarray]] | None = None
     notes: str = field(default="")
     known_as: str = field(default="")
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.parameters:
+            object.__setattr__(self, "parameters", _meanings(self.build))
 
     @property
     def heading(self) -> str:
@@ -126,6 +131,10 @@ class Entry:
             raise ValueError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(self.parameters)}")
         return self.build(**parameters)
 
+    def known(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments for ``system`` among the parameters that a file has saved: those with a value."""
+        return {key: value for key, value in saved.items() if key in self.parameters and value is not None}
+
     def __repr__(self) -> str:
         return f"Entry {self.name!r}: {self.title}"
 
@@ -146,13 +155,31 @@ class Catalogue(dict[str, Entry]):
         return table(("system", "what it is"), ((name, entry.title) for name, entry in self.items()))
 
 
-def positive(**values: Any) -> dict[str, np.ndarray]:
-    """Parameters as float64 arrays; TypeError or ValueError naming the one that is not a number, or not positive.
+def quadrature(rate: Callable[[float], Any], t: np.ndarray, start: Any) -> np.ndarray:
+    """Values at the times t, shape=[N, ...], of the function with a given rate and value at 0, to about 1e-13."""
+    value, here, found = start, 0.0, []
+    for s in t:
+        value, here = value + scipy.integrate.quad_vec(rate, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
+        found.append(value)
+    return np.stack(found)
 
-    A traced one is not checked further.
+
+def _meanings(build: Callable) -> dict[str, str]:
+    """Meaning of each keyword of a function by its docstring, "" where there is none.
+
+    Where the meaning of several keywords has as many parts between semicolons, each has its own.
     """
-    arrays = {name: as_float64(value, name) for name, value in values.items()}
-    for name, array in arrays.items():
-        if not is_traced(array) and not (np.all(np.isfinite(array)) and np.all(array > 0)):
-            raise ValueError(f"{name} must be positive, got {values[name]}")
-    return arrays
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = {name: "" for name, p in inspect.signature(build).parameters.items() if p.kind in kinds}
+    entries = re.findall(r"^(\w+(?:, \w+)*) : .*\n((?: {4}.*\n?)+)", inspect.getdoc(build) or "", re.M)
+    for names, text in entries:
+        keys, meaning = names.split(", "), " ".join(text.split()).rstrip(".")
+        parts = meaning.split("; ")
+        each = [part[:1].upper() + part[1:] for part in parts] if len(parts) == len(keys) else [meaning] * len(keys)
+        found |= {key: part for key, part in zip(keys, each, strict=True) if key in found}
+    return found
+
+
+def positive(**values: Any) -> dict[str, np.ndarray]:
+    """Parameters as float64 arrays, validated by ``as_positive``."""
+    return {name: as_positive(value, name) for name, value in values.items()}

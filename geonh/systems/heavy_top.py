@@ -32,7 +32,7 @@ from geonh.drawing import Body, Pose, along, axes, cylinder
 from geonh.geometry.action import AdvectedVector
 from geonh.groups import SO3
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, positive
+from geonh.systems.entry import Entry, Start, positive, quadrature
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -116,12 +116,8 @@ def symmetry_axes(J: np.ndarray, chi: np.ndarray) -> np.ndarray | None:
 
 
 def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Exact solution of Lagrange's top: nutation in closed form, precession and spin by quadrature; t of shape=[N].
-
-    Raises
-    ------
-    ValueError
-        If it is not Lagrange's top, or starts upright or hanging, where the angles are not defined.
+    """Exact solution of Lagrange's top: nutation in closed form, precession and spin by quadrature; t of shape=[N];
+    ValueError if it is not Lagrange's top, or starts upright or hanging, where the angles are not defined.
     """
     J, chi, mgl = (np.asarray(system.parameters[name]) for name in ("J", "chi", "mgl"))
     axes = symmetry_axes(J, chi)
@@ -154,11 +150,8 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
         precession = (Lz - L3 * u) / (A * (1 - u**2))
         return np.stack([precession, L3 / C - precession * u], axis=-1)
 
-    angles, here, turned = np.array([np.arctan2(R0[0, 2], -R0[1, 2]), np.arctan2(R0[2, 0], R0[2, 1])]), 0.0, []
-    for s in t:
-        angles, here = angles + scipy.integrate.quad_vec(rates, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
-        turned.append(angles)
-    phi, psi = np.stack(turned).T
+    angles = np.array([np.arctan2(R0[0, 2], -R0[1, 2]), np.arctan2(R0[2, 0], R0[2, 1])])
+    phi, psi = quadrature(rates, t, angles).T
     u, slope = nutation(t)
     sine, precession = np.sqrt(1 - u**2), rates(t)[:, 0]
     nod = -slope / sine
@@ -177,11 +170,6 @@ ENTRY = Entry(
     build=heavy_top,
     title="rigid body about a fixed point under gravity",
     known_as="Heavy top",
-    parameters={
-        "J": "kg m², principal moments about the fixed point",
-        "mgl": "N m, mass × gravity × distance to the centre of mass",
-        "chi": "direction of the centre of mass in the body (any length)",
-    },
     constraints="none",
     conserved={
         "vertical momentum": "γ·P; GNI and Variational and SymmetricProjection: to rounding",

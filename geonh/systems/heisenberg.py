@@ -30,16 +30,15 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
-from geonh.drawing import Body, along, axes, ball, shifted
-from geonh.drawing.shapes import PATCH
+from geonh.drawing import Body
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Heisenberg, Translations
 from geonh.mechanics.system import FirstIntegral, System
-from geonh.systems.entry import Entry, Start, positive
+from geonh.systems.entry import Entry, Start, positive, quadrature
+from geonh.systems.nonholonomic_particle import particle
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -60,16 +59,7 @@ def _momentum_z(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
     """Draw the particle, and a piece of the plane of admissible velocities."""
-    return _particle(g, jnp.stack([-g[1], g[0], 1.0]))
-
-
-def _particle(q: Any, normal: Any) -> list[Body]:
-    plane = along(normal, q, axis="z")
-    return [
-        Body("particle", ball(0.06, 12), at=shifted(*q), trace=[0, 0, 0]),
-        Body("admissible plane", PATCH, at=plane),
-        Body("origin", axes(0.3)),
-    ]
+    return particle(g, jnp.stack([-g[1], g[0], 1.0]))
 
 
 @judged
@@ -88,10 +78,8 @@ def heisenberg(m: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Translations(3),
@@ -122,7 +110,7 @@ def _group_metric(x: Any, p: Any) -> list:
 
 def draw_on_group(t: Any, g: Any, p: Any) -> list[Body]:
     """Draw the particle over the plane, the area as its height, and a piece of the plane of admissible velocities."""
-    return _particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
+    return particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
 
 
 @judged
@@ -136,7 +124,7 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
     I : float
         Inertia of the motion w across the distribution, kg/m² (z is an area).
     a, b : float
-        Inertia that couples w with ẋ and ẏ, kg/m; a² + b² < mI.
+        Inertia that couples w with ẋ, kg/m; inertia that couples w with ẏ, kg/m, where a² + b² < mI.
 
     Returns
     -------
@@ -145,10 +133,8 @@ def heisenberg_group(m: float = 1.0, I: float = 1.0, a: float = 0.0, b: float = 
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one of ``m``, ``I`` and mI − a² − b² is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one of ``m``, ``I`` and mI − a² − b² is not positive.
     """
     coupling = {"a": as_float64(a, "a"), "b": as_float64(b, "b")}
     parameters = {**positive(m=m, I=I), **coupling}
@@ -189,12 +175,8 @@ def exact_on_group(system: System, start: Start, t: np.ndarray) -> tuple[np.ndar
         (x, y), (u, v) = plane(s)
         return 0.5 * (x * v - y * u)
 
-    z, here, area = [], 0.0, g0[2]
-    for s in t:
-        area, here = area + scipy.integrate.quad_vec(area_rate, here, s, epsabs=1e-13, epsrel=1e-13)[0], s
-        z.append(area)
     path, velocity = plane(t)
-    return np.column_stack([path, z]), np.column_stack([velocity, np.zeros(len(t))])
+    return np.column_stack([path, quadrature(area_rate, t, g0[2])]), np.column_stack([velocity, np.zeros(len(t))])
 
 
 ENTRIES = (
@@ -203,7 +185,6 @@ ENTRIES = (
         build=heisenberg,
         title="free particle with ż = yẋ − xẏ",
         known_as="Heisenberg system (Brockett integrator)",
-        parameters={"m": "kg, mass"},
         constraints="ż − yẋ + xẏ = 0",
         conserved={
             "energy": "GNI and SymmetricProjection: to rounding (the whole motion is exact)",
@@ -221,12 +202,6 @@ ENTRIES = (
         build=heisenberg_group,
         title="left-invariant motion on the Heisenberg group, without w",
         known_as="Heisenberg group",
-        parameters={
-            "m": "kg, mass in the plane",
-            "I": "kg/m², inertia across the distribution (z is an area)",
-            "a": "kg/m, couples w with ẋ",
-            "b": "kg/m, couples w with ẏ",
-        },
         constraints="w = ż − ½(xẏ − yẋ) = 0",
         conserved={
             "energy": "½m(ẋ² + ẏ²); GNI: at p⁻ to rounding; at p̃ O(h²) while the part of p⁻ along w is small; "

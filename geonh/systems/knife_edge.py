@@ -65,7 +65,7 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
     J : float
         Moment of inertia, kg m².
     gravity : float
-        m/s².
+        Gravity, m/s².
     slope : float
         Inclination α, radians.
 
@@ -76,10 +76,8 @@ def knife_edge(m: float = 1.0, J: float = 1.0, gravity: float = 1.0, slope: floa
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((Translations(2), Torus(1, ("phi",)))),
@@ -114,7 +112,6 @@ ENTRY = Entry(
     build=knife_edge,
     title="blade that slides on a slope",
     known_as="Knife edge on an inclined plane",
-    parameters={"m": "kg", "J": "kg m²", "gravity": "m/s²", "slope": "rad, inclination"},
     constraints="ẋ sin φ − ẏ cos φ = 0",
     conserved={
         "energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding",

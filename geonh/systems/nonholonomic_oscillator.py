@@ -27,12 +27,12 @@ import numpy as np
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_float64
-from geonh.drawing import Body, along, axes, ball, line, link, shifted
-from geonh.drawing.shapes import PATCH
+from geonh.drawing import Body, line, link
 from geonh.geometry.distribution import Distribution
 from geonh.groups import Translations
 from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
+from geonh.systems.nonholonomic_particle import particle
 
 
 def _metric(x: Any, p: Any) -> Any:
@@ -55,12 +55,8 @@ def energy_y(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
     """Draw the particle, the spring from the origin, and a piece of the plane of admissible velocities."""
-    return [
-        Body("particle", ball(0.06, 12), at=shifted(*g), trace=[0, 0, 0]),
-        Body("spring", line([[0, 0, 0], [1, 0, 0]]), at=link(jnp.zeros(3), g)),
-        Body("admissible plane", PATCH, at=along(jnp.stack([1.0, 0.0, g[1]]), g, axis="z")),
-        Body("origin", axes(0.3)),
-    ]
+    spring = Body("spring", line([[0, 0, 0], [1, 0, 0]]), at=link(jnp.zeros(3), g))
+    return particle(g, jnp.stack([1.0, 0.0, g[1]]), spring)
 
 
 @judged
@@ -79,10 +75,8 @@ def nonholonomic_oscillator(m: Any = (1.0, 1.0, 1.0)) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or there are not three.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or there are not three.
     """
     if as_float64(m, "m").shape != (3,):
         raise ValueError(f"m must be three masses, got {m}")
@@ -103,7 +97,6 @@ ENTRY = Entry(
     build=nonholonomic_oscillator,
     title="springs in space with a contact constraint",
     known_as="Nonholonomic oscillator",
-    parameters={"m": "kg, masses along x, y, z"},
     constraints="ẋ + yż = 0",
     conserved={
         "energy": "GNI and SymmetricProjection: O(h²), no drift",

@@ -42,9 +42,15 @@ def _speed(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
 
 def draw(t: Any, g: Any, p: Any) -> list[Body]:
     """Draw the particle, and a piece of the plane of admissible velocities."""
+    return particle(g, jnp.stack([-g[1], 0.0, 1.0]))
+
+
+def particle(q: Any, normal: Any, *beside: Body) -> list[Body]:
+    """Draw a particle at q, a piece of the plane of admissible velocities, with its normal, and other bodies."""
     return [
-        Body("particle", ball(0.06, 12), at=shifted(*g), trace=[0, 0, 0]),
-        Body("admissible plane", PATCH, at=along(jnp.stack([-g[1], 0.0, 1.0]), g, axis="z")),
+        Body("particle", ball(0.06, 12), at=shifted(*q), trace=[0, 0, 0]),
+        *beside,
+        Body("admissible plane", PATCH, at=along(normal, q, axis="z")),
         Body("origin", axes(0.3)),
     ]
 
@@ -65,10 +71,8 @@ def nonholonomic_particle(m: float = 1.0) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Translations(3),
@@ -102,7 +106,6 @@ ENTRY = Entry(
     build=nonholonomic_particle,
     title="free particle with ż = y ẋ",
     known_as="Nonholonomic particle",
-    parameters={"m": "kg, mass"},
     constraints="ż − y ẋ = 0",
     conserved={
         "energy": "GNI: at p⁻ to rounding (Theorem 1, the metric of R³ is bi-invariant); "

@@ -61,9 +61,9 @@ def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1
     m : float
         Mass of the first body, kg.
     I1, I2 : float
-        Moments of inertia of the bodies, kg m².
+        Moment of inertia of the first body, kg m²; that of the second, kg m².
     d1, d2 : float
-        Joint to the first and to the second axle, m.
+        Joint to the first axle, m; joint to the second axle, m.
 
     Returns
     -------
@@ -72,10 +72,8 @@ def roller_racer(m: float = 1.0, I1: float = 1.0, I2: float = 0.5, d1: float = 1
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("phi",)))),
@@ -98,13 +96,6 @@ ENTRY = Entry(
     build=roller_racer,
     title="two wheeled bodies on a joint",
     known_as="Roller racer",
-    parameters={
-        "m": "kg, mass of the first body",
-        "I1": "kg m², first body",
-        "I2": "kg m², second body",
-        "d1": "m, first axle to joint",
-        "d2": "m, joint to second axle",
-    },
     constraints="v = 0 and (d₁ cos φ + d₂)ω − u sin φ + d₂φ̇ = 0",
     conserved={"energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding"},
     source="Chang, Perlmutter 2018, §3.5",

@@ -94,10 +94,8 @@ def rolling_ball(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one except ``table_rate`` is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one except ``table_rate`` is not positive.
     """
     parameters = {**positive(m=m, I=I, r=r), "table_rate": as_float64(table_rate, "table_rate")}
     return System(
@@ -179,7 +177,6 @@ ENTRY = Entry(
     build=rolling_ball,
     title="homogeneous ball on a turning table, reduced (spatial angular velocity)",
     known_as="Ball on a turning table",
-    parameters={"m": "kg", "I": "kg m²", "r": "m, radius", "table_rate": "rad/s, the table's rate Ω"},
     constraints="v = r w×e₃ + Ω e₃×x (affine)",
     conserved={
         "moving energy": "E − Ω[m(xẏ − yẋ) + I w₃]; GNI: at p⁻ to rounding; SymmetricProjection: to rounding",

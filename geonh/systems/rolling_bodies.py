@@ -72,10 +72,8 @@ def rolling_disc(m: float = 1.0, r: float = 1.0, g: float = 9.81) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     given = positive(m=m, r=r, g=g)
     inertia = np.array([1.0, 2.0, 1.0]) * given["m"] * given["r"] * given["r"] / 4
@@ -89,7 +87,7 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
     Parameters
     ----------
     m, r, thickness, g : float
-        Mass, kg; radius and thickness, m; gravity, m/s².
+        Mass, kg; radius, m; thickness of the plate, m; gravity, m/s².
 
     Returns
     -------
@@ -98,10 +96,8 @@ def eulers_disc(m: float = 0.44, r: float = 0.0375, thickness: float = 0.013, g:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     positive(m=m, r=r, thickness=thickness, g=g)
     across = m * r * r / 4 + m * thickness * thickness / 12
@@ -168,7 +164,7 @@ def routh_sphere(
     a : float
         Height of the ball's centre above the centre of mass along the axis, m.
     I1, I3 : float
-        Moments of inertia about the centre of mass, across and along the axis, kg m².
+        Moment of inertia about the centre of mass across the axis, kg m²; that along it, kg m².
     g : float
         Gravity, m/s².
 
@@ -208,7 +204,7 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
     Parameters
     ----------
     m, r, R, g : float
-        Mass, kg; radii of ball and cylinder, m; gravity, m/s².
+        Mass, kg; radius of the ball, m; radius of the cylinder, m; gravity, m/s².
 
     Returns
     -------
@@ -217,10 +213,8 @@ def sphere_in_cylinder(m: float = 1.0, r: float = 0.2, R: float = 1.0, g: float 
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or the ball does not fit into the cylinder.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or the ball does not fit into the cylinder.
     """
     positive(m=m, r=r, R=R, g=g)
     _less(r, R, "the ball must fit into the cylinder, r < R")
@@ -281,7 +275,6 @@ ENTRIES = (
         build=rolling_disc,
         title="thin disc that rolls, leans and falls",
         known_as="Rolling disc",
-        parameters={"m": "kg, mass", "r": "m, radius", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Le Saux, Leine, Glocker 2005",
@@ -294,7 +287,6 @@ ENTRIES = (
         build=eulers_disc,
         title="heavy disc that whirls nearly flat",
         known_as="Euler's disc",
-        parameters={"m": "kg, mass", "r": "m, radius", "thickness": "m, of the plate", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Moffatt 2000",
@@ -307,14 +299,6 @@ ENTRIES = (
         build=rattleback,
         title="ellipsoid that reverses its spin",
         known_as="Rattleback",
-        parameters={
-            "axes": "m, semi-axes",
-            "h": "m, height of the figure's centre above that of mass",
-            "m": "kg, mass",
-            "moments": "kg m², moments of inertia about the axes",
-            "D": "kg m², entry (1, 2) of the inertia",
-            "g": "m/s², gravity",
-        },
         constraints=_FORMS,
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Kane, Levinson 1982",
@@ -327,14 +311,6 @@ ENTRIES = (
         build=routh_sphere,
         title="ball with its centre of mass off its centre, on an axis",
         known_as="Routh sphere",
-        parameters={
-            "m": "kg, mass",
-            "r": "m, radius",
-            "a": "m, offset of the centre",
-            "I1": "kg m², moment across the axis",
-            "I3": "kg m², moment along the axis",
-            "g": "m/s², gravity",
-        },
         constraints=_FORMS,
         conserved={
             "jellett": "Jω·ρ; SymmetricProjection: O(h²)",
@@ -351,7 +327,6 @@ ENTRIES = (
         build=sphere_in_cylinder,
         title="ball in an upright cylinder, which does not fall",
         known_as="Sphere in a cylinder",
-        parameters={"m": "kg, mass", "r": "m, radius", "R": "m, radius of the cylinder", "g": "m/s², gravity"},
         constraints=_FORMS,
         conserved={
             "vertical spin": "e₃·w, w = Rω; SymmetricProjection: O(h²)",

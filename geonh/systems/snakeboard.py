@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import judged
+from geonh.arguments.validators import shortly
 from geonh.drawing import Body, Pose, box, cylinder, ground, planar
 from geonh.geometry.distribution import Distribution
 from geonh.groups import SE2, Product, Torus, Translations
@@ -121,7 +122,7 @@ def snakeboard(
     m : float
         Total mass, kg.
     J, J0, J1 : float
-        Moments of inertia of board, rotor and one axle, kg m².
+        Moment of inertia of the board, kg m²; that of the rotor, kg m²; that of one axle, kg m².
     r : float
         Centre to axle, m.
     structure : str
@@ -137,10 +138,8 @@ def snakeboard(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or ``structure`` is an unknown word.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or ``structure`` is an unknown word.
     """
     parameters = positive(m=m, J=J, J0=J0, J1=J1, r=r)
     base: tuple[str, ...]
@@ -152,7 +151,7 @@ def snakeboard(
         metric, forms, base = _metric_abelian, _forms_abelian, ("theta", "phi")
         picture = draw_abelian
     else:
-        raise ValueError(f"structure must be 'SE(2)' or 'abelian', got {structure!r}")
+        raise ValueError(f"structure must be 'SE(2)' or 'abelian', got {shortly(structure)}")
     return System(
         group,
         metric=metric,
@@ -174,7 +173,7 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
     m : float
         Total mass, kg.
     J, J0, J1 : float
-        Moments of inertia of board, rotor and one axle, kg m².
+        Moment of inertia of the board, kg m²; that of the rotor, kg m²; that of one axle, kg m².
     r : float
         Centre to axle, m.
 
@@ -185,10 +184,8 @@ def snakeboard_absolute(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: flo
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(2, ("psi", "phi")))),
@@ -210,7 +207,7 @@ def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: f
     m : float
         Total mass, kg.
     J, J0, J1 : float
-        Moments of inertia of board, rotor and one axle, kg m².
+        Moment of inertia of the board, kg m²; that of the rotor, kg m²; that of one axle, kg m².
     r : float
         Centre to axle, m.
 
@@ -222,10 +219,8 @@ def controlled_snakeboard(m: float = 1.0, J: float = 1.0, J0: float = 0.5, J1: f
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(2, ("psi", "phi")))),
@@ -249,13 +244,6 @@ def _start(system: System) -> Start:
     return Start(g0, system.project(g0, np.array([0.2, 1.0, 0.0, 0.7, 0.1])))
 
 
-_PARAMETERS = {
-    "m": "kg, total mass",
-    "J": "kg m², board's moment of inertia",
-    "J0": "kg m², rotor's moment of inertia",
-    "J1": "kg m², one axle's moment of inertia",
-    "r": "m, centre to axle",
-}
 _CONSERVED = {
     "energy": "GNI: at p⁻ to rounding, on SE(2)×T² and on R²×T³; SymmetricProjection: to rounding",
     "rotor momentum": "GNI and SymmetricProjection: to rounding",
@@ -269,7 +257,6 @@ ENTRIES = (
         build=snakeboard,
         title="snakeboard, wheel angles relative to the board",
         known_as="Snakeboard",
-        parameters={**_PARAMETERS, "structure": "'SE(2)' or 'abelian', the group structure"},
         constraints="ẋ sin(θ±φ) − ẏ cos(θ±φ) ± rθ̇ cos φ = 0",
         conserved=_CONSERVED,
         source=_SOURCE,
@@ -283,7 +270,6 @@ ENTRIES = (
         build=snakeboard_absolute,
         title="snakeboard, front wheel angle from the x axis",
         known_as="Snakeboard, absolute angles",
-        parameters=_PARAMETERS,
         constraints="−ẋ sin φ + ẏ cos φ − rθ̇ cos(θ−φ) = 0 and −ẋ sin(2θ−φ) + ẏ cos(2θ−φ) + rθ̇ cos(θ−φ) = 0",
         conserved=_CONSERVED,
         source="Ferraro, Iglesias, Martín de Diego 2007 (first version), example 2",
@@ -297,7 +283,6 @@ ENTRIES = (
         build=controlled_snakeboard,
         title="snakeboard driven from rest by opposite torques on rotor and axles",
         known_as="Controlled snakeboard",
-        parameters=_PARAMETERS,
         constraints="ẋ sin(θ±φ) − ẏ cos(θ±φ) ± rθ̇ cos φ = 0",
         conserved={},
         source="Ferraro, Iglesias, Martín de Diego 2008, figure 4",

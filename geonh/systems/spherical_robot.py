@@ -123,12 +123,6 @@ ENTRY = Entry(
     build=spherical_robot,
     title="ball that rolls by three rotors inside",
     known_as="Spherical robot",
-    parameters={
-        "m": "kg, mass of all",
-        "r": "m, radius",
-        "J": "kg m², principal moments with the rotors locked",
-        "j": "kg m², moments of the rotors about their axes",
-    },
     constraints="v = r w×e₃",
     conserved={
         "K": "R(JW + jχ̇) + mr e₃×v, three numbers in space, driven or not; GNI and SymmetricProjection: to rounding",

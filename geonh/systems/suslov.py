@@ -143,7 +143,6 @@ ENTRY = Entry(
     build=suslov,
     title="rigid body that cannot turn about a body axis",
     known_as="Suslov problem",
-    parameters={"J": "kg m², symmetric 3×3 inertia matrix", "a": "body axis about which it cannot turn (any length)"},
     constraints="a·Ω = 0",
     conserved={
         "energy": "GNI: at p⁻ O(h²), no drift; at p̃ as long as the alternating part of p⁻ is small; "

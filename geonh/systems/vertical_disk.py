@@ -56,7 +56,7 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
     m : float
         Mass, kg.
     J, I : float
-        Moments of inertia about a diameter and about the axle, kg m².
+        Moment of inertia about a diameter, kg m²; that about the axle, kg m².
     R : float
         Radius, m.
 
@@ -67,10 +67,8 @@ def vertical_disk(m: float = 1.0, J: float = 0.25, I: float = 0.5, R: float = 1.
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive.
+    TypeError, ValueError
+        If a parameter is not a number, or not positive.
     """
     return System(
         Product((SE2(), Torus(1, ("psi",)))),
@@ -100,7 +98,6 @@ ENTRY = Entry(
     build=vertical_disk,
     title="upright disk rolling on a plane",
     known_as="Vertical rolling disk",
-    parameters={"m": "kg", "J": "kg m², about a diameter", "I": "kg m², about the axle", "R": "m, radius"},
     constraints="ẋ = Rψ̇ cos θ, ẏ = Rψ̇ sin θ",
     conserved={
         "energy": "GNI: at p⁻ to rounding; SymmetricProjection: to rounding",

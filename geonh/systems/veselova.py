@@ -67,10 +67,8 @@ def veselova(J: Any = (1.0, 1.5, 2.0)) -> System:
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one is not positive, or there are not three.
+    TypeError, ValueError
+        If a parameter is not a number; if one is not positive, or there are not three.
     """
     if as_float64(J, "J").shape != (3,):
         raise ValueError(f"J must be three principal moments, got {J}")
@@ -96,7 +94,6 @@ ENTRY = Entry(
     build=veselova,
     title="rigid body without spin about the vertical",
     known_as="Veselova system",
-    parameters={"J": "kg m², principal moments"},
     constraints="γ·Ω = 0 with γ = Rᵀe₃",
     conserved={
         "horizontal momentum": "(RJΩ)₁, (RJΩ)₂; GNI and SymmetricProjection: to rounding",

@@ -91,7 +91,7 @@ def two_wheeled_robot(
     a : float
         Distance from the axle forward to the centre of mass, m.
     r, w : float
-        Radius of the wheels and distance between them, m.
+        Radius of the wheels, m; distance between the wheels, m.
     Iw : float
         Moment of inertia of a wheel about the axle, kg m².
 
@@ -102,10 +102,8 @@ def two_wheeled_robot(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one of ``m``, ``I``, ``r``, ``w`` and ``Iw`` is not positive.
     """
     positive(m=m, I=I, r=r, w=w, Iw=Iw)
     a = as_float64(a, "a", ())
@@ -132,7 +130,7 @@ def robot_with_trailers(
     lengths : array_like, shape=[k]
         From each axle back to the next, m.
     m, I : float
-        Mass, kg, and moment of inertia about the centre of mass, kg m², of each body.
+        Mass of each body, kg; its moment of inertia about the centre of mass, kg m².
     a : float
         Distance from an axle forward to its body's centre of mass, m.
 
@@ -143,10 +141,8 @@ def robot_with_trailers(
 
     Raises
     ------
-    TypeError
-        If a parameter is not a number.
-    ValueError
-        If one of ``lengths``, ``m`` and ``I`` is not positive.
+    TypeError, ValueError
+        If a parameter is not a number; if one of ``lengths``, ``m`` and ``I`` is not positive.
     """
     positive(lengths=lengths, m=m, I=I)
     a, each = as_float64(a, "a", ()), np.atleast_1d(as_float64(lengths, "lengths"))
@@ -176,14 +172,6 @@ ENTRIES = (
         build=two_wheeled_robot,
         title="robot with a motor on each of two wheels",
         known_as="Two-wheeled robot",
-        parameters={
-            "m": "kg, mass",
-            "I": "kg m², moment of inertia about the centre of mass",
-            "a": "m, from the axle to the centre of mass",
-            "r": "m, radius of the wheels",
-            "w": "m, distance between the wheels",
-            "Iw": "kg m², of a wheel about the axle",
-        },
         constraints="v = 0, rχ̇ = u ∓ ½wω",
         conserved={
             "heading": "wθ − r(χ_right − χ_left), driven or not; SymmetricProjection: O(h²)",
@@ -200,12 +188,6 @@ ENTRIES = (
         build=robot_with_trailers,
         title="robot that draws trailers",
         known_as="Robot with trailers",
-        parameters={
-            "lengths": "m, from each axle back to the next",
-            "m": "kg, mass of each body",
-            "I": "kg m², moment of inertia of each body",
-            "a": "m, from an axle to its body's centre of mass",
-        },
         constraints="no axle slides sideways",
         conserved={"energy": "SymmetricProjection: O(h²)"},
         source="Laumond 1998, ch. 1",

@@ -169,19 +169,20 @@ def whipple_bicycle(
     Parameters
     ----------
     w, c, tilt : float
-        Wheel base and trail, m; tilt λ of the steer axis, rad.
+        Wheel base, m; trail, m; tilt λ of the steer axis, rad.
     g : float
         Gravity, m/s².
     rR, rF : float
-        Radii of the rear and the front wheel, m.
+        Radius of the rear wheel, m; radius of the front wheel, m.
     mR, mB, mH, mF : float
-        Masses of rear wheel, rear frame with rider, front frame and front wheel, kg.
+        Mass of the rear wheel, kg; mass of the rear frame with rider, kg; mass of the front frame, kg; mass
+        of the front wheel, kg.
     IR, IF : array_like, shape=[2]
-        Moments of the wheels about a diameter and about the axle, kg m².
+        Moments of the rear wheel about a diameter and about the axle, kg m²; those of the front wheel, kg m².
     IB, IH : array_like, shape=[4]
-        Moments xx, yy, zz and the product xz of the frames, kg m².
+        Moments xx, yy, zz and product xz of the rear frame, kg m²; those of the front frame, kg m².
     rB, rH : array_like, shape=[2]
-        Centres of mass (x, z) of the frames, from the rear contact, m.
+        Centre of mass (x, z) of the rear frame, from the rear contact, m; centre of mass of the front frame, m.
 
     Returns
     -------
@@ -244,24 +245,6 @@ ENTRY = Entry(
     build=whipple_bicycle,
     title="bicycle with a rigid rider, which steers itself",
     known_as="Whipple bicycle",
-    parameters={
-        "w": "m, wheel base",
-        "c": "m, trail",
-        "tilt": "rad, of the steer axis",
-        "g": "m/s², gravity",
-        "rR": "m, radius of the rear wheel",
-        "mR": "kg, of the rear wheel",
-        "IR": "kg m², of the rear wheel about a diameter and the axle",
-        "rB": "m, centre of mass (x, z) of frame and rider",
-        "mB": "kg, of frame and rider",
-        "IB": "kg m², xx, yy, zz, xz of frame and rider",
-        "rH": "m, centre of mass (x, z) of the front frame",
-        "mH": "kg, of the front frame",
-        "IH": "kg m², xx, yy, zz, xz of the front frame",
-        "rF": "m, radius of the front wheel",
-        "mF": "kg, of the front wheel",
-        "IF": "kg m², of the front wheel about a diameter and the axle",
-    },
     constraints="the lowest point of either wheel is at rest: R(v + ω×ρ + δ̇ s×(ρ − a) + θ̇ n×d) = 0",
     conserved={"energy": "SymmetricProjection: O(h²)"},
     source="Meijaard, Papadopoulos, Ruina, Schwab 2007",

@@ -75,7 +75,7 @@ def _run(block: Block, trajectory: Any, name: str, max_frames: int) -> dict[str,
         "high": high.tolist(),
         "flat": bool(seen.is_flat),
         "bodies": [_body(block, body) for body in seen.bodies],
-        "traces": [[_index(seen.bodies, body), _trace(body)] for body in seen.traces],
+        "traces": [[seen.bodies.index(body), _trace(body)] for body in seen.traces],
         "about": next((i for i, b in enumerate(seen.bodies) if b.is_solid and np.all(b.x == arrows.about)), -1),
         "arrows": [
             _arrow(block, "constraint force", units.force, arrows.force),
@@ -93,10 +93,6 @@ def _warning(trajectory: Any) -> str:
     if not trajectory.success:
         said.append(f"stopped at t = {trajectory.t[-1]:.6g} {time}: {trajectory.status.message}")
     return "; ".join(said)
-
-
-def _index(bodies: tuple[Moving, ...], body: Moving) -> int:
-    return next(i for i, other in enumerate(bodies) if other is body)
 
 
 def _trace(body: Moving) -> list[float]:
@@ -144,13 +140,7 @@ def _arrow(block: Block, name: str, unit: str, rows: np.ndarray) -> dict[str, An
         return None
     length = float(np.linalg.norm(rows, axis=1).max())
     step = largest / 32767
-    return {
-        "name": name,
-        "unit": unit,
-        "values": block.add(np.rint(rows / step), "i2"),
-        "of": step,
-        "max": length,
-    }
+    return {"name": name, "unit": unit, "values": block.add(np.rint(rows / step), "i2"), "of": step, "max": length}
 
 
 def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
@@ -159,14 +149,10 @@ def _panels(block: Block, trajectory: Any) -> list[dict[str, Any]]:
     errors = [(q.name, np.maximum(q.relative, FLOOR)) for q in found if q.conserved]
     a, xi = trajectory.attributes, trajectory.xi
     units = component_units(a["point_names"], a["velocity_names"], a["units"])
+    joules, energy = units_of(trajectory).energy, [("energy", trajectory.energy)]
     panels: list[dict[str, Any]] = [
         {"title": "error of what is kept", "unit": "relative; residual absolute", "log": True, "curves": errors},
-        {
-            "title": "energy",
-            "unit": units_of(trajectory).energy,
-            "log": False,
-            "curves": [("energy", trajectory.energy)],
-        },
+        {"title": "energy", "unit": joules, "log": False, "curves": energy},
     ]
     for unit in dict.fromkeys(["rad/s", "m/s", *(units[name] for name in a["velocity_names"])]):
         chosen = [(plain(name), xi[:, i]) for i, name in enumerate(a["velocity_names"]) if units[name] == unit]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from geonh.arguments.paths import checked_path
-from geonh.arguments.validators import as_flag
+from geonh.arguments.validators import as_count, as_flag, as_names, shortly
 from geonh.plotting.labels import method_in_words
 from geonh.results.netcdf import written_whole
 from geonh.results.trajectory import Trajectory
@@ -116,16 +116,12 @@ def view(
         raise ValueError("view takes at least one trajectory")
     for trajectory in trajectories:
         if not isinstance(trajectory, Trajectory):
-            raise TypeError(f"view takes trajectories, got {trajectory!r}")
+            raise TypeError(f"view takes trajectories, got {shortly(trajectory)}")
     if names is None:
         names = _distinct([method_in_words(trajectory) for trajectory in trajectories])
-    if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != len(trajectories):
-        raise ValueError(f"names must have one entry for each of the {len(trajectories)} runs, got {names!r}")
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"names must be texts, got {names!r}")
-    if not isinstance(max_frames, int) or max_frames < 2:
-        raise ValueError(f"max_frames must be an integer of at least 2, got {max_frames!r}")
-    header, data = packed(trajectories, names, max_frames)
+    if len(as_names(names, "names")) != len(trajectories):
+        raise ValueError(f"names must have one entry for each of the {len(trajectories)} runs, got {shortly(names)}")
+    header, data = packed(trajectories, names, as_count(max_frames, "max_frames", 2))
     header["sideBySide"] = as_flag(side_by_side, "side_by_side")
     page = Page(_page(header, data))
     if path is not None:

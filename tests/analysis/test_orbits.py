@@ -262,3 +262,14 @@ def test_an_orbit_too_small_to_be_told_from_an_equilibrium_is_none(size):
         periodic_orbit(system, [size], [0.0], 6.28)
     orbit = periodic_orbit(system, [0.3], [0.0], 5.0)
     assert abs(orbit.g[0]) > 0.1
+
+
+@pytest.mark.parametrize("size", [1e-13, 1e-9, 1e-5])
+def test_a_small_motion_that_does_not_close_is_no_orbit(size):
+    oscillator = gn.System(
+        gn.groups.Translations(2), metric=[1.0, 1.0], potential=lambda x: 0.5 * x @ x, name="oscillator"
+    )
+    with pytest.raises(RuntimeError, match="to an equilibrium of oscillator"):
+        periodic_orbit(oscillator, [size, 0.0], [0.0, size], 6.34)
+    orbit = periodic_orbit(oscillator, [0.1, 0.0], [0.0, 0.1], 6.34)
+    np.testing.assert_allclose(orbit.period, 2 * np.pi, rtol=1e-10)

@@ -68,7 +68,7 @@ def told(name, system, begin):
         return "–"
     said = f"{np.abs(run.energy / run.energy[0] - 1).max():.1e}"
     if run.spoiled_from is not None:
-        said += f", alternates past 1 % from {run.spoiled_from:.2g} s"
+        said += f", parasitic part over 1 % from {run.spoiled_from:.2g} s"
     return said if run.success else f"{said}, stopped at {run.t[-1]:.2g} s"
 
 

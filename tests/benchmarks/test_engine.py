@@ -534,7 +534,7 @@ def renew_page(rows: list[Row]) -> None:
     head = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
     made = ", ".join(f"{name} {version(name)}" for name in ("jax", "llvmlite"))
     made = f"{date.today()}, {os.cpu_count()} cores of {cpu()}; geonh {gn.__version__}, {made}."
-    told = f"{made} A star is a goal that is missed."
+    told = f"{made} A star marks a missed goal."
     lines = ["| what | measured | goal |", "|---|---|---|"]
     lines += [f"| {row.what.strip()} | {row.measured.strip()} | {row.aim} |" for row in rows]
     PAGE.write_text("\n".join([head + HEADING, "", told, "", *lines, ""]), encoding="utf-8")

@@ -225,6 +225,15 @@ def test_what_cannot_be_driven_is_said():
         optimal_control(stuck, end=[1.0, 1.0], n_controls=1, span=1.0, n_steps=5)
 
 
+def test_ipopt_serves_without_bounds_too():
+    pytest.importorskip("ipyopt")
+    options = {"end": [1.2, 1.0, 1.5], "n_controls": 2, "span": 4.0, "n_steps": 20}
+    found, newton = optimal_control(SLEIGH, **options, solver="ipopt"), optimal_control(SLEIGH, **options)
+    assert 0 < found.before < 40
+    assert found.iterations <= 2  # the solver leaves nothing but rounding
+    assert abs(found.cost - newton.cost) < 1e-10 * newton.cost
+
+
 def test_without_ipopt_it_is_said(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"geonh\[ipopt\]"):

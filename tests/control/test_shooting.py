@@ -108,5 +108,5 @@ def test_bad_input_is_named(options, error, words):
 
 def test_an_end_that_is_not_reached_is_said():
     stuck = gn.System(Translations(2), metric=np.eye(2), forces=lambda t, x, xi, u: jnp.stack([u[0], 0.0 * u[0]]))
-    with pytest.raises(RuntimeError, match="is missed by"):
+    with pytest.raises(RuntimeError, match="terminal residual is"):
         shooting_control(stuck, end=[1.0, 1.0], n_controls=1, span=1.0, n_steps=4)

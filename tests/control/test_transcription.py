@@ -9,6 +9,7 @@ from test_shooting import ANGLE, PENDULUM
 
 import geonh as gn
 from geonh.control import optimal_control, shooting_control
+from geonh.control.chart import ChartPoint
 from geonh.control.steering import steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
 from geonh.groups import SE2, Translations
@@ -85,6 +86,24 @@ def test_derivatives_are_exact(options):
     np.testing.assert_allclose(z @ H @ z, lam @ second[:-1], rtol=1e-5)
     np.testing.assert_allclose(z @ bend @ z, second[-1], rtol=1e-5)
     assert abs(H - H.T).max() < 1e-13
+
+
+def test_derivatives_in_a_chart_are_exact():
+    problem, guess, rng = a_problem(free=("omega",), xi_end="free")
+    z, direction = 0.3 * rng.normal(size=problem.size), rng.normal(size=problem.size)
+    lam = rng.normal(size=problem.n_equations)
+
+    def slope(s):
+        at = ChartPoint(problem, guess, z + s * direction)
+        return at.tangent.T @ (0.7 * at.cost.gradient + at.jacobian.T @ lam)
+
+    at, h = ChartPoint(problem, guess, z), 1e-3
+    hessian = at.hessian(lam, 0.7)
+    far, near = ((slope(s * h) - slope(-s * h)) / (2 * s * h) for s in (2, 1))
+    np.testing.assert_allclose(hessian @ direction, (4 * near - far) / 3, rtol=1e-6, atol=1e-6)
+    pattern = np.zeros(hessian.shape, bool)
+    pattern[problem.coupled] = True
+    assert np.all(pattern | pattern.T | (hessian.toarray() == 0.0))
 
 
 def _limit(values):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from geonh.diagnostics import (
 from geonh.groups import SE2, Torus, Translations
 from geonh.integrators import DLA, Variational
 from geonh.results.parasitic import AlternationWarning
+from geonh.runs.event_loop import EventWarning
 from geonh.systems import catalogue
 
 matplotlib.use("Agg")
@@ -164,6 +166,40 @@ def test_poincare_section_of_a_harmonic_oscillator():
         section.values("altitude")
     with pytest.raises(ValueError, match="direction"):
         poincare_section(run, lambda g, xi: g[0], direction=2)
+
+
+def test_poincare_section_looks_inside_steps_and_counts_neither_poles_nor_jumps():
+    line = gn.System(Translations(2), metric=np.eye(2), potential=lambda x: 0.5 * x @ x)
+    run = gn.solve(line, gn.Gauss(3), g0=[1.0, 0.0], xi0=[0.0, 1.0], dt=0.05, n_steps=400)  # (cos t, sin t)
+    # twice within the step from 1.55 to 1.6, about its turning point at π/2
+    late, early = np.pi / 2 + np.arccos(1 - 2e-4) * np.array([1, -1])
+    section = poincare_section(run, lambda g, xi: g[1] - (1 - 2e-4), direction=0)
+    np.testing.assert_allclose(section.t[:2], [early, late], atol=1e-5)
+    assert len(section) == 6
+    falling = poincare_section(run, lambda g, xi: g[1] - (1 - 2e-4), direction=-1)
+    np.testing.assert_array_equal(falling.t, section.t[1::2])
+    with pytest.warns(EventWarning, match="surface.*jumps over zero at t = 1.56"):  # a pole at 1.5612
+        assert len(poincare_section(run, lambda g, xi: 1 / (g[0] - 0.0096), direction=0)) == 0
+    with pytest.warns(EventWarning, match="jumps over zero"):  # an angle that is wrapped at π, and zero at 2π
+        wrapped = poincare_section(run, lambda g, xi: jnp.arctan2(g[1], g[0]), direction=0)
+    np.testing.assert_allclose(wrapped.t, 2 * np.pi * np.arange(1, 4), atol=1e-6)
+
+
+def test_poincare_section_at_zeros_on_nodes():
+    line = gn.System(Translations(1), metric=[[1.0]])
+    run = gn.solve(line, "midpoint", g0=[0.0], xi0=[1.0], dt=0.25, n_steps=8)
+
+    def times(run, surface):
+        return poincare_section(run, surface, direction=0).t
+
+    np.testing.assert_allclose(times(run, lambda g, xi: g[0] - 1.0), [1.0], atol=1e-13)
+    np.testing.assert_allclose(times(run, lambda g, xi: g[0] - 2.0), [2.0], atol=1e-13)  # at the last node
+    assert len(times(run, lambda g, xi: g[0])) == 0  # where the run begins
+    assert len(times(run, lambda g, xi: (g[0] - 1.0) ** 2)) == 0
+    back = gn.solve(line, "midpoint", g0=[0.0], xi0=[1.0], dt=-0.25, n_steps=8)
+    np.testing.assert_allclose(times(back, lambda g, xi: (g[0] + 1.0) * (g[0] + 1.5)), [-1.0, -1.5], atol=1e-13)
+    short = gn.solve(line, "midpoint", g0=[0.0], xi0=[1.0], dt=0.25, n_steps=1)
+    np.testing.assert_allclose(times(short, lambda g, xi: g[0] - 0.1), [0.1], atol=1e-13)
 
 
 def test_poincare_section_on_a_product_of_groups():

@@ -181,6 +181,14 @@ def test_a_file_that_is_another_or_none(whole, another, tmp_path, name, how):
         sweep().load(path)
 
 
+def test_a_pipe_for_a_lock_is_refused(whole, tmp_path):
+    path = shutil.copytree(whole[0], tmp_path / "a.zarr")
+    (path / ".geonh/records/00000001.json").unlink()
+    os.mkfifo(path / ".geonh/locks/00000001")
+    with pytest.raises(StoreError, match="00000001 is not a regular file: remove it"):
+        sweep().run(path)
+
+
 @pytest.mark.parametrize("where", ["journal", "record"])
 def test_no_file_outside_of_a_store_is_touched(whole, tmp_path, where):
     """Sealed as ours are, with names that lead elsewhere."""
@@ -426,7 +434,7 @@ def test_newton_that_never_ends_is_bounded(tmp_path):
 def test_a_stream_that_another_process_writes_is_left_to_it(tmp_path):
     path, run = tmp_path / "a.zarr", {"xi0": [0.2, 0.1], "g0": [0.3, 0.15], "dt": 0.05, "n_steps": 40}
     data = gn.stream(system(1.0), "rk4", store=path, **run)
-    Store(path).forget(0)
+    Store(path).mark_missing(0)
     with Store(path).claim(0) as ours:
         assert ours
         with pytest.raises(StoreError, match="another process computes shard 0"):

@@ -61,11 +61,51 @@ def test_observables_and_mending(small, tmp_path):
     np.testing.assert_array_equal(data.energy, whole.energy)
 
 
+def through(t, g, xi, lam):
+    return g[0] - 0.2
+
+
+EVENTS = [gn.Event(through, name="through"), gn.Event(lambda t, g, xi, lam: xi[0], 1, name="turn")]
+
+
+@pytest.mark.parametrize("method", ["rk4", "gni"])
+def test_events_of_a_stream_are_those_of_solve(small, tmp_path, method):
+    path, whole = tmp_path / "a.zarr", gn.solve(system(1.0), method, **RUN, n_steps=500, events=EVENTS)
+    assert min(map(len, whole.events.values())) > 3
+    with pytest.raises(ZeroDivisionError):
+        gn.stream(
+            system(1.0), method, store=path, **RUN, n_steps=300, events=EVENTS, progress=lambda n, _: 1 / (n < 150)
+        )
+    gn.stream(system(1.0), method, store=path, **RUN, n_steps=300, events=EVENTS, observables=None)
+    data = gn.stream(system(1.0), method, store=path, **RUN, n_steps=500, events=EVENTS)
+    np.testing.assert_array_equal(data["g"], whole.g_vector)
+    for name, section in whole.events.items():
+        for what in ("t", "g_vector", "xi", "multipliers"):
+            np.testing.assert_array_equal(data[f"{name}:{what}"], getattr(section, what))
+        assert data[f"{name}:xi"].dims == (f"event of {name}", "component")
+    with pytest.raises(StoreError, match="events"):
+        gn.stream(system(1.0), method, store=path, **RUN, n_steps=500)
+
+
+def test_a_terminal_event_ends_a_stream(small, tmp_path, recwarn):
+    path, stop = tmp_path / "a.zarr", gn.Event(lambda t, g, xi, lam: t - 4.033, name="end", stop=True)
+    whole = gn.solve(system(1.0), "rk4", **RUN, n_steps=500, events=stop)
+    for _ in range(2):
+        data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500, events=stop, observables=["xi"])
+        there = np.isfinite(data.xi.values[:, 0])
+        assert there.sum() == 41  # solve has the last node before the event, too
+        np.testing.assert_array_equal(data.xi[:41], whole.xi[:41])
+        np.testing.assert_array_equal(data["end:t"], whole.events["end"].t)
+        assert list(data.component) == list(whole.attributes["velocity_names"])
+    gn.open_store(path)
+    assert not [one for one in recwarn if one.category is StoreWarning]
+
+
 def test_one_who_dies_while_a_store_is_made_longer_leaves_no_damage(small, tmp_path, monkeypatch):
-    path, settle = tmp_path / "a.zarr", Store._settle
+    path, settle = tmp_path / "a.zarr", Store._apply_journal
     gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=300)
     with monkeypatch.context() as patched:
-        patched.setattr(Store, "_settle", lambda self: settle(self) if not self.about else 1 / 0)
+        patched.setattr(Store, "_apply_journal", lambda self: settle(self) if not self.about else 1 / 0)
         with pytest.raises(ZeroDivisionError):
             gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500)
     data = gn.stream(system(1.0), "rk4", store=path, **RUN, n_steps=500)

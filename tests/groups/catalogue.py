@@ -1,4 +1,4 @@
-"""The groups that the tests of this room run over."""
+"""The groups of the tests in this folder."""
 
 import numpy as np
 from geomstats.geometry.general_linear import GeneralLinear

@@ -15,20 +15,9 @@ from geonh.diagnostics import adjoint_defect
 from geonh.engine.compiled import computed
 from geonh.groups import SO3, Translations
 from geonh.integrators import DLA, Feedback, Result
-from geonh.integrators.base import (
-    SMOOTH,
-    Clock,
-    Equations,
-    Guarantees,
-    ImplicitIntegrator,
-    Integrator,
-    NextStep,
-    continued,
-    followed_by,
-    no_inverse,
-    repeated,
-)
+from geonh.integrators.base import Clock, Equations, Guarantees, ImplicitIntegrator, Integrator, NextStep, no_inverse
 from geonh.integrators.node import Outcome, Warm
+from geonh.integrators.prediction import SMOOTH, continued, followed_by, repeated
 
 
 class Euler(Integrator):

@@ -141,8 +141,8 @@ def test_a_quartic_lagrangian(method, eps):
 @pytest.mark.parametrize("method", ["projected", "rkmk4", "gauss4"])
 def test_derivatives_are_those_of_differences(method):
     def end(v, **options):
-        run = gn.integrate(particle(), method, xi0=v, dt=0.01, n_steps=20, observables=True)
-        return run.observables["xi"][-1] @ jnp.array([1.0, 2.0, -1.0]) + run.observables["energy"][-1]
+        run = gn.integrate(particle(), method, xi0=v, dt=0.01, n_steps=20)
+        return run.xi[-1] @ jnp.array([1.0, 2.0, -1.0]) + run.energy[-1]
 
     v, h = 0.95 * np.array([2.0, -1.0, 2.0]) / 3, 1e-6
     with gn.float64():

@@ -1,13 +1,17 @@
 """Quasi-velocities on random systems: coordinates of D, reduced momenta, Hamel's equations against the multipliers."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
+from geonh.algebra.linear import apart
 from geonh.groups import SE3, SO3
 from geonh.mechanics.quasi_velocities import (
     energy_slope,
@@ -139,3 +143,37 @@ def test_forms_of_a_frame_may_change_their_order():
     N, w, x = normals(system, jnp.zeros(n)), jnp.asarray(rng.normal(size=n)), jnp.zeros(n)
     np.testing.assert_allclose(restored(swapped, x, w, N), restored(system, x, w, N), atol=1e-13)
     np.testing.assert_allclose(reduced_momentum(swapped, x, w, N)[0], reduced_momentum(system, x, w, N)[0], atol=1e-13)
+
+
+class Rows(NamedTuple):
+    """Stand-in for a system with given forms and right-hand sides, at x = their index."""
+
+    mu: np.ndarray
+    b: np.ndarray
+
+    def annihilator(self, x):
+        return jnp.asarray(self.mu[x])
+
+    def right_hand_side(self, x):
+        return jnp.asarray(self.b[x])
+
+    def constraint_apart(self, x):
+        mu, b = apart(self.annihilator(x), self.right_hand_side(x)[:, None])
+        return mu, b[:, 0]
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_velocities_are_restored_to_rounding_where_all_forms_are_nearly_parallel(m):
+    rng = np.random.default_rng(m)
+    mu = rng.normal(size=(m, 5)) + 0.1 * rng.normal(size=(2, m, 5))
+    mu[:, 1:] = mu[:, :1] + 1e-7 * mu[:, 1:]
+    mu[:, -1] *= 1e4
+    xi, w = rng.normal(size=(2, 5))
+    b = mu @ xi
+    with mpmath.workdps(60):
+        near, here = (mpmath.matrix(rows.tolist()) for rows in mu)
+        lifts = mpmath.inverse(near * near.T) * near
+        at, right = mpmath.matrix(w.tolist()), mpmath.matrix(b[1].tolist())
+        exact = at + lifts.T * mpmath.lu_solve(here * lifts.T, right - here * at)
+    found = restored(Rows(mu, b), 1, jnp.asarray(w), normals(Rows(mu, b), 0))
+    np.testing.assert_allclose(found, np.array(exact.tolist(), dtype=float)[:, 0], atol=3e-15)

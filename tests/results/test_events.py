@@ -13,7 +13,7 @@ from geonh.diagnostics import poincare_section
 from geonh.engine import compiled
 from geonh.groups import Translations
 from geonh.integrators import DLA, Result
-from geonh.results.events import MOST, brackets, root
+from geonh.results.zeros import MOST, brackets, root
 from geonh.runs.event_loop import EventWarning
 
 SLEIGH = gn.systems.chaplygin_sleigh(m=1.0, I=1.0, a=0.2)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import geonh as gn
 from geonh.groups import SO3
 from geonh.integrators.base import Clock, Problem
+from geonh.results.nodes import Node
 from geonh.results.observables import observe
 from geonh.results.parasitic import AlternationWarning
 from geonh.systems.chaplygin_sleigh import chaplygin_sleigh
@@ -32,7 +33,7 @@ def test_the_multiplier_at_a_node_is_that_of_the_continuous_equations(name):
     system, clock = chaplygin_sleigh(), Clock(0.0, 0.1)
     xi, jump = jnp.array([0.8, -0.5, 0.0]), jnp.array([0.01, -0.02, 0.3])
     p, g = system.momentum((), xi), jnp.array([0.3, 1.0, -2.0])
-    found = observe(Problem(system, gn.methods[name].make(), clock), 3, g, p - jump / 2, p + jump / 2)
+    found = observe(Problem(system, gn.methods[name].make(), clock), Node(3, g, p - jump / 2, p + jump / 2))
     np.testing.assert_allclose(found["multipliers"], [sleigh_force(system, xi)], rtol=1e-13)
     np.testing.assert_allclose(found["xi"], xi, rtol=1e-13, atol=1e-16)
     impulse = gn.methods[name].make().guarantees.node == "impulse"

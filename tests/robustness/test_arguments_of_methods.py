@@ -1,23 +1,54 @@
 """Arguments of methods of groups and systems, and starts of ensembles, that are not what was expected."""
 
+import collections
 import decimal
+import inspect
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import xarray as xr
 
 import geonh as gn
-from geonh import control, drawing, integrators, systems
-from geonh.groups import SE2, SO3, Product, Torus
+from geonh import control, drawing, groups, integrators, systems
+from geonh.groups import SE2, SO3, Product, Torus, Translations
+
+XI = np.array([0.3, 1.0, -0.2])
+SAME = {
+    "pandas": pd.Series(XI),
+    "xarray": xr.DataArray(XI),
+    "objects": XI.astype(object),
+    "another byte order": XI.astype(">f8"),
+    "long doubles": XI.astype(np.longdouble),
+    "a view of memory": memoryview(XI),
+    "a list": XI.tolist(),
+    "a tuple": tuple(XI.tolist()),
+    "a list of scalars": list(XI.astype(">f8")),
+    "decimals": [decimal.Decimal(x) for x in XI.tolist()],
+    "a deque": collections.deque(XI.tolist()),
+}
 
 
-def test_labelled_arrays_are_arrays():
-    xi = np.array([0.3, 1.0, -0.2])
-    for labelled in (pd.Series(xi), xr.DataArray(xi), xi.astype(object)):
-        np.testing.assert_array_equal(SE2().exp(labelled), SE2().exp(xi))
-        np.testing.assert_array_equal(systems.suslov().momentum((), labelled), systems.suslov().momentum((), xi))
+@pytest.mark.parametrize("same", SAME.values(), ids=SAME)
+def test_the_same_numbers_in_any_form_give_the_same_bits(same):
+    sleigh, product = systems.chaplygin_sleigh(), Product((SE2(), Translations(3)))
+    for method, others in (
+        (SE2().exp, {}),
+        (SE2().dcay_inv_star, {"p": XI}),
+        (SE2().from_xytheta, {}),
+        (SE2().from_vector, {}),
+        (sleigh.constraint_residual, {"x": XI}),
+        (sleigh.velocity, {"x": XI}),
+        (sleigh.distribution.residual, {"x": XI, "parameters": sleigh.parameters}),
+    ):
+        name, *_ = (label for label in inspect.signature(method).parameters if label not in others)
+        np.testing.assert_array_equal(method(**{name: same}, **others), method(**{name: XI}, **others))
+    np.testing.assert_array_equal(sleigh.energy(same, same), sleigh.energy(XI, XI))
+    jax.tree.map(
+        np.testing.assert_array_equal, product.inverse((same, [1, 2, 3])), product.inverse((XI, XI * 0 + [1, 2, 3]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -26,9 +57,32 @@ def test_labelled_arrays_are_arrays():
         (lambda: SO3().cay(np.array([1.0, None, "x"], dtype=object)), "xi of SO3.cay must be numeric"),
         (lambda: SE2().inverse(np.array([True, False, True])), "g of SE2.inverse must be real numbers"),
         (lambda: SE2().from_geomstats("abc"), "must be real numbers, got text"),
+        (lambda: SE2().exp(xi=scipy.sparse.eye(3)), "xi of SE2.exp must be numeric"),
+        (lambda: SE2().exp(xr.Dataset({"a": 1.0})), "xi of SE2.exp must be numeric"),
+        (lambda: SE2().gap(np.ma.array([1.0, 2.0, 3.0])), "g of SE2.gap is a masked array"),
+        (lambda: SO3().from_geomstats(2.0 * np.eye(3)), "point of SO3.from_geomstats must be a point of geomstats'"),
+        (lambda: Torus(1).from_geomstats([0.0, 2.0]), "point of Torus.from_geomstats must be a point of geomstats'"),
+        (lambda: gn.Distribution([[0.0, 0.0, 1.0]]).P(np.eye(2), ()), r"M must have shape \[3, 3\], got \[2, 2\]"),
+        (
+            lambda: gn.Distribution([[0.0, 0.0, 1.0]]).P(1.0, ()),
+            r"M of Distribution.P must have shape \[n, n\], got \[\]",
+        ),
+        (lambda: SE2().ad_star(np.ones((2, 3)), np.ones((3, 3))), r"SE2.ad_star do not fit: xi \[2\], p \[3\]"),
+        (lambda: SO3().gap(np.stack([np.eye(3)] * 2)), "g of SO3.gap must be one point, without leading axes"),
+        (lambda: SE2().from_xytheta([1.0, 2.0]), r"pose must have shape \[..., 3\], got \[2\]"),
+        (lambda: systems.suslov().reaction((), 1.0), r"lam must have shape \[1\], got \[\]"),
+        (lambda: systems.suslov().group_defect("e"), "point of System.group_defect must be real numbers"),
+        (lambda: gn.System(SE2(), metric=np.ones(3), parameters={"k": "a"}), r"parameters\['k'\] must be real numbers"),
+        (
+            lambda: gn.diagnostics.symplecticity_defect(systems.heavy_top(), np.ones(3), xi0=XI, dt=0.1),
+            "method must be",
+        ),
+        (lambda: integrators.Feedback(solver=gn.GNI()), "solver must be one of"),
+        (lambda: integrators.DLA(constraint=integrators.DiscreteConstraint(len, symmetric="no")), "symmetric must be"),
+        (lambda: drawing.box(1.0, 1.0, 1.0).painted(np.eye(3)), "colour must be text such as"),
         (lambda: SE2().from_geomstats(np.zeros(3)), r"must have shape \[..., 3, 3\], got \[3\]"),
         (lambda: Product((SO3(), Torus(1))).from_geomstats(1.0), r"must have shape \[..., 11\]"),
-        (lambda: systems.chaplygin_sleigh().at("abc", 0.0), "g of System.at must be a point"),
+        (lambda: systems.chaplygin_sleigh().at("abc", 0.0), "g of System.at must be real numbers, got text"),
         (lambda: systems.chaplygin_sleigh().check(at=np.array(2.0)), "at must have shape"),
         (lambda: systems.chaplygin_sleigh().point(np.zeros(3), on_group="yes"), "on_group must be True or False"),
         (lambda: systems.spherical_robot(m=[2, 1]), "m must have shape"),
@@ -44,6 +98,32 @@ def test_what_is_no_argument_is_named(call, words):
 def test_numbers_of_other_kinds_are_numbers():
     assert systems.rolling_disc(r=decimal.Decimal("0.1")).parameters
     assert len(drawing.axes(decimal.Decimal("0.1"))) == 3
+    assert systems.eulers_disc(m=decimal.Decimal(2), thickness=xr.DataArray(0.01)).parameters["m"] == 2.0
+    with gn.float64():
+        mass = jax.numpy.asarray(1.1)
+    assert systems.eulers_disc(m=mass).parameters["m"] == 1.1
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_directions_and_quaternions_may_be_of_any_size(size):
+    direction, q = np.array([1.0, 2.0, -2.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    R = drawing.along(size * direction, axis="y").R
+    np.testing.assert_allclose(R, drawing.along(direction, axis="y").R, atol=1e-15)
+    np.testing.assert_allclose(R[:, 1], direction / 3, atol=1e-15)
+    made = groups.quaternion_to_matrix(size * q, scalar_first=True)
+    np.testing.assert_allclose(made, groups.quaternion_to_matrix(q, scalar_first=True), atol=1e-15)
+
+
+def test_an_array_that_jax_does_not_take_is_told_so():
+    weights = np.array([1.0, 2.0, 3.0], ">f8")
+    with pytest.raises(ValueError, match=r"potential .* an array that JAX does not take, of another byte order"):
+        gn.System(SE2(), metric=np.ones(3), potential=lambda g: weights @ g)
+
+
+def test_a_step_whose_square_is_no_number_fails_by_itself():
+    system = gn.System(Translations(1), metric=[1.0], forces=lambda t, x, xi, u: u)
+    with pytest.raises(gn.IntegrationError):
+        gn.solve(system, xi0=[0.0], dt=1e200, n_steps=2, controls=np.ones((3, 1)))
 
 
 def test_a_span_whose_square_is_no_number_is_refused():

@@ -388,8 +388,8 @@ def test_parameters_of_the_catalogue_are_numbers(value):
 @pytest.mark.user_precision
 def test_an_argument_in_single_precision_is_named():
     single = np.zeros(3, np.float32)
-    refused(lambda: FREE.project(single, [1.0, 2, 3]), TypeError, "g0 of LagrangianSystem.project is float32")
-    refused(lambda: FREE.project(None, xi0=single), TypeError, "xi0 of LagrangianSystem.project is float32")
+    refused(lambda: FREE.project(single, [1.0, 2, 3]), TypeError, "g0 of System.project is float32")
+    refused(lambda: FREE.project(None, xi0=single), TypeError, "xi0 of System.project is float32")
     refused(lambda: gn.geometry.is_integrable(gn.systems.nonholonomic_particle(), single), TypeError, "g0 .*float32")
 
 

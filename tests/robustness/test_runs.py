@@ -224,6 +224,17 @@ def test_controls_are_those_of_the_whole_run(tmp_path):
             gn.resume(start, 20, controls=values, **same)
 
 
+def test_controls_of_another_kind_are_no_change_of_the_forces():
+    values, function = np.ones((9, 3)), lambda t: jnp.ones(3)
+    for there, here, words in (
+        (values[:5], function, "values at the nodes there, a function of t here"),
+        (function, values, "a function of t there, values at the nodes here"),
+    ):
+        run = gn.solve(driven(), gn.GNI(), xi0=np.zeros(3), dt=0.1, n_steps=4, controls=there)
+        with pytest.raises(ValueError, match=rf"made with:\n  controls: {words}\nresume"):
+            gn.resume(run, 4, controls=here)
+
+
 def test_a_table_of_controls_that_differs_only_later_is_seen():
     def controls(table):
         return lambda t: jnp.interp(t, jnp.arange(3.0), table) * jnp.ones(3)

@@ -405,6 +405,6 @@ def test_balls_that_cannot_be_are_refused():
 
 def test_the_page_prints_the_time_that_it_tells(capsys):
     page = (Path(__file__).parents[2] / "docs" / "rolling.md").read_text()
-    words, code = page.split("## A stone that turns round")[1].split("```python")[:2]
+    words, code = page.split("## Rattleback")[1].split("```python")[:2]
     exec(code.split("```")[0], {"gn": gn, "np": np})
     assert f"at {capsys.readouterr().out.split()[0]} s, as published" in words

@@ -87,7 +87,7 @@ def test_the_bits_of_solve(method):
         save_every=5,
         controls=entry.controls,
     )
-    nodes, at = of_catalogue(name, method, 60, save_every=5, observables=True)
+    nodes, at = of_catalogue(name, method, 60, save_every=5)
     for found in (nodes(*at), jax.jit(nodes)(*at)):
         for mine, its in zip(found.g, run.g, strict=True):
             np.testing.assert_array_equal(mine, its)
@@ -98,6 +98,42 @@ def test_the_bits_of_solve(method):
         for word, values in run.observables.items():
             np.testing.assert_allclose(found.observables[word], values, rtol=0, atol=1e-14 * (1 + np.abs(values).max()))
         np.testing.assert_allclose(found.alternation, run.alternation, rtol=1e-12, atol=1e-14)
+        for word in ("g_vector", "k", "xi", "energy", "multipliers", "impulse_multipliers", "constraint_residual"):
+            np.testing.assert_allclose(getattr(found, word), getattr(run, word), rtol=1e-12, atol=1e-13)
+        assert found.success
+        assert len(found) == len(run)
+
+
+def test_observables_are_read_inside_of_traces_and_after_them():
+    def run(a, w):
+        return gn.integrate(family(a), "gni", xi0=jnp.stack([w, -0.5, 0.0 * w]), dt=0.05, n_steps=12, save_every=4)
+
+    def last(a, w):
+        nodes = run(a, w)
+        return nodes.energy[-1] + nodes.xi[-1, 0] + nodes.alternation[-1]
+
+    a, w = jnp.array([0.1, 0.2, 0.3]), jnp.array([0.4, 0.8])
+    alone = [[run(x, y) for y in w] for x in a]
+    together = jax.jit(jax.vmap(jax.vmap(run, (None, 0)), (0, None)))(a, w)
+    assert (together.energy.shape, together.xi.shape, len(together)) == ((3, 2, 4), (3, 2, 4, 3), 4)
+    for name in ("energy", "xi", "multipliers", "alternation", "g_vector", "constraint_residual"):
+        wanted = [[getattr(one, name) for one in row] for row in alone]
+        np.testing.assert_allclose(getattr(together, name), wanted, rtol=1e-14, atol=1e-15)
+    assert together.success.all()
+    assert together.success.shape == (3, 2)
+    one = jax.tree.map(lambda x: x[1, 0], together)  # a member, as any pytree's
+    np.testing.assert_array_equal(one.energy, alone[1][0].energy)
+    first = alone[0][0]
+    np.testing.assert_array_equal(jax.jit(lambda: first.energy)(), first.energy)  # nothing of the trace is kept
+    assert first.energy is first.energy
+    agree(jax.jacfwd(last)(0.2, 0.8), jax.grad(last)(0.2, 0.8), 1e-10)
+    slope = (last(0.2 + 1e-5, 0.8) - last(0.2 - 1e-5, 0.8)) / 2e-5
+    np.testing.assert_allclose(jax.grad(last)(0.2, 0.8), slope, rtol=1e-6)
+
+
+def test_observables_may_be_asked_for_as_before():
+    nodes = gn.integrate(family(0.2), "gni", xi0=[0.8, -0.5, 0.0], dt=0.05, n_steps=3, observables=True)
+    np.testing.assert_array_equal(nodes.observables["energy"], nodes.energy)
 
 
 def test_members_have_the_bits_of_their_own_runs_and_failures_are_masked():
@@ -308,8 +344,7 @@ def test_gradient_where_nothing_alternates(name):
 
     def energy(speed):
         xi0 = speed * jnp.array([0.0, 1.0, 0.0])
-        run = gn.integrate(system, name, xi0=xi0, dt=0.05, n_steps=10, observables=True)
-        return run.observables["energy"][-1]
+        return gn.integrate(system, name, xi0=xi0, dt=0.05, n_steps=10).energy[-1]
 
     assert abs(jax.grad(energy)(1.0) - 2 * energy(1.0)) < 1e-12
 

@@ -1,5 +1,6 @@
 """solve, integrate, resume, Trajectory: what goes in, what comes out, and what happens when something is wrong."""
 
+import inspect
 import re
 
 import jax
@@ -369,3 +370,12 @@ def test_memory_is_looked_at_before_the_first_step():
         gn.resume(sleigh_run(n_steps=3), 10**10)
     event = gn.Event(lambda t, g, xi, lam: t - 0.1, name="there", stop=True)
     assert sleigh_run(n_steps=10**10, events=event).status is Result.EVENT
+
+
+def test_all_runs_take_the_same_arguments_in_the_same_order():
+    common = ["system", "method", "xi0", "g0", "dt", "n_steps", "t0", "controls", "events", "save_every", "observables"]
+    for run in (gn.solve, gn.integrate, gn.solve_ensemble, gn.stream, gn.ensembles.Sweep.of):
+        names = list(inspect.signature(run).parameters)
+        there = [name for name in common if name in names]
+        assert names[: len(there)] == there
+        assert there[:8] == common[:8]

@@ -16,22 +16,8 @@ CHUNK = 2**20
 
 
 class Field(NamedTuple):
-    """Array of a store: dtype and axes, of which the first has ``per`` entries per shard.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape without the first axis.
-    dtype : str
-    dims : tuple of str
-        Names of all axes.
-    attributes : dict
-    per : int
-        Entries of one shard along the first axis.
-    total : int
-        Entries of all shards.
-    fill : float or int
-        Fill value for missing shards.
+    """Array of a store: its shape without the first axis, names of all axes, entries along the first axis of one shard
+    and of all, and fill value for missing shards.
     """
 
     shape: tuple[int, ...]
@@ -43,7 +29,7 @@ class Field(NamedTuple):
     fill: Any
 
 
-def lay_out(folder: Path, fields: Mapping[str, Field]) -> None:
+def create_arrays(folder: Path, fields: Mapping[str, Field]) -> None:
     """Create a group of empty arrays."""
     zarr = zarr_module()
     group = zarr.create_group(folder, zarr_format=3)
@@ -81,26 +67,10 @@ ARRAY = {
 
 
 def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, shard: int) -> int:
-    """Validate that Zarr's metadata describe arrays as written by ``lay_out``.
+    """Entries of all shards, of which the last need not be full, by the contents of all ``zarr.json`` files.
 
-    Parameters
-    ----------
-    texts : mapping
-        Contents of all ``zarr.json`` files, by name.
-    names : sequence of str
-        Names of the arrays.
-    shards, shard : int
-        Number of shards, and entries of one shard.
-
-    Returns
-    -------
-    int
-        Entries of all shards, of which the last need not be full.
-
-    Raises
-    ------
-    ValueError
-        If they do not, naming the array and the fault.
+    ValueError if these do not describe arrays of these names as ``create_arrays`` writes them, naming the array and the
+    fault; ``shards`` is the number of shards, ``shard`` the entries of one.
     """
     wrong = misfit(texts["zarr.json"], {"consolidated_metadata": {"metadata": {str: dict}}})
     if wrong:
@@ -111,7 +81,7 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
     totals = {}
     for name in names:
         about = texts[f"{name}/zarr.json"]
-        wrong = misfit(about, ARRAY) or _not_ours(about)
+        wrong = misfit(about, ARRAY) or _layout_fault(about)
         if not wrong and together[name] != about:
             wrong = "the group tells another thing of it"
         if wrong:
@@ -126,8 +96,8 @@ def check_arrays(texts: Mapping[str, Any], names: Sequence[str], shards: int, sh
     return min(totals.values())
 
 
-def _not_ours(about: Mapping[str, Any]) -> str:
-    """First difference between schema-valid metadata of an array and what ``lay_out`` writes; "" if there is none."""
+def _layout_fault(about: Mapping[str, Any]) -> str:
+    """First difference between valid metadata of an array and those of ``create_arrays``; "" if there is none."""
     shape, whole, names = about["shape"], about["chunk_grid"]["configuration"]["chunk_shape"], about["dimension_names"]
     if not shape or not len(shape) == len(whole) == len(names):
         return f"shape {shape}, shards {whole} and names {names} have not as many axes, or none"

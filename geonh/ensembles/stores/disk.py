@@ -1,39 +1,32 @@
-"""Atomic file writes with checksums, and file locks released when the process that holds them ends."""
+"""Atomic writes of files and folders, with checksums."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 
-def put_folder(folder: Path, path: Path) -> None:
-    """Move a folder into place, unless another process already did."""
-    folder.chmod(0o755)
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Temporary folder that is moved to a path at the end, unless another process already made one there."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        os.rename(folder, path)
-    except OSError:
-        if not path.is_dir() or not any(path.iterdir()):
-            raise
-
-
-def locked(file: Any) -> bool:
-    """Try to lock a file; True on success. The lock is released when the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # without locks a shard may be computed twice, with identical bytes
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # file system without locks
-        return True
-    return True
+        yield folder
+        folder.chmod(0o755)
+        try:
+            os.rename(folder, path)
+        except OSError:
+            if not path.is_dir() or not any(path.iterdir()):
+                raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 LARGEST = 2**28
@@ -53,7 +46,7 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def synced(path: Path) -> tuple[int, str]:
+def flushed(path: Path) -> tuple[int, str]:
     """Flush a file to disk and return its size and digest; (0, "") if it is missing: Zarr writes no empty chunks."""
     try:
         with open(path, "rb") as file:
@@ -69,7 +62,7 @@ def remove_leftovers(path: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def put_file(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     handle, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,19 +19,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
-from geonh.arguments.paths import FileError, checked_path
-from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, lay_out, zarr_module
+from geonh.arguments.paths import FileError, checked_path, lock
+from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, create_arrays, zarr_module
 from geonh.ensembles.stores.disk import (
     content_of,
     digest_of,
     digest_of_text,
-    locked,
-    put_file,
-    put_folder,
+    flushed,
+    new_folder,
     remove_leftovers,
     sealed,
-    synced,
     unsealed,
+    write_atomically,
 )
 
 if TYPE_CHECKING:
@@ -53,13 +51,15 @@ class StoreWarning(UserWarning):
     """A store has missing shards."""
 
 
-class Store:
-    """An existing store.
+def _own_folder(folder: Path) -> Path:
+    """Create the folder of records and locks of a new store."""
+    for part in ("records", "locks"):
+        (folder / OWN / part).mkdir(parents=True)
+    return folder / OWN
 
-    Parameters
-    ----------
-    path : path
-        Folder of the store.
+
+class Store:
+    """An existing store; StoreError if the folder is not one, or its metadata are damaged or inconsistent.
 
     Attributes
     ----------
@@ -69,11 +69,6 @@ class Store:
         Total number of entries along the first axis.
     fills : dict
         Data type and fill value for missing shards, by array.
-
-    Raises
-    ------
-    StoreError
-        If the folder is not a store, or its metadata are damaged or inconsistent.
     """
 
     ABOUT: ClassVar[dict[str, Any]] = {
@@ -91,12 +86,12 @@ class Store:
         self._arrays: dict[str, Any] = {}
         if not (self._own / "store.json").exists():
             raise StoreError(f"{path} is not a store of geonh")
-        self._settle()
+        self._apply_journal()
         own = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
         for name, digest in {**self.about["metadata"], **own}.items():
             if digest_of(self.path / name) != digest:
                 raise StoreError(f"{path} is damaged: {name} is not as it was written")
-        with self.understood():
+        with self.damage_on_error():
             texts = {name: json.loads(content_of(self.path / name)) for name in self.about["metadata"]}
             self.entries = check_arrays(texts, self.about["arrays"], self.shards, self.about["shard"])
             described = {name: texts[f"{name}/zarr.json"] for name in self.about["arrays"]}
@@ -113,16 +108,7 @@ class Store:
     ) -> Store:
         """Create a store without any shard; if another process creates it first, return that one.
 
-        Parameters
-        ----------
-        path : path
-            Folder that does not exist.
-        fields : mapping of str to Field
-        shards : int
-        about : mapping
-            Metadata that JSON can represent.
-        files : mapping of str to callable
-            Additional files, by name: functions that write each to a path.
+        ``about`` are metadata that JSON can represent, ``files`` functions that write additional files to a path.
         """
         path = checked_path(path)
         awkward = [name for name in fields if not can_be_array(name)]
@@ -130,45 +116,33 @@ class Store:
             raise StoreError(f"a store cannot have arrays named {awkward}: give them other names")
         if shards > MOST:
             raise StoreError(f"{path} would have {shards:,} shards, and {MOST:,} are most: make them larger")
-        folder = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-            lay_out(folder, fields)
-            own = folder / OWN
-            for part in ("records", "locks"):
-                (own / part).mkdir(parents=True)
-            for name, write in (files or {}).items():
-                write(own / name)
-            metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
-            kept = {name: digest_of(own / name) for name in files or {}}
-            made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
-            made |= {"metadata": metadata, "files": kept}
-            put_file(own / "store.json", sealed(made))
-            put_folder(folder, path)
+            with new_folder(path) as folder:
+                create_arrays(folder, fields)
+                own = _own_folder(folder)
+                for name, write in (files or {}).items():
+                    write(own / name)
+                metadata = {str(p.relative_to(folder)): digest_of(p) for p in folder.rglob("zarr.json")}
+                kept = {name: digest_of(own / name) for name in files or {}}
+                made = {**about, "format": FORMAT, "shards": shards, "arrays": list(fields)}
+                made |= {"metadata": metadata, "files": kept}
+                write_atomically(own / "store.json", sealed(made))
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-        finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
         return cls(path)
 
     def empty_copy(self, path: str | os.PathLike) -> Store:
         """Create an empty store with the layout of this one."""
         path = Path(path)
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
+        with new_folder(path) as folder:
             for name in self.about["metadata"]:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.path / name, folder / name)
-            for part in ("records", "locks"):
-                (folder / OWN / part).mkdir(parents=True)
+            own = _own_folder(folder)
             for file in self._own.iterdir():
                 if file.is_file():
-                    shutil.copyfile(file, folder / OWN / file.name)
-            put_folder(folder, path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+                    shutil.copyfile(file, own / file.name)
         return Store(path)
 
     def lengthen(self, total: int, shards: int) -> None:
@@ -177,23 +151,17 @@ class Store:
         The new metadata are written to a journal before they replace the old, so that an interruption does no damage.
         """
         if self.array(self.about["arrays"][0]).shape[0] % self.about["shard"]:
-            self.forget(self.shards - 1)
+            self.mark_missing(self.shards - 1)
         texts = {name: json.loads((self.path / name).read_text()) for name in self.about["metadata"]}
         for name in self.about["arrays"]:
             for about in (texts[f"{name}/zarr.json"], texts["zarr.json"]["consolidated_metadata"]["metadata"][name]):
                 about["shape"][0] = total
         journal = {name: json.dumps(text) for name, text in texts.items()}
-        put_file(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
-        self._settle()
+        write_atomically(self._own / "store.json", sealed({**self.about, "shards": shards, "journal": journal}))
+        self._apply_journal()
 
-    def _settle(self) -> None:
-        """Apply the metadata of the journal.
-
-        Raises
-        ------
-        StoreError
-            If the metadata of the store are damaged, or of a newer format.
-        """
+    def _apply_journal(self) -> None:
+        """Apply the metadata of the journal; StoreError if those of the store are damaged, or of a newer format."""
         try:
             about = unsealed(content_of(self._own / "store.json"))
             if about["format"] != FORMAT:
@@ -215,10 +183,10 @@ class Store:
         if wrong:
             raise StoreError(f"{self.path} is damaged: {OWN}/store.json: {wrong}")
         for name, text in journal.items():
-            put_file(self._within(name), text.encode())
+            write_atomically(self._within(name), text.encode())
             about["metadata"][name] = digest_of(self.path / name)
         if journal:
-            put_file(self._own / "store.json", sealed(about))
+            write_atomically(self._own / "store.json", sealed(about))
         self.about, self._arrays = about, {}
 
     @property
@@ -236,12 +204,12 @@ class Store:
     def array(self, name: str) -> Any:
         """Open an array lazily."""
         if name not in self._arrays:
-            with self.understood():
+            with self.damage_on_error():
                 self._arrays[name] = zarr_module().open_array(self.path / name, mode="r+")
         return self._arrays[name]
 
     @contextlib.contextmanager
-    def understood(self) -> Iterator[None]:
+    def damage_on_error(self) -> Iterator[None]:
         """Context in which errors on reading metadata are raised as damage of the store."""
         try:
             yield
@@ -266,7 +234,7 @@ class Store:
     def _record(self, shard: int) -> Path:
         return self._own / "records" / f"{shard:08d}.json"
 
-    def _piece(self, name: str, shard: int) -> str:
+    def _chunk_file(self, name: str, shard: int) -> str:
         """File of an array for a shard."""
         return "/".join((name, "c", str(shard), *"0" * (self.array(name).ndim - 1)))
 
@@ -279,7 +247,9 @@ class Store:
         if misfit(found, self._form_of_record()):
             return None
         return (
-            found if {self._piece(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]} else None
+            found
+            if {self._chunk_file(name, found["shard"]) for name in self.about["arrays"]} == {*found["files"]}
+            else None
         )
 
     def _form_of_record(self) -> dict[str, Any]:
@@ -320,7 +290,7 @@ class Store:
                 return f"{name} is not as it was written"
         return ""
 
-    def forget(self, shard: int) -> None:
+    def mark_missing(self, shard: int) -> None:
         """Mark a shard as missing."""
         record = self._record(shard)
         if record.is_dir():
@@ -333,43 +303,41 @@ class Store:
 
         Yields False if another process is computing it, or it is finished.
         """
-        lock = self._within(f"{OWN}/locks/{shard:08d}")
-        with open(lock, "ab") as file:
-            ours = locked(file) and not self._record(shard).exists()
+        place = self._within(f"{OWN}/locks/{shard:08d}")
+        if place.exists() and not place.is_file():  # opening a pipe would wait for its reader
+            raise StoreError(f"{place} is not a regular file: remove it")
+        with open(place, "ab") as file:  # without locks a shard may be computed twice, with identical bytes
+            ours = lock(file) is not False and not self._record(shard).exists()
             if ours:
                 remove_leftovers(self._record(shard))
             try:
                 yield ours
             finally:
                 if ours:
-                    lock.unlink(missing_ok=True)  # another process that opened the lock before finds the record
+                    place.unlink(missing_ok=True)  # another process that opened the lock before finds the record
 
     def write(self, shard: int, values: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
-        """Write a shard, and then its record.
-
-        Raises
-        ------
-        StoreError
-            If the disk is full or unavailable; the shard remains missing.
-        """
+        """Write a shard, and then its record; StoreError if the disk is full: the shard remains missing."""
         record = f"{OWN}/records/{self._record(shard).name}"
         try:
             files = {}
             for name, array in values.items():
                 whole = self.array(name)
                 per = (whole.shards or whole.chunks)[0]
-                path = self._piece(name, shard)
+                path = self._chunk_file(name, shard)
                 remove_leftovers(self._within(path))
                 whole[shard * per : shard * per + len(array)] = array
-                files[path] = synced(self.path / path)
-            put_file(self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts}))
+                files[path] = flushed(self.path / path)
+            write_atomically(
+                self._within(record), sealed({"shard": shard, "of": self.identity, "files": files, **facts})
+            )
         except OSError as error:
             raise StoreError(
                 f"{self.path}: shard {shard} could not be written ({error.strerror or error}); the "
                 f"{self.shards - len(self.missing())} finished ones are sound: make room and run again"
             ) from error
 
-    def take(self, other: Store, shard: int) -> None:
+    def copy_shard(self, other: Store, shard: int) -> None:
         """Copy a finished shard, with its record, from another store of the same configuration."""
         record = other.record(shard)
         assert record is not None
@@ -377,13 +345,13 @@ class Store:
             target = self._within(name)
             if record["files"][name][0]:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                put_file(target, (other.path / name).read_bytes())
-        put_file(self._record(shard), other._record(shard).read_bytes())
+                write_atomically(target, (other.path / name).read_bytes())
+        write_atomically(self._record(shard), other._record(shard).read_bytes())
 
     def opened(self) -> xr.Dataset:
         """Open the arrays lazily."""
         import xarray as xr
 
-        with self.understood():
+        with self.damage_on_error():
             # attributes are not decoded: names such as scale_factor would change the arrays
             return xr.open_zarr(self.path, consolidated=True, chunks=None, decode_cf=False)

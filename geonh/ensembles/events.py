@@ -1,0 +1,126 @@
+"""Events of the members of ensembles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from geonh.engine import mapped, prepared
+from geonh.ensembles.batch import Member, Shared
+from geonh.ensembles.reading import MemberNode, Placed, flattened
+from geonh.results.events import Event
+from geonh.results.nodes import Nodes
+from geonh.runs.event_loop import Located, Notices, Search, at_node, located, passages, suspects_of
+
+OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
+"""Data of an event where it occurs."""
+
+
+class Passed(NamedTuple):
+    """First occurrences of an event in each member, in the order of time, nan where there were fewer.
+
+    Attributes
+    ----------
+    number : ndarray of int, shape=[members]
+        Number of occurrences.
+    t : ndarray, shape=[members, most]
+        Times, seconds; ``most`` is ``most_events``.
+    g_vector : ndarray, shape=[members, most, size]
+        Group elements, flattened as by ``group.to_vector``.
+    xi : ndarray, shape=[members, most, n]
+        Velocities.
+    multipliers : ndarray, shape=[members, most, m]
+        λ of the constraint force at the events.
+    """
+
+    number: np.ndarray
+    t: np.ndarray
+    g_vector: np.ndarray
+    xi: np.ndarray
+    multipliers: np.ndarray
+
+
+class MemberEvents:
+    """The first occurrences of each event in each member, up to a maximum number, by event in ``results``.
+
+    The interpolation between nodes indicates whether a step may contain an event, which is located by partial steps of
+    the method, as in a single run.
+    """
+
+    def __init__(self, shared: Shared, events: tuple[Event, ...], members: Member, most: int) -> None:
+        self._shared, self._events, self._members, self._most = shared._replace(events=events), events, members, most
+        self._directions = np.array([event.direction for event in events])
+        self._notices = Notices(events, " of some member")
+        first = jax.tree.map(lambda a: a[:1], members)
+        vector = np.concatenate([np.reshape(a, (1, -1)) for a in jax.tree.leaves(first.g)], axis=1)
+        nodes = Nodes(np.zeros((1, 1)), vector[:, None], first.xi[:, None], first.xi[:, None])
+        one = mapped(_located, self._shared, Search(flattened(first, nodes), np.zeros(1, np.int64), *np.zeros((3, 1))))
+        size = len(members.dt)
+        self.results = {
+            event.name: Passed(
+                np.zeros(size, np.int64),
+                *(np.full((size, most, *getattr(one, name).shape[1:]), np.nan) for name in OCCURRENCE),
+            )
+            for event in events
+        }
+
+    def locate(self, indices: np.ndarray, last: Nodes, after: Nodes) -> np.ndarray:
+        """Locate events of some members between consecutive nodes, from the ``last`` ones of the previous call on.
+
+        Returns the number of steps of each member up to a terminal event, or of all.
+        """
+        data = jax.tree.map(lambda a: a[indices], self._members)
+        before = Nodes(*(np.concatenate([a, b[:, :-1]], axis=1) for a, b in zip(last, after, strict=True)))
+        n_steps = np.full(len(after.k), after.k.shape[1])
+        pairs = flattened(data, before), flattened(data, after)
+        values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
+        for at, nodes in ((values.before, before), (values.after, after)):
+            unknown = np.isnan(at) & ~np.isnan(nodes.k)[..., None]
+            for i in np.flatnonzero(unknown.any((0, 1))).tolist():
+                self._notices.unknown(i, "at nodes of some members")
+        members, steps, which = np.nonzero(values.suspects)
+        if not len(members):
+            return n_steps
+        owner = jax.tree.map(lambda a: a[members], data)
+        here, there = (flattened(owner, nodes.taken((members, steps, None))) for nodes in (before, after))
+        one = jax.tree.map(lambda a: np.asarray(a)[0], here)
+        locate = prepared(_located, self._shared, Search(one, which[0], *np.zeros(3)))
+        at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
+        zeros = passages(locate, here, there, which, at_ends, self._directions[which])
+        owners = members[zeros.row]
+        order = np.lexsort((zeros.t * np.sign(data.dt[owners]), owners))  # of each member in its order of time
+        for i in self._notices.occurrences(zeros, order, owners):
+            event = self._events[zeros.which[i]]
+            passed, member = self.results[event.name], indices[owners[i]]
+            place = passed.number[member]
+            passed.number[member] += 1
+            if place < self._most:
+                for name in OCCURRENCE:
+                    getattr(passed, name)[member, place] = getattr(zeros, name)[i]
+            if event.stop:
+                n_steps[owners[i]] = steps[zeros.row[i]]
+        return n_steps
+
+
+class _EventValues(NamedTuple):
+    """Values of the events at two nodes, and flags of those that may lie between them."""
+
+    before: Array
+    after: Array
+    suspects: Array
+
+
+def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _EventValues:
+    before, after = (Placed.of(shared, node) for node in nodes)
+    (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(*after)
+    ends = (before.node.g, xi), (after.node.g, xi_after)
+    suspects = suspects_of(before.problem, before.node.k, *ends, at_before, at_after)
+    return _EventValues(at_before, at_after, suspects)
+
+
+def _located(shared: Shared, search: Search) -> Located:
+    problem, node = Placed.of(shared, search.node)
+    return located(problem, search._replace(node=node))

@@ -1,0 +1,77 @@
+"""Saved data of the nodes of runs, (k, g, p⁺, p⁻): of one node, of many as arrays, and as the rows that loops write."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from geonh.groups.base import Point
+from geonh.integrators.base import Problem
+from geonh.integrators.node import ArrayLike, State
+
+
+class Node(NamedTuple):
+    """Saved data of a node, of which its observables are functions; or of many, along the first axis of all arrays.
+
+    Attributes
+    ----------
+    k : int
+        Step count.
+    g : point of the group
+        Configuration.
+    p_plus, p_minus : array, shape=[n]
+        Incoming and outgoing momenta.
+    """
+
+    k: ArrayLike
+    g: Point
+    p_plus: ArrayLike
+    p_minus: ArrayLike
+
+    @classmethod
+    def of(cls, state: State) -> Node:
+        """Saved data of a state."""
+        return cls(state.k, state.g, state.p_plus, state.p_minus)
+
+
+class Nodes(NamedTuple):
+    """Nodes as arrays with any leading axes: of one run, or of some members of an ensemble.
+
+    Attributes
+    ----------
+    k : ndarray, shape=[…]
+        Step counts; nan where a member has no node.
+    g_vector : ndarray, shape=[…, size]
+        Configurations, flattened as by ``group.to_vector``.
+    p_plus, p_minus : ndarray, shape=[…, n]
+        Incoming and outgoing momenta.
+    """
+
+    k: ArrayLike
+    g_vector: ArrayLike
+    p_plus: ArrayLike
+    p_minus: ArrayLike
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray, n: int) -> Nodes:
+        """Create from rows (k, g, p⁺, p⁻), shape=[…, width], of a group of dimension n."""
+        k, g_vector, p_plus, p_minus = np.split(rows, [1, rows.shape[-1] - 2 * n, rows.shape[-1] - n], axis=-1)
+        return cls(k[..., 0], g_vector, p_plus, p_minus)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(k, g, p⁺, p⁻) of each node, shape=[…, 1 + size + 2n]."""
+        return np.concatenate([self.k[..., None], *self[1:]], axis=-1, dtype=np.float64)
+
+    def taken(self, which: Any) -> Nodes:
+        """Some of the nodes, by an index of the leading axes."""
+        return Nodes(*(part[which] for part in self))
+
+
+def node_row(problem: Problem, state: State) -> Array:
+    """Saved data of a node as a row, shape=[1 + size + 2n]."""
+    position = problem.system.group.to_vector(state.g)
+    return jnp.concatenate([jnp.asarray(state.k, float)[None], position, state.p_plus, state.p_minus])

@@ -1,0 +1,142 @@
+"""``TracedTrajectory``: nodes of a run as JAX arrays, whose observables are computed when they are read."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from geonh.arguments.precision import float64, is_traced
+from geonh.engine import Evaluation, Layout, Parts
+from geonh.groups.base import Point
+from geonh.integrators.base import Problem
+from geonh.integrators.node import NodalControls
+from geonh.results.nodes import Node
+from geonh.results.observables import Observed, observe
+
+_ARRAYS = ("t", "k", "g", "p_plus", "p_minus", "status", "controls", "arrays")
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=_ARRAYS, meta_fields=("parts",))
+@dataclass(frozen=True, eq=False, repr=False)
+class TracedTrajectory(Observed):
+    """Result of ``integrate``: JAX arrays with a leading axis of length N = n_steps // save_every + 1.
+
+    A pytree, so that it may be the result of a function under ``jit`` and ``vmap``; a batch has its axes first. The
+    observables are those of ``Trajectory``, under the same names. They are computed when they are read, inside of a
+    trace or outside, and have derivatives.
+
+    Attributes
+    ----------
+    t : array, shape=[N]
+        Times, seconds.
+    k : array of int, shape=[N]
+        Step numbers of the nodes; after a failure, that of the last good node.
+    g : point of the group, with a leading axis of length N
+        Group elements.
+    g_vector : array, shape=[N, size]
+        The same, flattened.
+    p_plus, p_minus : array, shape=[N, n]
+        Incoming and outgoing momenta.
+    status : array of int, shape=[N]
+        0 on success; after a failure the entries repeat the last good node and ``status`` holds the ``Result``:
+        ``Result.START`` at all nodes for an inconsistent traced start.
+    success : array of bool, shape=[]
+        True if the run reached its end.
+    xi, p : array, shape=[N, n]
+        Velocities and average momenta.
+    energy, energy_minus, alternation : array, shape=[N]
+        Energy at p̃ and at p⁻, joules; and the alternating part of p⁻.
+    multipliers, impulse_multipliers, constraint_residual : array, shape=[N, m]
+        λ of the constraint force and of the impulse; μξ − b.
+    holonomic_residual : array, shape=[N, k]
+        φ; k = 0 without holonomic constraints.
+    integrals : dict of str to array, shape=[N, …]
+        First integrals.
+    observables : dict of str to array, shape=[N, …]
+        All of them, by name, computed together.
+    controls, arrays, parts : array or None, list of array, Parts
+        Controls at the nodes, if they were given there, and the problem: for the observables.
+    """
+
+    t: Array
+    k: Array
+    g: Point
+    p_plus: Array
+    p_minus: Array
+    status: Array
+    controls: Array | None
+    arrays: list[Array]
+    parts: Parts
+
+    @classmethod
+    def of(cls, problem: Problem, t: Array, node: Node, status: Array, controls: Array | None) -> TracedTrajectory:
+        """Create from nodes, with a leading axis, of a problem, and controls there if they were given at the nodes."""
+        impulse = problem.method.guarantees.node == "impulse"  # else one program for all methods
+        arrays, parts = Parts.of(problem if impulse else problem._replace(method=None))
+        return cls(t, *node, status, controls, arrays, parts)
+
+    @property
+    def g_vector(self) -> Array:
+        shape = self.status.shape
+        return jnp.concatenate([leaf.reshape(*shape, -1) for leaf in jax.tree.leaves(self.g)], axis=-1)
+
+    @property
+    def success(self) -> Array:
+        return self.status[..., -1] == 0
+
+    @property
+    def observables(self) -> dict[str, Any]:  # type: ignore[override]
+        found: dict[str, Any] | None = self.__dict__.get("_observables")
+        if found is None:
+            read = _observed
+            for _ in self.status.shape[:-1]:
+                read = jax.vmap(read)
+            with float64():
+                found = read(self)
+            if not is_traced(found):
+                object.__setattr__(self, "_observables", found)
+        return found
+
+    def __len__(self) -> int:
+        return self.status.shape[-1]
+
+    def __repr__(self) -> str:
+        return f"TracedTrajectory of {self.parts.tree(self.arrays).system.name}: {len(self)} nodes, as JAX arrays"
+
+
+def _observed(run: TracedTrajectory) -> dict[str, Array]:
+    """Observables of all nodes of a run without batch axes."""
+    nodes = Node(run.k, run.g, run.p_plus, run.p_minus), run.controls
+    layout = Layout.of(jax.eval_shape(lambda: jax.tree.map(lambda a: a[0], nodes)))
+    seen = _layout(run.parts, layout)
+    evaluate = Evaluation(_Observe(layout), run.parts, seen.size)
+    return seen.tree(jax.vmap(evaluate, (None, 0))(run.arrays, jax.vmap(layout.flat)(nodes)))
+
+
+@dataclass(frozen=True)
+class _Observe:
+    """Observables of a node as a vector, from the node and the controls there as a vector."""
+
+    layout: Layout
+
+    def named(self, problem: Problem, vector: Array) -> dict[str, Any]:
+        node, u = self.layout.tree(vector)
+        clock = problem.clock if u is None else problem.clock._replace(controls=NodalControls(u[None], node.k))
+        return observe(problem._replace(clock=clock), node)
+
+    def __call__(self, problem: Problem, vector: Array) -> Array:
+        found = self.named(problem, vector)
+        return Layout.of(found).flat(found)
+
+
+@functools.lru_cache(maxsize=128)
+def _layout(parts: Parts, node: Layout) -> Layout:
+    """Layout of the observables."""
+    vector = jax.ShapeDtypeStruct((node.size,), jnp.float64)
+    shapes = jax.eval_shape(lambda arrays, x: _Observe(node).named(parts.tree(arrays), x), parts.shapes, vector)
+    return Layout.of(shapes)
