@@ -26,7 +26,7 @@ from geonh.engine import native
 from geonh.engine.captured import around
 from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.interrupts import interruptible
-from geonh.engine.native.drivers import Pace
+from geonh.engine.native.drivers import Pace, Reached
 
 _log = logging.getLogger("geonh")
 _ASKED: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
@@ -100,10 +100,10 @@ class Stepping:
         asked.add(values)
         return is_new
 
-    def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[tuple[Any, int, int]]:
+    def pieces(self, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """Steps up to ``n_nodes`` saved nodes, one every ``stride`` steps, rows into ``buffer``; stops at a failure.
 
-        Yields (last good state, status, number of rows) many times a second, between saved nodes too, and at the end.
+        Yields what is reached many times a second, between saved nodes too, and at the end.
         """
         return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
 
@@ -125,8 +125,9 @@ def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Cro
     (arrays, static), (everything, _) = (hashable_partition(tree, is_array) for tree in (one, many))
     pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
     varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
-    program = Bound.to(step, static), Bound.to(row, static), types(arrays), types(state)
-    return Crowd(everything, varies, lanes_of(*program, varies) or loop_of(*program))
+    step, row = Bound.to(step, static), Bound.to(row, static)
+    kinds = types(arrays), types(state)
+    return Crowd(everything, varies, lanes_of(step, row, *kinds, varies) or loop_of(step, row, *kinds))
 
 
 class Crowd:
@@ -167,26 +168,24 @@ class Crowd:
         return rows, Reached(*jax.tree.map(lambda *ends: np.stack(ends), *ends))
 
 
-class Reached(NamedTuple):
-    """Final values for a batch, along the first axis: last good state, status, number of rows."""
+class Types(NamedTuple):
+    """Structure of a pytree, and shape and dtype of each array; hashable."""
 
-    state: Any
-    status: np.ndarray
-    n_rows: np.ndarray
+    structure: Any
+    leaves: tuple[tuple[tuple[int, ...], str], ...]
 
 
-def types(tree: Any) -> Any:
-    """Structure, shapes and dtypes of a pytree of arrays, numbers or shapes; hashable."""
+def types(tree: Any) -> Types:
+    """Types of a pytree of arrays, numbers or shapes."""
     leaves, structure = jax.tree.flatten(tree)
-    return structure, tuple(
-        (np.shape(leaf), np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str) for leaf in leaves
-    )
+    kinds = [np.dtype(getattr(leaf, "dtype", None) or np.asarray(leaf).dtype).str for leaf in leaves]
+    return Types(structure, tuple(zip(map(np.shape, leaves), kinds, strict=True)))
 
 
-def example(types: Any) -> Any:
-    """Pytree of shapes from the result of ``types``."""
-    structure, leaves = types
-    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in leaves])
+def example(types: Types) -> Any:
+    """Pytree of shapes with these types."""
+    shapes = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in types.leaves]
+    return jax.tree.unflatten(types.structure, shapes)
 
 
 @dataclass(frozen=True)
@@ -207,25 +206,25 @@ class Bound:
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def map_of(function: Callable, arrays: Any, node: Any) -> Any:
+def map_of(function: Callable, arrays: Types, node: Types) -> Any:
     """Compiled map of ``function(arrays, node)``, hashable, for arrays and nodes of these types."""
     return _native_or(function, lambda: native.Map(function, example(arrays), example(node)), lambda: _XlaMap(function))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def loop_of(step: Callable, row: Callable, arrays: Any, state: Any) -> Any:
+def loop_of(step: Callable, row: Callable, arrays: Types, state: Types) -> Any:
     """Compiled loop of ``step(arrays, state)``, hashable, for arrays and states of these types."""
     examples = example(arrays), example(state)
     return _native_or(step, lambda: native.Loop(step, row, *examples), lambda: _XlaLoop(step, row, *examples))
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def lanes_of(step: Callable, row: Callable, arrays: Any, state: Any, varies: tuple[bool, ...]) -> Any:
+def lanes_of(step: Callable, row: Callable, arrays: Types, state: Types, varies: tuple[bool, ...]) -> Any:
     """Native loop for a batch in SIMD lanes, or None."""
     if not native.available():
         return None
     try:
-        return native.Lanes(step, row, example(arrays), example(state), jax.tree.unflatten(arrays[0], varies))
+        return native.Lanes(step, row, example(arrays), example(state), jax.tree.unflatten(arrays.structure, varies))
     except native.NotLowered:
         return None
 
@@ -259,6 +258,15 @@ class _XlaMap:
         return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
 
 
+class _Carry(NamedTuple):
+    """Carry of an XLA loop: number of steps or rows so far, last good state, status, and rows."""
+
+    i: Array
+    state: Any
+    status: Array
+    rows: Any = None
+
+
 class _XlaLoop:
     """``native.Loop`` as an XLA program."""
 
@@ -267,30 +275,27 @@ class _XlaLoop:
             self.width = int(jax.eval_shape(row, arrays, state).shape[0])
 
         def advance(arrays: Any, state: Any, n_steps: Array) -> tuple[Any, Array]:
-            def body(carry: tuple) -> tuple:
-                i, state, _ = carry
-                new, status = step(arrays, state)
-                state = jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, state)
-                return i + 1, state, status
+            def body(now: _Carry) -> _Carry:
+                new, status = step(arrays, now.state)
+                state = jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, now.state)
+                return _Carry(now.i + 1, state, status)
 
-            well = (jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
-            return lax.while_loop(lambda c: (c[0] < n_steps) & (c[2] == 0), body, well)[1:]
+            begin = _Carry(jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
+            end = lax.while_loop(lambda now: (now.i < n_steps) & (now.status == 0), body, begin)
+            return end.state, end.status
 
-        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> tuple[Any, Array, Array, Array]:
-            def body(carry: tuple) -> tuple:
-                i, state, _, buffer = carry
-                state, status = advance(arrays, state, jnp.asarray(1))
-                saved = lax.dynamic_update_slice(buffer, row(arrays, state)[None], (i, jnp.zeros_like(i)))
-                return i + (status == 0), state, status, jnp.where(status == 0, saved, buffer)
+        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> _Carry:
+            def body(now: _Carry) -> _Carry:
+                state, status = advance(arrays, now.state, jnp.asarray(1))
+                saved = lax.dynamic_update_slice(now.rows, row(arrays, state)[None], (now.i, jnp.zeros_like(now.i)))
+                return _Carry(now.i + (status == 0), state, status, jnp.where(status == 0, saved, now.rows))
 
-            well = (jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
-            return lax.while_loop(lambda c: (c[0] < n_nodes) & (c[2] == 0), body, well)
+            begin = _Carry(jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
+            return lax.while_loop(lambda now: (now.i < n_nodes) & (now.status == 0), body, begin)
 
         self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
 
-    def pieces(
-        self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
-    ) -> Iterator[tuple[Any, int, int]]:
+    def pieces(self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """As ``native.Loop.pieces``."""
         saved = since = 0  # rows, and steps since the last one
         status, pace = 0, Pace()
@@ -299,9 +304,9 @@ class _XlaLoop:
             if stride == 1:
                 empty = np.zeros((PIECE, self.width))
                 wanted = np.asarray(min(n_nodes - saved, PIECE, pace.amount))
-                n, state, status, rows = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
-                steps = int(n)
-                buffer[saved : saved + steps] = rows[:steps]
+                done = _by_xla(self._chunk, arrays, state, wanted, empty, if_noted=True)
+                steps, state, status = int(done.i), done.state, done.status
+                buffer[saved : saved + steps] = done.rows[:steps]
                 saved += steps
             else:
                 steps = min(stride - since, pace.amount)
@@ -311,7 +316,7 @@ class _XlaLoop:
                     buffer[saved] = _by_xla(self._row, arrays, state)
                     saved, since = saved + 1, 0
             pace.end(steps)
-            yield state, int(status), saved
+            yield Reached(state, int(status), saved)
 
 
 def _by_xla(function: Callable, *arguments: Any, if_noted: bool = False) -> Any:

@@ -13,7 +13,7 @@ from jax import Array
 
 from geonh.engine import native
 from geonh.engine.captured import around
-from geonh.engine.compiled import example, is_array, map_of, types
+from geonh.engine.compiled import Types, example, is_array, map_of, types
 from geonh.engine.internals import hashable_combine, hashable_partition
 from geonh.engine.operations import Operation, Part, members
 
@@ -22,18 +22,17 @@ from geonh.engine.operations import Operation, Part, members
 class Layout:
     """Layout of a pytree of arrays and numbers as a float64 vector."""
 
-    structure: Any
-    types: tuple[tuple[tuple[int, ...], str], ...]
+    types: Types
 
     @classmethod
     def of(cls, tree: Any) -> Layout:
         """Layout of an example pytree, of arrays or of their shapes."""
-        return cls(*types(tree))
+        return cls(types(tree))
 
     @property
     def size(self) -> int:
         """Length of the vector."""
-        return sum(int(np.prod(shape)) for shape, _ in self.types)
+        return sum(int(np.prod(shape)) for shape, _ in self.types.leaves)
 
     def flat(self, tree: Any) -> Array:
         """Flatten a pytree to a vector, shape=[size]."""
@@ -43,11 +42,11 @@ class Layout:
     def tree(self, vectors: Array) -> Any:
         """Unflatten vectors, shape=[..., size], to a pytree whose arrays all have the leading axes."""
         leaves, begin, lead = [], 0, vectors.shape[:-1]
-        for shape, dtype in self.types:
+        for shape, dtype in self.types.leaves:
             end = begin + int(np.prod(shape))
             leaves.append(vectors[..., begin:end].reshape(*lead, *shape).astype(dtype))
             begin = end
-        return jax.tree.unflatten(self.structure, leaves)
+        return jax.tree.unflatten(self.types.structure, leaves)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Parts:
     """
 
     static: Any
-    types: Any
+    types: Types
     around: tuple
 
     @classmethod
@@ -73,7 +72,7 @@ class Parts:
         return jax.tree.leaves(arrays), cls(static, types(arrays), around(static))
 
     def tree(self, arrays: list[Any]) -> Any:
-        return hashable_combine(jax.tree.unflatten(self.types[0], arrays), self.static)
+        return hashable_combine(jax.tree.unflatten(self.types.structure, arrays), self.static)
 
     @property
     def shapes(self) -> list[jax.ShapeDtypeStruct]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -61,23 +61,55 @@ class Part:
     active: tuple[bool, ...] = ()
 
     def __call__(self, *operands: Any) -> list[Any]:
+        given = self.named(operands)
         if self.kind == VALUE:
-            return [self.of.plain(list(operands[:-1]), operands[-1])]
-        arrays, x, rest = self.parted(operands)
+            return [self.of.plain(given.arrays, given.x)]
 
         def function(moving: list, x: Array) -> Array:
-            return self.of.plain(joined(arrays, moving, self.active), x)
+            return self.of.plain(joined(given.arrays, moving, self.active), x)
 
-        at = chosen(arrays, self.active), x
+        at = chosen(given.arrays, self.active), given.x
         if self.kind == TANGENT:
-            return [jax.jvp(function, at, (list(rest[:-1]), rest[-1]))[1]]
-        moving, x = jax.vjp(function, *at)[1](rest[0])
+            return [jax.jvp(function, at, (given.tangents, given.x_dot))[1]]
+        moving, x = jax.vjp(function, *at)[1](given.y_bar)
         return [*moving, x]
 
-    def parted(self, operands: Sequence[Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
-        """Split operands into arrays, x, and those after y."""
-        n = len(operands) - 1 if self.kind == VALUE else len(self.active)
-        return list(operands[:n]), operands[n], tuple(operands[n + 2 :])
+    def named(self, operands: Sequence[Any]) -> Operands:
+        """Operands of this part, or a value for each of them, by name."""
+        if self.kind == VALUE:
+            *arrays, x = operands
+            return Operands(arrays, x)
+        n = len(self.active)
+        arrays, (x, y, *tangents, last) = list(operands[:n]), operands[n:]
+        if self.kind == TANGENT:
+            return Operands(arrays, x, y, tangents, x_dot=last)
+        return Operands(arrays, x, y, y_bar=last)
+
+
+class Operands(NamedTuple):
+    """Operands of a part of an operation y = f(arrays, x); those that a part does not have are None or empty.
+
+    Attributes
+    ----------
+    arrays, x, y
+        Arguments and value.
+    tangents, x_dot
+        Tangents of the active arrays and of x.
+    y_bar
+        Cotangent of y.
+    """
+
+    arrays: list[Any]
+    x: Any
+    y: Any = None
+    tangents: Sequence[Any] = ()
+    x_dot: Any = None
+    y_bar: Any = None
+
+    def flat(self) -> list[Any]:
+        """Operands in the order in which a part takes them."""
+        last = [value for value in (self.x_dot, self.y_bar) if value is not None]
+        return [*self.arrays, self.x, *([] if self.y is None else [self.y]), *self.tangents, *last]
 
 
 def chosen(values: Sequence[Any], active: tuple[bool, ...]) -> list[Any]:
@@ -108,8 +140,9 @@ def _one(operands: Sequence[Any], batched: tuple[bool, ...]) -> list[Any]:
 
 def _shapes(*operands: Any, part: Part, batched: tuple[bool, ...]) -> list[ShapedArray]:
     lead = (members(operands, batched),) if any(batched) else ()
-    arrays, x, _ = part.parted(_one(operands, batched))
-    shapes = [a.shape for a in (*chosen(arrays, part.active), x)] if part.kind == COTANGENT else [part.of.shape(x)]
+    one = part.named(_one(operands, batched))
+    active = chosen(one.arrays, part.active) if part.kind == COTANGENT else []
+    shapes = [a.shape for a in (*active, one.x)] if part.kind == COTANGENT else [part.of.shape(one.x)]
     return [ShapedArray((*lead, *shape), np.dtype(np.float64)) for shape in shapes]
 
 

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -36,6 +36,55 @@ class _Changing(TypeError):
     """Error for an object that cannot be part of a cache key."""
 
 
+class _Call(NamedTuple):
+    """Call of a method, without the numbers that it is given: the cache key of its trace.
+
+    Attributes
+    ----------
+    method : callable
+    structure : hashable
+        Of the pytree (args, kwargs).
+    static : tuple
+        Key of each leaf; None for numbers, which are arguments of the trace.
+    types : tuple
+        Shape and dtype of the numbers.
+    by_jax : bool
+        True if some of them are arrays of JAX.
+    kept : bool
+        False if neither this trace nor those of functions that the method calls are to be kept.
+    """
+
+    method: Callable
+    structure: Any
+    static: tuple
+    types: tuple
+    by_jax: bool
+    kept: bool
+
+    @classmethod
+    def of(cls, method: Callable, args: tuple, kwargs: dict, kept: bool) -> tuple[_Call, list[Any]]:
+        """The call, and its numbers."""
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        static = tuple(None if _is_number(x) else _key(x) for x in leaves)
+        numbers = [x for x, key in zip(leaves, static, strict=True) if key is None]
+        types = tuple((np.shape(x), getattr(x, "dtype", np.dtype(float))) for x in numbers)
+        return cls(method, structure, static, types, any(isinstance(x, jax.Array) for x in numbers), kept), numbers
+
+    def __call__(self, *numbers: Any) -> Any:
+        """Result of the method for these numbers."""
+        left = iter(numbers)
+        leaves = [next(left) if key is None else _leaf(key) for key in self.static]
+        args, kwargs = jax.tree.unflatten(self.structure, leaves)
+        return self.method(*args, **kwargs)
+
+
+class _Trace(NamedTuple):
+    """Jaxpr of a call on its numbers, and structure of its results."""
+
+    closed: Any
+    structure: Any
+
+
 def call_in_numpy(method: Callable, args: tuple, kwargs: dict, *, kept: bool = True) -> Any:
     """``method(*args, **kwargs)``, of an object and arrays; if ``kept``, the trace is cached for the next call."""
     config: Any = jax.config
@@ -44,20 +93,15 @@ def call_in_numpy(method: Callable, args: tuple, kwargs: dict, *, kept: bool = T
     try:
         if any(map(callable, jax.tree.leaves((args[1:], kwargs)))):
             raise _Changing("a function")
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        static = tuple(None if _is_number(x) else _key(x) for x in leaves)
-        arrays = [x for x, key in zip(leaves, static, strict=True) if key is None]
-        types = tuple((np.shape(x), getattr(x, "dtype", np.dtype(float))) for x in arrays)
-        by_jax = any(isinstance(x, jax.Array) for x in arrays)
-        trace = _traced if kept else _traced.__wrapped__
-        traced = trace(method, structure, static, types, by_jax, kept)
+        call, numbers = _Call.of(method, args, kwargs, kept)
+        trace = (_traced if kept else _traced.__wrapped__)(call)
         # JAX may reuse the memory of its arguments, hence the copies.
-        found = traced and list(map(np.array, interpret(traced[0], arrays)))
+        found = trace and list(map(np.array, interpret(trace.closed, numbers)))
     except Exception:  # the direct call raises the error
-        traced = None
-    if not traced:
+        trace = None
+    if not trace:
         return _apart(method(*args, **kwargs), (args, kwargs))
-    return jax.tree.unflatten(traced[1], jax.device_put(found))
+    return jax.tree.unflatten(trace.structure, jax.device_put(found))
 
 
 def _apart(found: Any, given: Any) -> Any:
@@ -109,39 +153,34 @@ def _leaf(key: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=CALLS)
-def _traced(
-    method: Callable, structure: Any, static: tuple, types: tuple, by_jax: bool, kept: bool
-) -> tuple[Any, Any] | None:
-    """Jaxpr of a method and structure of its results; None if it must run directly.
+def _traced(call: _Call) -> _Trace | None:
+    """Trace of a call; None if it must run directly."""
+    of_arrays = True
 
-    If not ``kept``, the traces of functions that it calls are not kept either.
-    """
-    simple = True
-
-    def called(arrays: Any) -> Any:
-        left = iter(arrays)
-        args, kwargs = jax.tree.unflatten(structure, [next(left) if key is None else _leaf(key) for key in static])
-        return method(*args, **kwargs)
-
-    def flat(*arrays: Any) -> Any:
-        nonlocal simple
-        found = called(arrays)
+    def function(*numbers: Any) -> Any:
+        nonlocal of_arrays
+        found = call(*numbers)
         leaves = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, eqx.Module))
-        simple = any(isinstance(x, jax.core.Tracer) for x in leaves) and all(
+        of_arrays = any(isinstance(x, jax.core.Tracer) for x in leaves) and all(
             isinstance(x, jax.core.Tracer | jax.Array | np.ndarray) for x in leaves
         )
-        return found if simple else ()
+        return found if of_arrays else ()
 
     before, tracing.asked = tracing.asked, False
     try:
-        with forward_only() if kept else contextlib.nullcontext():
-            closed, results = jax.make_jaxpr(flat, return_shape=True)(*(jax.ShapeDtypeStruct(*t) for t in types))
-            asked = tracing.asked
-            if not by_jax and len(closed.jaxpr.eqns) <= SHORT:  # without JAX, NumPy arrays lead to no equations
-                some = [np.ones(shape, dtype) for shape, dtype in types]
-                asked |= not jax.make_jaxpr(lambda: called(some))().jaxpr.eqns
+        with forward_only() if call.kept else contextlib.nullcontext():
+            closed, results = jax.make_jaxpr(function, return_shape=True)(
+                *(jax.ShapeDtypeStruct(*t) for t in call.types)
+            )
+            direct = tracing.asked or (len(closed.jaxpr.eqns) <= SHORT and _needs_no_jax(call))
     except Exception:  # the direct call raises the error, for its own arguments
         return None
     finally:
         tracing.asked = before
-    return None if asked or not simple or closed.effects else (closed, jax.tree.structure(results))
+    return None if direct or not of_arrays or closed.effects else _Trace(closed, jax.tree.structure(results))
+
+
+def _needs_no_jax(call: _Call) -> bool:
+    """True if the method computes on arrays of NumPy, as it was given them, without JAX."""
+    some = [np.ones(shape, dtype) for shape, dtype in call.types]
+    return not call.by_jax and not jax.make_jaxpr(lambda: call(*some))().jaxpr.eqns

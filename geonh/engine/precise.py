@@ -137,7 +137,9 @@ class Precise(eqx.Module):
     need no changes for this.
     """
 
-    __getattribute__ = object.__getattribute__  # ``Method`` replaces equinox's bound methods and is ten times faster
+    # ``Method`` replaces equinox's bound methods. With equinox's own access, written in Python, reading a field takes
+    # 0.6 in place of 0.06 µs, and a call of ``momentum`` of the snakeboard 295 in place of 222.
+    __getattribute__ = object.__getattribute__
 
     def _argument(self, name: str, value: Any, called: str) -> Any:
         """Hook for subclasses: an argument of a public method as it computes with it, or an error that names it."""

@@ -1,13 +1,13 @@
 """Steps of a run for the engine: forward, with tangents, and backward with cotangents; and node 0.
 
-Each is a function of parameters and a state, and part of the cache key of its program.
+Each is a function of parameters and a state, both with names, and part of the cache key of its program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,18 +21,100 @@ SAME = 1e-8
 """Tolerance, relative to 1 and their largest entry, below which two nodes are the same solution of a step."""
 
 
+class Carry(NamedTuple):
+    """State of a run between two steps.
+
+    Attributes
+    ----------
+    node : array, shape=[size]
+        Node without its status; with its tangent it is a ``Dual``.
+    quick : array
+        Warm-start vector.
+    number : int
+        Number of the next step.
+    """
+
+    node: Any
+    quick: Any
+    number: Any
+
+
+class Dual(NamedTuple):
+    """Value and its tangent."""
+
+    value: Any
+    tangent: Any
+
+
+class Forwards(NamedTuple):
+    """Parameters of a forward loop: arrays, and the tangents of the active ones where these are pushed along."""
+
+    arrays: list[Any]
+    tangents: list[Any]
+
+
+class Block(NamedTuple):
+    """Steps that are differentiated backwards in one call.
+
+    Attributes
+    ----------
+    nodes, entering : array, shape=[steps + 1, size]
+        Nodes with their status, from the one before the block on, and the cotangents that enter at them.
+    known : array, shape=[steps, quick]
+        Warm-start vectors of the run at each step, zeros if not available.
+    begin : int
+        Number of the first step.
+    """
+
+    nodes: Any
+    entering: Any
+    known: Any
+    begin: Any
+
+
+class Backwards(NamedTuple):
+    """Parameters of a backward loop."""
+
+    arrays: list[Any]
+    block: Block
+
+
+class Cotangents(NamedTuple):
+    """State of a backward loop.
+
+    Attributes
+    ----------
+    i : int
+        Index of the step in its block.
+    node : array
+        Cotangent of the node after the step.
+    arrays : list of arrays
+        Cotangents of the active arrays, summed so far, without those with a row for each node.
+    quick : array
+        Warm-start vector.
+    near : list of arrays
+        Cotangent of the rows of the step, in an array with a row for each node; else empty.
+    """
+
+    i: Any
+    node: Any
+    arrays: list[Any]
+    quick: Any
+    near: list[Any]
+
+
 @dataclass(frozen=True)
 class Step:
-    """Step of the state (node, quick, step number)."""
+    """Step of a ``Carry``."""
 
     step: Callable
     parts: Parts
     driven: bool
 
-    def __call__(self, arrays: list[Any], state: tuple) -> tuple[tuple, Array]:
-        (arrays, near), (node, quick, i) = self.sees(arrays, state[2]), state
-        node, quick, status = self.step(self.parts.tree(arrays), node, quick, near)
-        return (node, quick, i + 1), status.astype(np.int32)
+    def __call__(self, arrays: list[Any], state: Carry) -> tuple[Carry, Array]:
+        arrays, near = self.sees(arrays, state.number)
+        node, quick, status = self.step(self.parts.tree(arrays), state.node, state.quick, near)
+        return Carry(node, quick, state.number + 1), status.astype(np.int32)
 
     def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
         """Arguments of the i-th step: arrays for the tree, and the rows of its two nodes."""
@@ -57,40 +139,34 @@ class Begun(Operation):
 
 @dataclass(frozen=True)
 class Advance:
-    """Forward step for the engine; its parameters are (arrays, [])."""
+    """Forward step for the engine."""
 
     step: Step
 
-    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        return self.step(given[0], state)
+    def __call__(self, given: Forwards, state: Carry) -> tuple[Carry, Array]:
+        return self.step(given.arrays, state)
 
 
 @dataclass(frozen=True)
 class AdvanceTangent:
-    """Step with its tangent; the parameters are (arrays, tangents of the active ones)."""
+    """Step with its tangent: the node of the state is a ``Dual``."""
 
     step: Step
     active: tuple[bool, ...]
 
-    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, tangents), ((x, x_dot), *rest) = given, state
-
+    def __call__(self, given: Forwards, state: Carry) -> tuple[Carry, Array]:
         def function(moving: list, x: Array) -> tuple:
-            (node, *rest), status = self.step(joined(arrays, moving, self.active), (x, *state[1:]))
-            return node, (rest, status)
+            new, status = self.step(joined(given.arrays, moving, self.active), state._replace(node=x))
+            return new.node, (new, status)
 
-        x, x_dot, (rest, status) = jax.jvp(function, (chosen(arrays, self.active), x), (tangents, x_dot), has_aux=True)
-        return ((x, x_dot), *rest), status
+        at, directions = (chosen(given.arrays, self.active), state.node.value), (given.tangents, state.node.tangent)
+        x, x_dot, (new, status) = jax.jvp(function, at, directions, has_aux=True)
+        return new._replace(node=Dual(x, x_dot)), status
 
 
 @dataclass(frozen=True)
 class Retreat:
     """Backward step with cotangents, in a block of steps.
-
-    The parameters are arrays, the nodes of the block from the one before it on, the cotangents that enter at them, the
-    warm starts of the run at each of its steps (zeros if not available), and the number of its first step. The state is
-    the index of the step, the cotangents of the node and, summed so far, of the active arrays, the warm-start vector,
-    and the cotangent of the rows of the step.
 
     A step that is long for its system may have several solutions. It starts warm from the later step, and may converge
     to another solution than in the run: then it is repeated with the warm start of the run, and if that fails too the
@@ -100,19 +176,19 @@ class Retreat:
     step: Step
     active: tuple[bool, ...]
 
-    def __call__(self, given: tuple, state: tuple) -> tuple[tuple, Array]:
-        (arrays, (nodes, entering, known, begin)), (i, x_bar, sums, quick, _) = given, state
-        n = len(arrays) - self.step.driven
+    def __call__(self, given: Backwards, state: Cotangents) -> tuple[Cotangents, Array]:
+        block, i = given.block, state.i
+        n = len(given.arrays) - self.step.driven
         active, driven = self.active[:n], any(self.active[n:])
-        arrays, near = self.step.sees(arrays, begin + i)
+        arrays, near = self.step.sees(given.arrays, block.begin + i)
 
         def function(quick: Array, moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
             tree = self.step.parts.tree(joined(arrays, moving, active))
             node, new, _ = self.step.step(tree, x, quick, *seen or (near,))
             return node, new
 
-        at = chosen(arrays, active), nodes[i, :-1], *([near] if driven else [])
-        reached, outgoing = nodes[i + 1, :-1], x_bar + entering[i + 1, :-1]
+        at = chosen(arrays, active), block.nodes[i, :-1], *([near] if driven else [])
+        reached, outgoing = block.nodes[i + 1, :-1], state.node + block.entering[i + 1, :-1]
 
         def pulled(quick: Array) -> tuple:
             node, pull, later = jax.vjp(lambda *at: function(quick, *at), *at, has_aux=True)
@@ -121,27 +197,71 @@ class Retreat:
 
         def again(carry: tuple) -> tuple:
             tries, quick, *_ = carry
-            return tries + 1, known[i], *pulled(quick)
+            return tries + 1, block.known[i], *pulled(quick)
 
-        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(pulled, quick))
+        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(pulled, state.quick))
         _, _, same, later, moved, x_bar, *rows = lax.while_loop(
-            lambda carry: (carry[0] < 2) & ~carry[2], again, (jnp.asarray(0), quick, *nothing)
+            lambda carry: (carry[0] < 2) & ~carry[2], again, (jnp.asarray(0), state.quick, *nothing)
         )
-        sums = [a + b for a, b in zip(sums, moved, strict=True)]
-        return (i - 1, jnp.where(same, x_bar, jnp.nan), sums, later, rows), (i < 0).astype(np.int32)
+        sums = [a + b for a, b in zip(state.arrays, moved, strict=True)]
+        return Cotangents(i - 1, jnp.where(same, x_bar, jnp.nan), sums, later, rows), (i < 0).astype(np.int32)
 
 
-def node_row(_: Any, state: tuple) -> Array:
-    return jnp.append(state[0], 0.0)
+def node_row(_: Any, state: Carry) -> Array:
+    return jnp.append(state.node, 0.0)
 
 
-def quick_row(_: Any, state: tuple) -> Array:
-    return state[1]
+def quick_row(_: Any, state: Carry) -> Array:
+    return state.quick
 
 
-def tangent_row(_: Any, state: tuple) -> Array:
-    return jnp.append(state[0][1], 0.0)
+def tangent_row(_: Any, state: Carry) -> Array:
+    return jnp.append(state.node.tangent, 0.0)
 
 
-def near_row(_: Any, state: tuple) -> Array:
-    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state[4])])
+def near_row(_: Any, state: Cotangents) -> Array:
+    return jnp.concatenate([jnp.zeros(0), *(x.reshape(-1) for x in state.near)])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is.
+
+    Parameters
+    ----------
+    first : callable
+        (tree, x, near) to node 0.
+    step : callable
+        (tree, node, quick, near) to (node, quick, status), nodes without their status. Both are hashable, and part of
+        the cache keys of their programs.
+    parts : Parts
+        Static part of the tree.
+    n_nodes, stride : int
+        Number of nodes after node 0, and of steps between two of them.
+    size : int
+        Length of a node, with its status.
+    quick : int
+        Length of the warm-start vector that is passed from step to step and only saves iterations: zeros for a cold
+        start. It is not part of the nodes.
+    driven : bool
+        True if the last array has a row for each node, of which a step is given its own and the next: ``near``.
+    """
+
+    first: Callable[..., Array]
+    step: Callable[..., tuple[Array, Array, Array]]
+    parts: Parts
+    n_nodes: int
+    stride: int
+    size: int
+    quick: int
+    driven: bool
+
+    @property
+    def once(self) -> Step:
+        """Operation of one step."""
+        return Step(self.step, self.parts, self.driven)
+
+    @property
+    def begun(self) -> Begun:
+        """Operation that gives node 0."""
+        return Begun(self.first, self.once, self.size)

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import geonh as gn
-from geonh.engine import compiled, operations, runs
+from geonh.engine import backward, compiled, operations
 from geonh.engine.native import machine
 from geonh.groups import SE2, SO3, Translations
 from geonh.integrators.node import Result
@@ -226,7 +226,7 @@ def test_derivatives_do_not_depend_on_what_is_kept(save_every, monkeypatch):
     n_steps = 260
     wanted = jax.value_and_grad(heading)(0.2, 0.8, n_steps)
     agree(jax.value_and_grad(heading)(0.2, 0.8, n_steps, save_every=save_every), wanted, 1e-13)
-    monkeypatch.setattr(runs, "BLOCK", 7)  # runs are cut, and cut again
+    monkeypatch.setattr(backward, "BLOCK", 7)  # runs are cut, and cut again
     agree(jax.value_and_grad(heading)(0.2, 0.8, n_steps, save_every=save_every), wanted, 1e-13)
 
 

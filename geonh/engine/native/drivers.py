@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -143,6 +143,17 @@ def check_step(state: Arguments, shape: Any, row: Any) -> None:
         raise TypeError(f"a row must be a vector in double precision, got {row}")
 
 
+class Reached(NamedTuple):
+    """What a loop has reached: last good state, status (why the step after it failed, or 0), and number of saved rows.
+
+    Of a batch, each has the members along the first axis.
+    """
+
+    state: Any
+    status: Any
+    n_rows: Any
+
+
 class Loop:
     """Native stepping loop.
 
@@ -171,7 +182,7 @@ class Loop:
         self._program = Program(em, ADVANCE, 5, 3)
         self._known = FIRST
 
-    def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> tuple[Any, int, int]:
+    def run(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Reached:
         """Take steps up to ``n_nodes`` saved nodes, one every ``stride`` steps; stop at a failure.
 
         Parameters
@@ -184,21 +195,14 @@ class Loop:
 
         Returns
         -------
-        state : pytree
-            The last good state.
-        status : int
-            0, or the reason why the step after it failed.
-        n_saved : int
-            Number of rows.
+        Reached
         """
-        pieces = [(state, 0, 0)]
-        for piece in self.pieces(params, state, n_nodes, stride, buffer):
-            pieces = [piece]
-        return pieces[0]
+        reached = Reached(state, 0, 0)
+        for reached in self.pieces(params, state, n_nodes, stride, buffer):  # noqa: B007 - the last one
+            pass
+        return reached
 
-    def pieces(
-        self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray
-    ) -> Iterator[tuple[Any, int, int]]:
+    def pieces(self, params: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
         """Iterator version of ``run``: yields its result after each call, between saved nodes too."""
         if buffer.dtype != np.float64 or not buffer.flags.c_contiguous or not buffer.flags.writeable:
             raise ValueError("the buffer must be a writeable, contiguous array in double precision")
@@ -227,7 +231,7 @@ class Loop:
             pace.end(steps)
             self._known = pace.amount
             done += steps
-            yield self._state.tree([x.copy() for x in home]), int(status), done // stride
+            yield Reached(self._state.tree([x.copy() for x in home]), int(status), done // stride)
 
 
 class Map:

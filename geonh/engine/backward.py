@@ -1,0 +1,169 @@
+"""Native code of the cotangents of runs: backwards from the saved nodes, in blocks of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from geonh.engine.forward import BatchLoop, Run, numbers
+from geonh.engine.operations import Operands, Part, chosen
+from geonh.engine.steps import SAME, Backwards, Block, Cotangents, Plan, Retreat, near_row
+
+BLOCK, OF_MANY = 1024, 512
+"""Number of steps whose cotangents are computed in one call, for a single member and for each of a batch."""
+
+
+class Stretch(NamedTuple):
+    """Consecutive steps, at most a block, with a batch axis.
+
+    Attributes
+    ----------
+    number : int
+        Number of the first step.
+    nodes : array, shape=[members, n_steps + 1, size]
+        From the node before the first step on.
+    entering : array, shape=[members, n_steps + 1, size]
+        Cotangents that enter at the nodes.
+    warm : callable
+        Returns the warm-start vectors of the run before the first step, which are rarely needed.
+    """
+
+    number: int
+    nodes: np.ndarray
+    entering: np.ndarray
+    warm: Callable[[], np.ndarray]
+
+    @property
+    def n_steps(self) -> int:
+        return self.nodes.shape[1] - 1
+
+
+class BackwardRun(Run):
+    """Native code of the cotangents of the arrays and of x, from those of the nodes."""
+
+    def __init__(self, plan: Plan, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
+        super().__init__(plan, part, operands, batched)
+        self.block = OF_MANY if self.many else BLOCK
+        active = chosen(self.given.arrays, part.active)
+        self.near = [numbers(2, *x.shape[1:]) for x in active[-1:]] if plan.driven and part.active[-1] else []
+        self.summed = active[: len(active) - len(self.near)]
+        node, quick, number = self.state
+        path, known = numbers(self.block + 1, plan.size), numbers(self.block, plan.quick)
+        given = Backwards(self.given.arrays, Block(path, path, known, number))
+        varies = [*self.batched.arrays, *Block(nodes=True, entering=True, known=True, begin=False)]
+        state = Cotangents(number, node, self.summed, quick, self.near)
+        self.pulled = BatchLoop(Retreat(plan.once, part.active), near_row, given, varies, state, self.many)
+
+    @property
+    def is_native(self) -> bool:
+        return super().is_native and self.pulled.is_native
+
+    def results(self, given: Operands) -> list[np.ndarray]:
+        arrays, n = given.arrays, len(given.x)
+        zeros = partial(jax.tree.map, lambda a: np.zeros((n, *a.shape)))
+        found = Cotangents(np.zeros(n, np.int64), *zeros((self.state.node, self.summed, self.state.quick, self.near)))
+        driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.near]
+        for stretch in self._backwards(arrays, given.y, given.y_bar):
+            good = np.count_nonzero(stretch.nodes[:, 1:, -1] == 0, axis=1)  # after a failure there are none
+            for i in np.flatnonzero(good < stretch.n_steps):
+                found.node[i] += stretch.entering[i, good[i] + 1 :, :-1].sum(axis=0)
+            if good.max() > 0:
+                rows, found = self._pulled(arrays, stretch, found, good)
+                for total in driven:
+                    self._add_rows(total, rows, stretch.number, good)
+        first = given.y_bar[:, 0] + np.append(found.node, np.zeros((n, 1)), axis=1)
+        *more, x_bar = self.at_node_0(given._replace(y=given.y[:, 0], y_bar=first))
+        for total, extra in zip([*found.arrays, *(rows[:, :2] for rows in driven)], more, strict=True):
+            total += extra
+        return [*found.arrays, *driven, x_bar]
+
+    def _pulled(
+        self, arrays: list, stretch: Stretch, after: Cotangents, good: np.ndarray
+    ) -> tuple[np.ndarray, Cotangents]:
+        """Cotangents before a stretch from those after it, through its first ``good`` steps, and the rows of these."""
+        most, n = int(good.max()), len(good)
+        known = np.zeros((n, self.block, self.plan.quick))
+        stride, state = 1 if self.near else most, after._replace(i=good - 1)
+        block = Block(self._padded(stretch.nodes), self._padded(stretch.entering), known, stretch.number)
+        rows, reached = self.pulled.run(Backwards(arrays, block), state, most // stride, stride)
+        if np.isnan(reached.state.node).any():  # some step converged to another solution than in the run
+            start, steps = stretch.nodes[:, 0], stretch.n_steps
+            known[:, :steps] = self.recalled(arrays, start, stretch.number, steps, 1, stretch.warm())[:, :steps]
+            rows, reached = self.pulled.run(Backwards(arrays, block), state, most // stride, stride)
+        return rows, reached.state
+
+    def _add_rows(self, total: np.ndarray, rows: np.ndarray, number: int, good: np.ndarray) -> None:
+        """Add the cotangents of the two rows of nodes that each step from ``number`` on was given, the last first."""
+        for i, count in enumerate(good):
+            pairs = rows[i, :count].reshape(count, *self.near[0].shape)[::-1]
+            for side in (0, 1):
+                total[i, number + side : number + side + count] += pairs[:, side]
+
+    def _length(self, arrays: list) -> int:
+        """Number of rows of the last array."""
+        return arrays[-1].shape[self.has_batch(arrays[-1])]
+
+    def _backwards(self, arrays: list, y: np.ndarray, y_bar: np.ndarray) -> Iterator[Stretch]:
+        """Stretches of the run, from the last backwards."""
+        n_nodes, stride = self.plan.n_nodes, self.plan.stride
+        every = stride if stride > 1 else self.block
+        known = cache(lambda: self.recalled(arrays, y[:, 0], 0, n_nodes * stride // every, every))
+        for begin in reversed(range(0, n_nodes, self.block)) if stride == 1 else ():
+            here = slice(begin, min(begin + self.block, n_nodes) + 1)
+            yield Stretch(begin, y[:, here], y_bar[:, here], partial(_at, known, begin // every))
+        for i in reversed(range(n_nodes)) if stride > 1 else ():
+            ends = y[:, i], y[:, i + 1]
+            yield from self._within(arrays, *ends, i * stride, stride, y_bar[:, i + 1], partial(_at, known, i))
+
+    def _within(
+        self,
+        arrays: list,
+        x: np.ndarray,
+        after: np.ndarray,
+        number: int,
+        n_steps: int,
+        last: np.ndarray,
+        warm: Callable[[], np.ndarray],
+    ) -> Iterator[Stretch]:
+        """Stretches of recomputed steps from x to a later node, with a cotangent entering after the last."""
+        if n_steps <= self.block:
+            y = self.nodes(arrays, x, number, n_steps, 1)
+            if not self._same(y[:, -1], after):
+                y = self.nodes(arrays, x, number, n_steps, 1, warm())
+            y_bar = np.zeros_like(y)
+            y_bar[:, -1] = last
+            yield Stretch(number, y, y_bar, warm)
+            return
+        stride = self.block * -(-n_steps // self.block**2)
+        n_nodes = (n_steps - 1) // stride
+        path = self.nodes(arrays, x, number, n_nodes, stride, warm())
+        known = cache(lambda: self.recalled(arrays, x, number, n_nodes, stride, warm()))
+        parts = [*((i, stride, path[:, i + 1]) for i in range(n_nodes)), (n_nodes, n_steps - n_nodes * stride, after)]
+        for i, steps, end in reversed(parts):
+            entering = last if i == n_nodes else np.zeros_like(last)
+            here = partial(_at, known, i)
+            yield from self._within(arrays, path[:, i], end, number + i * stride, steps, entering, here)
+
+    @staticmethod
+    def _same(node: np.ndarray, other: np.ndarray) -> bool:
+        """True if all members are at the same nodes with the same status; after a failure, at the last good one."""
+        near = SAME * (1 + np.abs(other[:, :-1]).max(axis=1, initial=0.0, keepdims=True))
+        alike = np.abs(node[:, :-1] - other[:, :-1]) <= near
+        return bool(np.all(alike) and np.array_equal(node[:, -1], other[:, -1]))
+
+    def _padded(self, values: np.ndarray) -> np.ndarray:
+        """Pad to as many rows as a block has nodes."""
+        if values.shape[1] == self.block + 1:
+            return values
+        padded = np.zeros((len(values), self.block + 1, values.shape[2]))
+        padded[:, : values.shape[1]] = values
+        return padded
+
+
+def _at(known: Callable[[], np.ndarray], i: int) -> np.ndarray:
+    """Warm-start vector of a run at the i-th of some nodes."""
+    return known()[:, i]
