@@ -465,7 +465,9 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     rows = rows.reshape(-1, rows.shape[-1])
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
-    _, singular, directions = np.linalg.svd(rows)
+    _, singular, directions = np.linalg.svd(
+        np.linalg.qr(rows, mode="r")
+    )  # the left factor is as large as rows, squared
     rank = int(np.sum(singular > tol * max(1.0, singular[0])))
     return jnp.asarray(_echelon(directions[rank:]))
 
