@@ -345,14 +345,16 @@ class _Lagrangian(eqx.Module):
 
     potential: Field | None
 
-    def __call__(self, x: Any, xi: Array, p: Any) -> Array:
-        terms = [0.5 * weight * velocity * velocity for weight, velocity in _visited(x, xi, p["body"]).energies]
+    def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
+        terms = [
+            0.5 * weight * velocity * velocity for weight, velocity in _visited(x, xi, parameters["body"]).energies
+        ]
         kinetic = functools.reduce(operator.add, terms)
-        return kinetic if self.potential is None else kinetic - self.potential(x, p)
+        return kinetic if self.potential is None else kinetic - self.potential(x, parameters)
 
 
-def _constraints(x: Any, xi: Array, p: Any) -> list[Array]:
-    return _visited(x, xi, p["body"]).constraints
+def _constraints(x: Any, xi: Array, parameters: Any) -> list[Array]:
+    return _visited(x, xi, parameters["body"]).constraints
 
 
 class _Velocities(NamedTuple):
@@ -397,12 +399,12 @@ def _visited(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
     return found
 
 
-def _drawing(t: Any, g: Any, p: Any) -> list[Body]:
+def _drawing(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw each body as a deck with a nose, its centre of mass, and the bar to its hinge, with wheels and edges.
 
     Lengths not defined by the system are a fraction of the chain's greatest length.
     """
-    first = p["body"]
+    first = parameters["body"]
     place, angles = g if tuple(_names(first)) else (g, ())
     free, size = iter(angles), _reach(first)
     found: list[Body] = []
