@@ -20,8 +20,9 @@ from geonh.engine.native.drivers import FIRST, Arguments, Pace, Program, check_s
 from geonh.engine.native.programs import BLOCKS, stepping_blocks
 from geonh.engine.native.storage import LINE
 
-ROWS, STEPS = 4, 5
-"""Columns of a program's table of blocks: address of the next row, and number of steps done by the last call."""
+BLOCK = np.dtype([(name, np.int64) for name in ("params", "state", "status", "done", "rows", "steps")])
+"""Entry of a program's table of blocks: the addresses that ``advance`` takes, and the number of steps done by the last
+call."""
 
 
 class Ends(NamedTuple):
@@ -125,11 +126,16 @@ class Lanes:
         status = np.zeros((n_blocks, self.width), np.int32)
         status[-1:, self.width - padding :] = 1  # padding lanes never run
         n_steps = np.zeros((n_blocks, self.width), np.int64)
-        shared = [not varies for varies in self._varies]
-        addresses = _tables(constants, shared, n_blocks), _tables(homes, [False] * len(homes), n_blocks)
-        of_blocks = (*addresses, status, n_steps, buffer)
-        columns = [x.ctypes.data + x.strides[0] * np.arange(n_blocks) for x in of_blocks]
-        table = np.stack([*columns, np.zeros(n_blocks, np.int64)], axis=1)
+        of_blocks = {
+            "params": _tables(constants, [not varies for varies in self._varies], n_blocks),
+            "state": _tables(homes, [False] * len(homes), n_blocks),
+            "status": status,
+            "done": n_steps,
+            "rows": buffer,
+        }
+        table = np.zeros(n_blocks, BLOCK)
+        for name, array in of_blocks.items():
+            table[name] = array.ctypes.data + array.strides[0] * np.arange(n_blocks)
         self._advance(table, n_nodes * stride, stride, threads or os.cpu_count() or 1, (constants, homes, of_blocks))
         after = [self._from_blocks(x, n) for x in homes]
         return Ends(self._state.tree(after), status.ravel()[:n], n_steps.ravel()[:n])
@@ -137,8 +143,7 @@ class Lanes:
     def _advance(self, table: np.ndarray, total: int, stride: int, threads: int, kept: Any) -> None:
         """Do ``total`` steps of all blocks, over threads.
 
-        ``table`` has five addresses and the steps done of each block, shape=[blocks, 6]; ``kept`` are the arrays at
-        these addresses, which are kept alive.
+        ``table`` has a ``BLOCK`` for each; ``kept`` are the arrays at its addresses, which are kept alive.
         """
         if not total:
             return
@@ -152,19 +157,19 @@ class Lanes:
                 n, to_next_row = min(pace.amount, total - done), stride - done % stride
                 pace.begin()
                 self._program.call(blocks.ctypes.data, len(blocks), n, stride, to_next_row, kept=(blocks, kept))
-                pace.end(int(blocks[:, STEPS].sum()))
+                pace.end(int(blocks["steps"].sum()))
 
             def finish(block: np.ndarray) -> None:
                 """Continue a block after its first call, to the end or until all its members have failed."""
-                first_row, done = int(block[0, ROWS]), int(block[0, STEPS])
+                first_row, done = int(block["rows"][0]), int(block["steps"][0])
                 while done < total and not _all_failed(block) and not stop.is_set():
-                    block[0, ROWS] = first_row + done // stride * 8 * self.row_size * self.width
+                    block["rows"] = first_row + done // stride * 8 * self.row_size * self.width
                     call(block, done)
-                    done += int(block[0, STEPS])
+                    done += int(block["steps"][0])
 
             while not stop.is_set() and len(blocks := queue.take(pace.amount // total)):
                 call(blocks, 0)
-                for i in np.flatnonzero(blocks[:, STEPS] < total):
+                for i in np.flatnonzero(blocks["steps"] < total):
                     finish(blocks[i : i + 1])
             self._known = pace.amount
 
@@ -203,7 +208,7 @@ class _Queue:
 
 def _all_failed(block: np.ndarray) -> bool:
     """True if the last call did no step of a block: each of its members has failed."""
-    return block[0, STEPS] == 0
+    return block["steps"][0] == 0
 
 
 def _tables(arrays: list[np.ndarray], shared: list[bool], n_blocks: int) -> np.ndarray:

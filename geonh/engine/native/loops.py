@@ -7,6 +7,7 @@ while some lane does, and finished lanes keep their values (masking).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -32,6 +33,35 @@ def in_memory(em: Emitter, size: int) -> bool:
     return size > (CARRIED if em.lanes == 1 else 2 * CARRIED)
 
 
+@dataclass
+class _Slot:
+    """One value that a loop carries.
+
+    Attributes
+    ----------
+    aval : abstract array
+        Its type.
+    first : value, list of str or Memory
+        A ``fixed`` value, which never changes; texts of its initial entries; or a buffer, if it is large.
+    fixed : bool
+    value : value
+        In this iteration.
+    phis : list of (int, str)
+        Reserved line and name of the phi node of each entry.
+    """
+
+    aval: Any
+    first: Any
+    fixed: bool
+    value: Any = None
+    phis: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def buffer(self) -> str | None:
+        """Pointer of the buffer, if the value is in one that the loop writes to."""
+        return self.first.pointer if isinstance(self.first, Memory) and not self.fixed else None
+
+
 class Carried:
     """Carry of a loop.
 
@@ -47,61 +77,53 @@ class Carried:
     """
 
     def __init__(self, em: Emitter, avals: Sequence[Any], first: Sequence[Value], fixed: Sequence[bool]) -> None:
-        self.em, self.avals, self.fixed = em, list(avals), list(fixed)
+        self.em = em
         self.wide = em.lanes > 1
-        self.first: list[Any] = []  # texts of the initial entries, or a buffer
-        self.values: list[Value] = []
-        self.phis: list[list[tuple[int, str]]] = []
-        for aval, value, same in zip(avals, first, fixed, strict=True):
-            kind = kind_of(aval)
-            if same:
-                self.first.append(value)
-            elif in_memory(em, aval.size):
-                buffer = em.buffer(aval.shape, kind)
-                em.copy(buffer, value)
-                self.first.append(buffer)
-            else:
-                self.first.append([em.operand(x, kind, self.wide) for x in em.entries(value).ravel().tolist()])
+        self.slots = [
+            _Slot(aval, value if same else self._begun(aval, value), same)
+            for aval, value, same in zip(avals, first, fixed, strict=True)
+        ]
         self.before = self.last = em.function.block
+
+    def _begun(self, aval: Any, value: Value) -> list[str] | Memory:
+        """Texts of the initial entries, or a buffer with them."""
+        em, kind = self.em, kind_of(aval)
+        if not in_memory(em, aval.size):
+            return [em.operand(x, kind, self.wide) for x in em.entries(value).ravel().tolist()]
+        buffer = em.buffer(aval.shape, kind)
+        em.copy(buffer, value)
+        return buffer
 
     def enter(self) -> list[Value]:
         """Values in this iteration; called first in the block that begins it."""
         function = self.em.function
-        for aval, value in zip(self.avals, self.first, strict=True):
-            if not isinstance(value, list):
-                self.phis.append([])
-                self.values.append(value)
-                continue
-            names = [function.name(self.wide) for _ in value]
-            self.phis.append([(self.em.reserve(), name) for name in names])
-            self.values.append(pack(names, aval.shape))
-        return self.values
+        for slot in self.slots:
+            if isinstance(slot.first, list):
+                names = [function.name(self.wide) for _ in slot.first]
+                slot.phis = [(self.em.reserve(), name) for name in names]
+                slot.value = pack(names, slot.aval.shape)
+            else:
+                slot.value = slot.first
+        return [slot.value for slot in self.slots]
 
-    def leave(self, new: Sequence[Value], *masks: str | None) -> None:
-        """Set the values for the next iteration, masked by one mask or one for each; called last in an iteration."""
-        masks = masks if len(masks) == len(new) else (*masks, None)[:1] * len(new)
+    def leave(self, new: Sequence[Value], mask: str | None = None) -> None:
+        """Set the values for the next iteration, masked in lanes that have ended; called last in an iteration."""
         em, function = self.em, self.em.function
-        buffers = {
-            x.pointer for x, same in zip(self.values, self.fixed, strict=True) if isinstance(x, Memory) and not same
-        }
-        updates = []
-        for old, value, same in zip(self.values, new, self.fixed, strict=True):
-            if isinstance(value, Memory) and not same and value.root in buffers and value is not old:
-                value = self._saved(value)  # its memory may be overwritten before it is read
-            updates.append(value)
+        changing = [(slot, value) for slot, value in zip(self.slots, new, strict=True) if not slot.fixed]
+        buffers = {slot.buffer for slot, _ in changing}
+        # What is in a buffer of another value is copied first: it may be overwritten before it is read.
+        updates = [
+            (slot, self._copy(x) if isinstance(x, Memory) and x.root in buffers and x is not slot.value else x)
+            for slot, x in changing
+        ]
         texts: list[tuple[int, str]] = []
-        for aval, old, value, same, phis, first, mask in zip(
-            self.avals, self.values, updates, self.fixed, self.phis, self.first, masks, strict=True
-        ):
-            if same:
+        for slot, value in updates:
+            if isinstance(slot.value, Memory):
+                em.copy(slot.value, value, mask)
                 continue
-            if isinstance(old, Memory):
-                em.copy(old, value, mask)
-                continue
-            kind = kind_of(aval)
+            kind = kind_of(slot.aval)
             t = em.type(kind, self.wide)
-            entries = em.entries(value).ravel().tolist()
-            for (line, name), before, x in zip(phis, first, entries, strict=True):
+            for (line, name), before, x in zip(slot.phis, slot.first, em.entries(value).ravel().tolist(), strict=True):
                 text = em.operand(x, kind, self.wide)
                 if mask is not None and text != name:
                     text = em.emit(f"select {em.type('b', True)} {mask}, {t} {text}, {t} {name}", True)
@@ -110,7 +132,7 @@ class Carried:
             function.lines[line] = f"{text}{function.block}]"
         self.last = function.block
 
-    def _saved(self, value: Memory) -> Memory:
+    def _copy(self, value: Memory) -> Memory:
         copy = self.em.buffer(value.shape, value.kind)
         self.em.copy(copy, value)
         return copy
