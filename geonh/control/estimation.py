@@ -109,7 +109,7 @@ def estimate(
     t0 : float
         Initial time, s.
     method : Integrator or str, optional
-        ``Gauss(2)`` by default. Its own error must be small beside the noise.
+        ``Gauss(2)`` by default. Its error must be small compared with the noise.
     tol : float
         Size of a step, relative to the parameters' standard errors, at which the iteration stops.
     max_iterations : int

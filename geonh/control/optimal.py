@@ -2,7 +2,7 @@ r"""Optimal control: motions of least cost between given states.
 
 The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
 From a guess that is too far, feasibility restoration and descent come first (``descent.py``). With bounds another
-solver runs first (``nlp.py``), and controls at their bounds are then held there by an active set.
+solver runs first (``nlp.py``), and Newton's method continues with an active set of the bounds.
 """
 
 from __future__ import annotations

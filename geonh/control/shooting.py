@@ -181,7 +181,9 @@ def shooting_control(
     n_u, K = steering.n_controls, as_count(n_steps, "n_steps", 2)
     J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
     if J > K + 1:
-        raise ValueError(f"n_knots must be at most n_steps + 1 = {K + 1}, got {J}: the cost is seen at the nodes only")
+        raise ValueError(
+            f"n_knots must be at most n_steps + 1 = {K + 1}, got {J}: the cost is evaluated at the nodes only"
+        )
     max_iterations = as_count(max_iterations, "max_iterations")
     problem = ShootingProblem(
         system=system,
