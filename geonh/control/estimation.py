@@ -125,6 +125,10 @@ def estimate(
         For invalid input, and for parameters that are not identifiable from the data.
     RuntimeError
         If a step of the motion fails, or the iteration does not converge.
+
+    References
+    ----------
+    .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
     method = made_method(method, controls)
     refuse(method, system)

@@ -10,7 +10,7 @@ unknowns than by transcription, and methods of any order are allowed; but the en
 the whole motion, so transcription is better for an unstable or long one. Where the solver does not converge from the
 guess, it restarts from controls that reach the end.
 
-Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
+Source: Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming* (2010), §3.3.
 """
 
 from __future__ import annotations
@@ -162,6 +162,11 @@ def shooting_control(
         For invalid input.
     RuntimeError
         If the end is not reached, or a motion fails during the iteration.
+
+    References
+    ----------
+    .. [Betts2010] J. T. Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming*,
+       2nd ed., SIAM (2010); §3.3.
     """
     method = made_method(RKMK() if method is None else method)
     require(solver)
