@@ -164,7 +164,7 @@ def measured(entry, system, default):
 def systems_index():
     """All systems with their pictures."""
     lines = [
-        "# Systems",
+        "# Catalogue of systems",
         "",
         "The catalogue, `gn.systems.catalogue`; `geonh list` on the command line.",
         "",

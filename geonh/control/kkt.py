@@ -142,14 +142,14 @@ def _newton_step(problem: Transcription, iterate: _Iterate, free: np.ndarray) ->
 
 
 class ActiveSet(NamedTuple):
-    """Masks of the controls held at their lower and at their upper bound, shape=[K + 1, n_u] each."""
+    """Masks of the controls fixed at their lower and at their upper bound, shape=[K + 1, n_u] each."""
 
     lower: np.ndarray
     upper: np.ndarray
 
     @property
     def either(self) -> np.ndarray:
-        """Controls held at a bound."""
+        """Controls fixed at a bound."""
         return self.lower | self.upper
 
     def equals(self, other: ActiveSet) -> bool:
@@ -160,7 +160,7 @@ class ActiveSet(NamedTuple):
 def solve_kkt_within(
     problem: Transcription, motion: DiscreteMotion, bounds: Bounds, max_iterations: int
 ) -> tuple[Extremal, np.ndarray]:
-    """Newton's method with an active set: controls at a bound are held there until none leaves and none crosses.
+    """Newton's method with an active set: controls at a bound are fixed there, until the set no longer changes.
 
     Returns the last iterate, and the mask of the unknowns at their bounds.
     """

@@ -2,7 +2,7 @@ r"""Optimal control: motions of least cost between given states.
 
 The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
 From a guess that is too far, feasibility restoration and descent come first (``descent.py``). With bounds another
-solver runs first (``nlp.py``), and controls at their bounds are then held there by an active set.
+solver runs first (``nlp.py``), and Newton's method continues with an active set of the bounds.
 """
 
 from __future__ import annotations
@@ -121,8 +121,6 @@ def optimal_control(
 ) -> OptimalControl:
     """Controls that steer a system from one state to another at minimal cost, by direct transcription.
 
-    Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, Optim. Control Appl. Meth. 31 (2010) 505.
-
     Parameters
     ----------
     system : System
@@ -177,6 +175,14 @@ def optimal_control(
     -----
     If the solution is a saddle, the search restarts from both sides along its direction of negative curvature. The
     minimum is local; other guesses may lead to cheaper ones.
+
+    References
+    ----------
+    .. [Leyendecker2010] S. Leyendecker, S. Ober-Blöbaum, J. E. Marsden, M. Ortiz, "Discrete mechanics and optimal
+       control for constrained systems", Optim. Control Appl. Meth. 31 (2010), 505–528.
+    .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §18.1.
+    .. [Deuflhard2011] P. Deuflhard, *Newton Methods for Nonlinear Problems*, Springer (2011); §3.3, the monotonicity
+       test.
     """
     if solver is not None:
         require(solver)

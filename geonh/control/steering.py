@@ -96,7 +96,7 @@ def steering_problem(
         near = close(str(unknown[0]), names)
         raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
     if len(set(free)) < len(free):
-        raise ValueError(f"free: {list(free)} has a name twice")
+        raise ValueError(f"free: {list(free)} has a repeated name")
     g0, g1 = system.point(start, name="start"), system.point(end, name="end")
     xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"
@@ -183,8 +183,8 @@ def bounds_on_controls(bounds: Any, n_controls: int) -> Bounds:
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise TypeError(f"bounds must be (lower, upper), got {shortly(bounds)}")
     limits = [as_float64(b, "bounds") for b in bounds]
-    if odd := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
-        raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {odd[0]}")
+    if invalid := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
+        raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {invalid[0]}")
     lower, upper = (np.broadcast_to(limit, (n_controls,)) for limit in limits)
     if not np.all(lower < upper):
         raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")
