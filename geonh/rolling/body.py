@@ -17,7 +17,7 @@ and others, *Building an orthonormal basis, revisited*, J. Comput. Graph. Tech. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,8 @@ from geonh.mechanics.system import System
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane, surface
 
+BETWEEN = np.arange(1, 8) / 8
+"""Fractions of a step at which a contact between its nodes is examined."""
 DEEP = 1e-9
 """Largest accepted penetration of a body into its surface, relative to its size."""
 _TURN, _UP = np.pi * (1 + 5**0.5) * np.arange(1000), 1 - (2 * np.arange(1000) + 1) / 1000
@@ -66,12 +68,16 @@ class Contact(NamedTuple):
 
 
 class RollingBody(System):
-    """System of a body that rolls, of ``rolling``."""
+    """System of a body that rolls; returned by ``rolling``."""
+
+    if TYPE_CHECKING:  # fields hold what the constructor of ``System`` makes of its arguments
+
+        def __init__(self, space: Any, **options: Any): ...
 
     def joins(self, x: Any, y: Any) -> Array | bool:
-        """False if the body could not touch the surface between its contacts at x and y, and leaps over what lies there.
+        """False if the body could not touch the surface between its contacts at x and y, over which it leaps.
 
-        A motion passes through all contacts in between, and so is more curved than the surface at each of them.
+        In a motion it touches at all places in between, and so is more curved than the surface at each of them.
         """
         p = self.parameters
         if p["on"].clears_always:
@@ -87,7 +93,7 @@ class RollingBody(System):
             n = -(p["on"].normal(X, p) @ R)
             return p["on"].clears(p["support"], n, R, X._replace(x=X.x - R @ p["support"].point(n)), p)
 
-        return jnp.all(lax.map(clears, jnp.array([0.25, 0.5, 0.75])))
+        return jnp.all(lax.map(clears, jnp.asarray(BETWEEN)))
 
 
 @judged
