@@ -120,8 +120,8 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     fact("velocity ξ", ", ".join(group.velocity_names))
     fact("constraints", f"{entry.constraints}  ({constraints} of them)" if constraints else entry.constraints)
     fact("start g0", "the identity" if start.g0 is None else numbers(group.to_vector(system.point(start.g0))))
-    velocity = zip(group.velocity_names, without_rounding(start.xi0), strict=True)
-    fact("start ξ0", ", ".join(f"{n} = {v:g}" for n, v in velocity))
+    velocity = () if start.xi0 is None else zip(group.velocity_names, without_rounding(start.xi0), strict=True)
+    fact("start ξ0", ", ".join(f"{n} = {v:g}" for n, v in velocity) or "none: geonh run takes --xi0")
     fact(
         "default run",
         f"dt = {entry.dt:g} s, {entry.n_steps} steps" + (", driven by controls" if entry.controls else ""),
