@@ -29,7 +29,7 @@ from geonh.engine.compiled import computed
 from geonh.engine.jacobian import SIDE_BY_SIDE, jacobian
 from geonh.engine.precise import Precise, as_numbers, in_float64
 from geonh.engine.tracing import traced_once
-from geonh.geometry.action import Action, GroupBase
+from geonh.geometry.action import Action, GroupBase, ShapeBase
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
@@ -91,8 +91,8 @@ class LagrangianSystem(Precise):
 
     def _argument(self, name: str, value: Any, called: str) -> Any:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
-        if name == "x" and isinstance(self.action, GroupBase):
-            return self._node_point(value, called)
+        if name == "x":
+            return self._base_point(value, called)
         if name == "point":
             return as_point(self.group, value, called)
         if name not in ("xi", "eta", "p", "reaction") or value is None:
@@ -104,9 +104,18 @@ class LagrangianSystem(Precise):
             )
         return value
 
-    def _node_point(self, x: Any, called: str) -> Any:
+    def _base_point(self, x: Any, called: str) -> Any:
         if isinstance(x, Moment):
-            return x._replace(x=self._node_point(x.x, called))
+            return x._replace(x=self._base_point(x.x, called))
+        if isinstance(self.action, GroupBase):
+            return self._node_point(x, called)
+        x = super()._argument("x", x, called)
+        if isinstance(self.action, ShapeBase) and np.shape(x) != (len(self.action.names),):
+            wanted = f"[{len(self.action.names)}], ({', '.join(self.action.names)})"
+            raise ValueError(f"{called} must have shape {wanted}, got {list(np.shape(x))}; for many nodes use jax.vmap")
+        return x
+
+    def _node_point(self, x: Any, called: str) -> Any:
         x = as_point(self.group, x, called)
         leaves = jax.tree.leaves(x)
         if not isinstance(leaves[0], jax.core.Tracer) and any(
