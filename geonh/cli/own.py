@@ -160,9 +160,13 @@ def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]
 
 
 def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
+    """Start of a user's file, checked for the system; None if there is none."""
     value = getattr(module, key, None)
     try:
-        return value(system) if callable(value) else value
+        value = value(system) if callable(value) else value
+        if value is None:
+            return None
+        return system.point(value) if key == "g0" else as_float64(value, key, (system.group.dim,))
     except (Exception, SystemExit) as error:
         _user_error(error, path, f" (in {key}())")
 

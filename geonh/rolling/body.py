@@ -350,7 +350,8 @@ def _placed(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, 
 
 
 def _refuse_another(parameters: Any, system: Any) -> None:
-    if not isinstance(parameters, Mapping) or not {"on", "support"} <= set(parameters):
+    kinds = {"on": Surface, "support": Support}
+    if not isinstance(parameters, Mapping) or not all(isinstance(parameters.get(k), kinds[k]) for k in kinds):
         raise TypeError(f"system must be one that geonh.rolling made, or its parameters; got {shortly(system)}")
 
 
