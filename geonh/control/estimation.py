@@ -2,11 +2,16 @@ r"""Estimation: parameters of a system from noisy observations of one motion, wi
 
 Unknown are parameters θ and, optionally, the start (η, δ) of g₀exp(η), ξ₀ + δ. Least squares of y_i − o(g_i, ξ_i) by
 the Gauss–Newton method with step halving, with derivatives that are exact through all steps of the integrator.
-With independent noise of size σ the covariance of the estimates is σ²(JᵀJ)⁻¹ (to leading order in the noise).
+With independent noise of size σ the covariance of the estimates is σ²(JᵀJ)⁻¹ (to leading order in the noise). The sum
+of squares may have several minima; at a wrong one the residuals are no noise, as von Neumann's ratio tells.
+
+Source: von Neumann, *Distribution of the ratio of the mean square successive difference to the variance*, Ann. Math.
+Statist. 12 (1941).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -40,6 +45,11 @@ EXACT = 1e-13
 """Residuals, relative to the data, below which the fit is exact to rounding."""
 FREE = 1e-10
 """Relative singular values below which directions of the start count as unobservable."""
+
+NOISELESS = 1e-9
+"""Residuals, relative to the data, up to which they are not tested for noise."""
+DEVIATIONS = 5.0
+"""Number of standard deviations from which residuals count as no noise."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,8 @@ def estimate(
     """Estimate parameters of a system from observations of one motion.
 
     Least squares by the Gauss–Newton method; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of the
-    observations by the parameters.
+    observations by the parameters. It ends in a minimum near the guess, which may be another one than that of the true
+    parameters, as where an oscillation is observed for many periods: a warning says where the residuals are no noise.
 
     Parameters
     ----------
@@ -193,6 +204,7 @@ def estimate(
     else:
         raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
     result = {name: float(value) for name, value in zip(names, unknowns.theta, strict=True)}
+    _warn_of_structure(values, values - prediction.observations)
     return Estimate(
         values=result,
         errors=dict(zip(names, map(float, step.errors), strict=True)),
@@ -204,6 +216,26 @@ def estimate(
         iterations=iteration,
         system=with_parameters(system, {name: np.float64(value) for name, value in result.items()}),
     )
+
+
+def _warn_of_structure(data: np.ndarray, residuals: np.ndarray) -> None:
+    """Warn of residuals that follow each other, by von Neumann's ratio of squared successive differences to squares.
+
+    It is 2 for noise, with a standard deviation of 2/√N of N numbers.
+    """
+    squares = np.sum(residuals**2, axis=0)
+    if not np.sum(squares) > (NOISELESS * np.linalg.norm(data)) ** 2:
+        return
+    ratio = np.sum(np.diff(residuals, axis=0) ** 2) / np.sum(squares)
+    size = len(residuals) * np.sum(squares) ** 2 / np.sum(squares**2)
+    if ratio < 2 * (1 - DEVIATIONS / np.sqrt(size)):
+        warnings.warn(
+            f"the residuals are no noise: successive ones differ by {np.sqrt(ratio / 2):.2g} of what noise would; this "
+            "may be another minimum than that of the true parameters (try other guesses), or the model or the time "
+            "step is too coarse for these data",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 class ObservedMotion(NamedTuple):
