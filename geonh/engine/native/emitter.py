@@ -12,6 +12,7 @@ import numpy as np
 
 from geonh.engine import jacobian
 from geonh.engine.dependence import CALLS, called_jaxpr
+from geonh.engine.internals import NoDCEEffect
 from geonh.engine.named import differentiated_as
 from geonh.engine.native.arithmetic import Arithmetic
 from geonh.engine.native.elementwise import ELEMENTWISE, UNCHANGED
@@ -64,8 +65,8 @@ class Emitter(Arithmetic):
 
     def run(self, jaxpr: Any, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
         """Lower a jaxpr and return its outputs."""
-        if jaxpr.effects:
-            raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
+        if effects := [effect for effect in jaxpr.effects if not isinstance(effect, NoDCEEffect)]:
+            raise NotLowered(f"side effects ({', '.join(map(str, effects))})")
         env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
         def read(var: Any) -> Value:
@@ -277,7 +278,7 @@ class Emitter(Arithmetic):
             self._seen.append(jaxpr)
             self._largest[id(jaxpr)] = max(
                 (
-                    max(*(getattr(v.aval, "size", 1) for v in eqn.outvars), *map(self.largest, _inner(eqn)), 0)
+                    max([0, *(getattr(v.aval, "size", 1) for v in eqn.outvars), *map(self.largest, _inner(eqn))])
                     for eqn in jaxpr.eqns
                 ),
                 default=0,
