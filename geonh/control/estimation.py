@@ -1,7 +1,12 @@
-"""Parameter estimation: parameters of a system from noisy observations of one motion, with standard errors."""
+"""Parameter estimation: parameters of a system from noisy observations of one motion, with standard errors.
+
+The sum of squares may have several minima. At a wrong one successive residuals are correlated, which
+von Neumann's ratio detects (Ann. Math. Statist. 12 (1941)): it is 2 for noise.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +23,11 @@ from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import inspect_forces
 from geonh.runs.start import made_start
+
+NOISELESS = 1e-9
+"""Residuals, relative to the data, up to which they are not tested for noise."""
+DEVIATIONS = 5.0
+"""Number of standard deviations from which residuals count as correlated."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,8 @@ def estimate(
     """Estimate parameters of a system from observations of one motion.
 
     Least squares by the Gauss–Newton method; the covariance of the estimates is σ²(JᵀJ)⁻¹, J the derivative of the
-    observations by the parameters.
+    observations by the parameters. It ends in a minimum near the guess, which may be another one than that of the true
+    parameters, as where an oscillation is observed for many periods: a warning says where the residuals are not noise.
 
     Parameters
     ----------
@@ -175,6 +186,7 @@ def estimate(
     else:
         raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
     result = {name: float(value) for name, value in zip(names, unknowns.theta, strict=True)}
+    _warn_of_structure(values, values - prediction.observations)
     return Estimate(
         values=result,
         errors=dict(zip(names, map(float, step.errors), strict=True)),
@@ -186,3 +198,23 @@ def estimate(
         iterations=iteration,
         system=with_parameters(system, {name: np.float64(value) for name, value in result.items()}),
     )
+
+
+def _warn_of_structure(data: np.ndarray, residuals: np.ndarray) -> None:
+    """Warn of residuals that follow each other, by von Neumann's ratio of squared successive differences to squares.
+
+    It is 2 for noise, with a standard deviation of 2/√N of N numbers.
+    """
+    squares = np.sum(residuals**2, axis=0)
+    if not np.sum(squares) > (NOISELESS * np.linalg.norm(data)) ** 2:
+        return
+    ratio = np.sum(np.diff(residuals, axis=0) ** 2) / np.sum(squares)
+    size = len(residuals) * np.sum(squares) ** 2 / np.sum(squares**2)
+    if ratio < 2 * (1 - DEVIATIONS / np.sqrt(size)):
+        warnings.warn(
+            f"the residuals are not noise: successive ones differ by {np.sqrt(ratio / 2):.2g} of what noise would; "
+            "this may be another minimum than that of the true parameters (try other guesses), or the model or the time "
+            "step is too coarse for these data",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -1,12 +1,23 @@
 """Names of JAX and equinox outside of their public interfaces, in one place; ``.ci/newest`` tries newer versions.
 
-From JAX: interpreters of primitives (``ad``, ``batching``, ``mlir``), dead code elimination of jaxprs, and
-``ShapedArray``. From equinox: the partition of a pytree into arrays and a hashable remainder.
+From JAX: interpreters of primitives (``ad``, ``batching``, ``mlir``), dead code elimination of jaxprs, ``ShapedArray``,
+and the effect of equations that only keep values from being eliminated. From equinox: the partition of a pytree into
+arrays and a hashable remainder.
 """
 
 from equinox.internal import hashable_combine, hashable_partition
+from jax._src.lax.lax import NoDCEEffect
 from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr
 
-__all__ = ["ShapedArray", "ad", "batching", "dce_jaxpr", "hashable_combine", "hashable_partition", "mlir"]
+__all__ = [
+    "NoDCEEffect",
+    "ShapedArray",
+    "ad",
+    "batching",
+    "dce_jaxpr",
+    "hashable_combine",
+    "hashable_partition",
+    "mlir",
+]

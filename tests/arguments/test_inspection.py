@@ -5,10 +5,13 @@ import jax.numpy as jnp
 import jax.scipy.special as special
 import numpy as np
 import pytest
+from jax import lax
+from scipy.integrate import solve_ivp
 
 import geonh as gn
 from geonh.arguments.inspection import inspected
 from geonh.groups import Translations
+from geonh.runs.loop import IntegrationError
 
 SINGLE = {
     "a factor": lambda x: np.float32(0.1) * x[0],
@@ -58,3 +61,31 @@ def is_refused(number):
     except TypeError:
         return True
     return False
+
+
+@pytest.mark.parametrize("method", ["gauss4", "rkmk4"])
+def test_what_is_read_by_data_within_a_loop_of_unknown_length_runs_natively(method):
+    def drag(shift):
+        def force(t, x, xi, u):
+            def further(carry):
+                i, y = carry
+                return i + 1, y + 0.1 * y[jnp.argmin(y) + jnp.asarray(shift + 0 * y[0], int)]
+
+            return -0.1 * lax.while_loop(lambda carry: carry[0] < 3, further, (0, x))[1] * jnp.ones(3)
+
+        return gn.System(gn.groups.Translations(3), metric=np.eye(3), forces=force)
+
+    start = {"g0": [0.1, 0.2, 0.3], "xi0": [1.0, 0.0, 0.0], "dt": 0.01, "n_steps": 5}
+    run = gn.solve(drag(0), method, **start)
+    assert run.attributes["engine"] == "native"
+    x, xi = np.array(start["g0"]), np.array(start["xi0"])
+    by_hand = solve_ivp(lambda t, y: [*y[3:], *-0.1 * grown(y[:3])], (0, 0.05), [*x, *xi], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(run.g[-1], by_hand.y[:3, -1], atol=1e-10)
+    with pytest.raises(IntegrationError, match="forces had no finite value"):
+        gn.solve(drag(7), method, **start)
+
+
+def grown(y):
+    for _ in range(3):
+        y = y + 0.1 * y[np.argmin(y)]
+    return y

@@ -1,5 +1,7 @@
 """Estimates against an independent least-squares fit, exact formulas and the scatter of repeated experiments."""
 
+import warnings
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -166,3 +168,22 @@ def test_errors_of_parameters_of_forms_are_those_of_repeated_experiments(fits, l
         found = estimate(blade(0.5, 0.35), ["angle", "a"], seen, BLADE_AT, pose, xi0=BLADE_START, dt=0.02, sigma=0.01)
         within += abs(found.values["angle"] - 0.4) < 2 * found.errors["angle"]
     assert within >= least
+
+
+def test_a_wrong_minimum_is_said():
+    """An oscillation of 20 s with ω = 2: near ω = 2.5 it is one period ahead, and the sum of squares has a minimum."""
+    at = np.arange(4, 401, 4)
+    data = np.cos(2.0 * 0.05 * at)[:, None] + 0.02 * np.random.default_rng(0).normal(size=(100, 1))
+
+    def fitted(k):
+        spring = gn.System(
+            Translations(1), metric=[[1.0]], potential=lambda x, p: p["k"] * x @ x / 2, parameters={"k": k}
+        )
+        return estimate(spring, "k", data, at, lambda g, xi: g, g0=[1.0], xi0=[0.0], dt=0.05)
+
+    with pytest.warns(UserWarning, match="residuals are not noise"):
+        assert abs(fitted(6.2).values["k"] - 4) > 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = fitted(4.1)
+    assert abs(fit.values["k"] - 4) < 3 * fit.errors["k"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from geonh.arguments.jaxprs import CALLS, called_jaxpr, evaluate, inner_jaxprs, linear_solution
 from geonh.engine import jacobians
+from geonh.engine.internals import NoDCEEffect
 from geonh.engine.named import differentiated_as
 from geonh.engine.native.arithmetic import Arithmetic
 from geonh.engine.native.elementwise import ELEMENTWISE, UNCHANGED
@@ -47,8 +48,8 @@ class Emitter(Arithmetic):
 
     def closed(self, jaxpr: Any, args: Sequence[Value]) -> list[Value]:
         """Lower a jaxpr, closed or without constants, and return its outputs."""
-        if jaxpr.effects:
-            raise NotLowered(f"side effects ({', '.join(map(str, jaxpr.effects))})")
+        if effects := [effect for effect in jaxpr.effects if not isinstance(effect, NoDCEEffect)]:
+            raise NotLowered(f"side effects ({', '.join(map(str, effects))})")
         return evaluate(jaxpr, args, self.equation, self.constant, self.used(getattr(jaxpr, "jaxpr", jaxpr)))
 
     def constant(self, array: Any) -> Value:
@@ -262,7 +263,7 @@ class Emitter(Arithmetic):
             self._seen.append(jaxpr)
             self._largest[id(jaxpr)] = max(
                 (
-                    max(*(getattr(v.aval, "size", 1) for v in eqn.outvars), *map(self.largest, inner_jaxprs(eqn)), 0)
+                    max([0, *(getattr(v.aval, "size", 1) for v in eqn.outvars), *map(self.largest, inner_jaxprs(eqn))])
                     for eqn in jaxpr.eqns
                 ),
                 default=0,
