@@ -444,7 +444,7 @@ def test_what_needs_no_computation_is_copied(group):
 
 def test_arrays_of_other_things_are_refused_as_ever():
     masked = np.ma.array(np.eye(3), mask=np.eye(3))
-    with pytest.raises(TypeError, match="g of SO3.log is a masked array"):
+    with pytest.raises(TypeError, match=r"g of SO3\.log is a masked array"):
         SO3().log(masked)
     np.testing.assert_array_equal(Translations(3).log(np.arange(3.0).astype(">f8")), np.arange(3.0))
 
