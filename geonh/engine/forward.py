@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from geonh.engine import native
-from geonh.engine.compiled import Crowd, lanes_of, loop_of, types
+from geonh.engine.compiled import BatchStepping, lanes_of, loop_of, types
 from geonh.engine.evaluation import mapped_part
 from geonh.engine.native.drivers import Reached
 from geonh.engine.operations import Operands, Part, members
@@ -43,7 +43,7 @@ class BatchLoop:
     def run(self, given: Any, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
         """Rows, shape=[members, n_nodes, width], and final states."""
         every = np.arange(len(jax.tree.leaves(states)[0]))
-        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, CPUS)
+        return BatchStepping(given, self.varies, self.loop).run(every, states, n_nodes, stride, CPUS)
 
 
 class Run:
