@@ -3,9 +3,9 @@
 The rest of the library uses the names below, and two modules: ``lowering``, to register operations of its own, and
 ``internals``, JAX's names for the rules of primitives. ``docs/engine.md`` describes each.
 
-- Programs: ``mapped``, ``computed``, ``prepared`` (functions), ``stepping``, ``batch_stepping`` (loops of a step, for one
-  state and for a batch, of the types ``Stepping`` and ``BatchStepping``), ``is_array`` (what is a parameter of a program),
-  and ``EngineWarning``.
+- Programs: ``mapped``, ``computed``, ``prepared`` (functions); ``stepping``, ``batch_stepping`` (loops of a step, for
+  one state and for a batch, of the types ``Stepping`` and ``BatchStepping``); ``is_array`` (what is a parameter of a
+  program); ``EngineWarning``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
   ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
