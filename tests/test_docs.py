@@ -10,7 +10,8 @@ BEGIN, END = "up to date and says how to renew it -->\n", "<!-- end of table -->
 
 def table():
     rows = [
-        "| method | what it is | order | solve | symmetric | node | constraint | energy | momentum | affine | spaces |",
+        "| method | description | order | solve | symmetric | node | constraint | energy | momentum | affine "
+        "| spaces |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, method in gn.methods.items():

@@ -59,7 +59,7 @@ PACKAGES = {
 
 
 def page(package):
-    """Every public name of a package; of what stands on the page of geonh, where it stands."""
+    """Every public name of a package; names of the page of geonh are links to it."""
     lines = [f"# {package}", ""]
     if package != "geonh":
         lines += [prose(importlib.import_module(package).__doc__), ""]

@@ -37,6 +37,7 @@ CHOSEN = (
     "dla",
     "rk4",
 )
+DEFAULT = "gauss4"
 CHOSEN_ON, STEPS = ("suslov", "roller-racer"), 1000
 RUNS = os.environ.get("GEONH_PAGES", "runs") == "runs"
 
@@ -67,7 +68,7 @@ def write(path, text):
 
 # --- systems ---------------------------------------------------------------------------------------------------
 def system_page(entry, pictures):
-    """Drawing, what it is, equations, parameters, what is kept and measured, how to run it."""
+    """Figure, description, equations, parameters, invariants, accuracy, example."""
     system = entry.system()
     doc = sys.modules[entry.build.__module__].__doc__
     title, _, rest = inspect.cleandoc(doc).partition("\n")
@@ -76,10 +77,10 @@ def system_page(entry, pictures):
         default = draw(entry, system, pictures)
         files = f"../../_static/systems/{entry.name}"
         lines += [f'<a href="{files}.png"><img src="{files}.png" alt="Figure of a run of {entry.name}"></a>', ""]
-        lines += [f'<a href="{files}.html">Open this run in the viewer</a>; a click on the figure enlarges it.', ""]
-    lines += ["## What it is", "", escaped(title), prose(rest), ""]
+        lines += [f'<a href="{files}.html">Open this run in the viewer</a>; click on the figure to enlarge it.', ""]
+    lines += ["## Description", "", escaped(title), prose(rest), ""]
     group = system.group
-    lines += ["## In numbers", "", "| | |", "|---|---|"]
+    lines += ["## Data", "", "| | |", "|---|---|"]
     lines += [
         f"| space | {group}, dimension {group.dim} |",
         f"| coordinates | {', '.join(map(code, group.point_names))} |",
@@ -88,20 +89,20 @@ def system_page(entry, pictures):
         f"| velocity ξ | {', '.join(map(code, group.velocity_names))} |",
         f"| constraints | {cell(entry.constraints)} |",
     ]
-    lines += [f"| exact solution | {'in closed form' if entry.exact else 'none in the catalogue'} |"]
-    lines += [f"| default run | dt = {entry.dt:g} s, {entry.n_steps} steps, by `{entry.method}` |", ""]
+    lines += [f"| exact solution | {'closed form' if entry.exact else 'none'} |"]
+    lines += [f"| default run | dt = {entry.dt:g} s, {entry.n_steps} steps, by `{entry.method or DEFAULT}` |", ""]
     if entry.parameters:
         lines += ["| parameter | default | meaning, unit |", "|---|---|---|"]
         lines += [
             f"| `{k}` | {cell(str(entry.defaults.get(k)))} | {cell(v)} |" for k, v in entry.parameters.items()
         ] + [""]
     if entry.conserved:
-        lines += ["## What is kept", "", "| quantity | and by which method |", "|---|---|"]
+        lines += ["## Invariants", "", "| quantity | preserved by |", "|---|---|"]
         lines += [f"| {cell(k)} | {cell(v)} |" for k, v in entry.conserved.items()] + [""]
     if RUNS:
         lines += measured(entry, system, default)
-    lines += ["## Source", "", cited(entry.source), ""]
-    lines += ["## Run it", "", "```python", "import geonh as gn", "", f'entry = gn.systems.catalogue["{entry.name}"]']
+    lines += ["## References", "", cited(entry.source), ""]
+    lines += ["## Example", "", "```python", "import geonh as gn", "", f'entry = gn.systems.catalogue["{entry.name}"]']
     lines += ["system = entry.system()", "start = entry.start(system)"]
     driven = ", controls=entry.controls" if entry.controls else ""
     lines += [f"run = gn.solve(system, g0=start.g0, xi0=start.xi0, dt=entry.dt, n_steps=entry.n_steps{driven})"]
@@ -110,7 +111,7 @@ def system_page(entry, pictures):
 
 
 def solved(entry, system, method, n_steps):
-    """A run of an entry, as far as it goes."""
+    """A run of an entry; up to the failed step if one fails."""
     start = entry.start(system)
     begin = {"g0": start.g0, "xi0": start.xi0, "controls": entry.controls}
     with warnings.catch_warnings():
@@ -127,15 +128,16 @@ def draw(entry, system, pictures):
 
 
 def shown_by(entry):
-    return "projected" if entry.method == "gni" else entry.method
+    """Method of the run that a page shows."""
+    return "projected" if entry.method == "gni" else entry.method or DEFAULT
 
 
 def measured(entry, system, default):
-    """Table of what methods kept of the default run."""
+    """Table of the errors of methods on the default run."""
     lines = [
-        "## Measured",
+        "## Accuracy",
         "",
-        f"Largest relative changes in {len(default) - 1} steps of {entry.dt:g} s from the default start, of what the motion keeps:",
+        f"Largest relative change of the invariants in {len(default) - 1} steps of {entry.dt:g} s from the default initial state:",
     ]
     known = [q for q in invariants(default) if q.name != "constraint residual"]
     shown = [q.name for q in known if q.conserved]
@@ -153,7 +155,7 @@ def measured(entry, system, default):
         cells = [f"{found[n].relative.max():.1e}" if n in found else "" for n in shown]
         residual = np.abs(run.constraint_residual).max(initial=0.0)
         end = "" if run.success else f", stopped at {run.t[-1]:.3g} s"
-        end += f", spoiled from {run.spoiled_from:.3g} s" if run.spoiled_from is not None else ""
+        end += f", parasitic part over 1 % from {run.spoiled_from:.3g} s" if run.spoiled_from is not None else ""
         lines.append(f"| [`{name}`](../methods/{name}.md){end} | {' | '.join([*cells, f'{residual:.1e}'])} |")
     lines += ["", *(f"{q.name[0].upper()}{q.name[1:]}: {escaped(q.note)}." for q in known if not q.conserved)]
     return [*lines, ""]
@@ -162,12 +164,12 @@ def measured(entry, system, default):
 def systems_index():
     """All systems with their pictures."""
     lines = [
-        "# Systems",
+        "# Catalogue of systems",
         "",
-        "The catalogue: `geonh list`, `gn.systems.catalogue`. Each page is made from its file and its runs.",
+        "The catalogue, `gn.systems.catalogue`; `geonh list` on the command line.",
         "",
     ]
-    lines += ["| | system | space | what it is |", "|---|---|---|---|"]
+    lines += ["| | system | space | description |", "|---|---|---|---|"]
     lines += [
         f"| {thumbnail(e)} | [{e.heading}]({e.name}.md) | {e.system().group} | {cell(e.title)} |"
         for e in catalogue.values()
@@ -197,7 +199,7 @@ def method_page(name):
     ]
     lines += ["## Scheme", "", prose(sys.modules[kind.__module__].__doc__), ""]
     lines += [f"## `{kind.__name__}`", "", prose(section_free(kind.__doc__)), ""]
-    lines += ["## What it promises", "", "Every entry is a test on random systems.", "", "| | |", "|---|---|"]
+    lines += ["## Guarantees", "", "Every entry is tested on random systems.", "", "| | |", "|---|---|"]
     said = {
         "order": g.order,
         "solve": "implicit" if g.implicit else "explicit",
@@ -210,14 +212,14 @@ def method_page(name):
         "spaces": g.groups,
     }
     lines += [f"| {key} | {cell(str(value))} |" for key, value in said.items()]
-    lines += ["", "What the words mean is said with [the table of all methods](../../methods.md).", ""]
+    lines += ["", "The terms are explained with the [table of all methods](../../methods.md).", ""]
     lines += ["## Cost", "", *cost(name), ""]
-    lines += ["## Reference", "", cited(g.reference), ""]
+    lines += ["## References", "", cited(g.reference), ""]
     return "\n".join(lines)
 
 
 def cost(name):
-    """What the page of all methods has measured of a step."""
+    """Cost of a step, from the page of all methods."""
     tables = (DOCS / "methods.md").read_text(encoding="utf-8").split("## Cost of a step")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in tables.splitlines() if line[:1] == "|"]
     found = [row for row in rows if f"`{name}`" in row[0]]
@@ -245,14 +247,14 @@ def section_free(doc):
 
 def methods_index():
     """All methods."""
-    lines = ["# Each method", "", "| method | what it is | order |", "|---|---|---|"]
+    lines = ["# Reference of methods", "", "| method | description | order |", "|---|---|---|"]
     lines += [f"| [`{n}`]({n}.md) | {cell(m.title)} | {m.make().guarantees.order} |" for n, m in gn.methods.items()]
     lines += ["", "```{toctree}", ":hidden:", "", *gn.methods, "```", ""]
     return "\n".join(lines)
 
 
 def choosing_table():
-    """What the methods that are advised promise, and what they kept of measured runs; for the page on choosing one."""
+    """Guarantees and measured errors of recommended methods, for the page on choosing one."""
     shown = [catalogue[name] for name in CHOSEN_ON] if RUNS else []
     head = ["method", "order", "solve", "symmetric", "constraint", "energy"]
     head += [f"{word} on {e.name}" for e in shown for word in ("energy change", "constraint residual")]
@@ -265,12 +267,12 @@ def choosing_table():
         for entry in shown:
             run = solved(entry, entry.system(), name, STEPS)
             energy = next(q for q in invariants(run) if q.name.startswith("energy"))
-            spoiled = "" if run.spoiled_from is None else f", spoiled from {run.spoiled_from:.0f} s on"
+            spoiled = "" if run.spoiled_from is None else f", parasitic part over 1 % from {run.spoiled_from:.0f} s"
             cells += [f"{energy.relative.max():.1e}{spoiled}", f"{np.abs(run.constraint_residual).max():.1e}"]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     if shown:
         steps = " and ".join(f"{e.dt:g} s ({e.name})" for e in shown)
-        lines += ["", f"Largest values in {STEPS} steps of {steps} from the start of the catalogue."]
+        lines += ["", f"Largest values in {STEPS} steps of {steps} from the initial state of the catalogue."]
     return "\n".join([*lines, ""])
 
 
@@ -279,7 +281,7 @@ def api_index():
     lines = [
         "# API",
         "",
-        "Every public name, with shapes, units, errors and source.",
+        "Public names, with shapes, units, errors and references.",
         "",
         "```{toctree}",
         ":maxdepth: 1",

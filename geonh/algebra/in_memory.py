@@ -204,3 +204,24 @@ def orthogonalized(em: Emitter, A: Memory, n: int) -> Memory:
         rows.loop(0, m, subtract)
 
     return called(em, f"orthogonalized.{m}.{w}.{n}", [A], [((m, total), "d")], write)[0]
+
+
+def applied(em: Emitter, inverse: Memory, b: Memory) -> Memory:
+    """Product of a transposed matrix, shape=[n, n], with a vector, shape=[n], summed row by row."""
+    n = b.size
+
+    def write(rows: Rows) -> None:
+        def begin(i: str) -> None:
+            rows.store(rows.zero(1), rows.address("%r0", 1, i))
+
+        def add(i: str) -> None:
+            factor = rows.load(rows.address("%a1", 1, i))
+            for at, w in rows.pieces(n):
+                here = rows.address("%r0", 1, at)
+                row = rows.load(rows.address("%a0", n, i, at), w)
+                rows.store(rows.multiply_add(w, rows.all(factor, w), row, rows.load(here, w)), here, w)
+
+        rows.loop(0, n, begin)
+        rows.loop(0, n, add)
+
+    return called(em, f"applied.{n}", [inverse, b], [((n,), "d")], write)[0]

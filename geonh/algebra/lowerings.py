@@ -30,6 +30,8 @@ from geonh.engine.lowering import (
 
 SPARSE = 24
 """Largest dimension of corrections that are solved block by block, by the known zeros."""
+LOOPED = 40
+"""Largest dimension of kept inverses that are applied in straight code."""
 WITHOUT_DIVISION = 3
 """Dimension up to which rows are multiplied by pivots, two for symmetric matrices: the entries grow to the power of
 2ⁿ⁻¹, and masses may be large. In larger systems only the last two rows are."""
@@ -151,9 +153,11 @@ def _inverted(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
 
 
 def _applied(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
+    n = xs[1].shape[0]
+    if n > LOOPED:
+        return [in_memory.applied(em, em.memory(xs[0], "d"), em.memory(xs[1], "d"))]
     out: list[Entry] = []
     inverse, b = xs[0], em.entries(xs[1]).tolist()
-    n = len(b)
 
     def total(rows: list[Entry]) -> Entry:
         return _sum(em, [em.mul(x, y) for x, y in zip(rows, b, strict=True)])

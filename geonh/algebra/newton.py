@@ -44,6 +44,8 @@ from geonh.engine import SIDE_BY_SIDE, forward_only, is_affine, jacobian, once
 
 KEEP = 6
 """Number of unknowns above which the inverse Jacobian is kept even for a cheap residual, without Broyden updates."""
+MANY = 40
+"""Number of unknowns above which the identity is the first inverse Jacobian of equations whose Jacobian is near 1."""
 SLOW = 0.1
 """Contraction factor of the corrections below which the inverse Jacobian is kept (three times that above ``KEEP``)."""
 TRUST = 0.015
@@ -533,3 +535,20 @@ def no_inverse(n: int, *, cheap: bool = False) -> Array:
     """
     n = as_count(n, "n", 0)
     return jnp.zeros((0, 0) if n == 0 or (cheap and n <= KEEP) else (n, n))
+
+
+def near_identity(n: int) -> Array:
+    """Initial inverse Jacobian of ``Newton.follow`` for n unknowns and a residual whose Jacobian is near 1.
+
+    Parameters
+    ----------
+    n : int
+        Number of unknowns.
+
+    Returns
+    -------
+    array, shape=[n, n]
+        The identity for more than ``MANY`` = 40 unknowns: a fixed-point iteration, so that a Jacobian, as expensive as
+        n residuals, is computed only where that contracts too slowly; else ``no_inverse(n)``.
+    """
+    return jnp.eye(n) if n > MANY else no_inverse(n)

@@ -15,7 +15,7 @@ from geonh.arguments.precision import float64
 from geonh.arguments.validators import as_count, as_float64, as_part, shortly
 from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
-from geonh.integrators.base import refuse
+from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
 from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
@@ -53,6 +53,17 @@ class Periodicity:
         return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(jnp.asarray(a, float)) for a in jax.tree.leaves(residuals))])
 
 
+def method_of_velocities(system: System, method: Any, default: Integrator) -> Integrator:
+    """Method that a user names, whose node is a velocity; ValueError for one that does not suit the system."""
+    method = made_method(default if method is None else method)
+    refuse(method, system)
+    if method.guarantees.node != "velocity":
+        raise ValueError(
+            f"method must be one whose node is a velocity, such as RKMK(6) or Gauss(2), not {type(method).__name__}"
+        )
+    return method
+
+
 def boundary_problem(
     system: System,
     g: Any,
@@ -67,13 +78,7 @@ def boundary_problem(
     controls: Any,
 ) -> tuple[BoundaryProblem, PhasePoint]:
     """Boundary value problem of an orbit, validated, and the guess of its start."""
-    default = RKMK(6) if system.holonomic is None else Gauss(3)
-    method = made_method(default if method is None else method)
-    refuse(method, system)
-    if method.guarantees.node != "velocity":
-        raise ValueError(
-            f"method must be one whose node is a velocity, such as RKMK(6) or Gauss(2), not {type(method).__name__}"
-        )
+    method = method_of_velocities(system, method, RKMK(6) if system.holonomic is None else Gauss(3))
     if returns is not None and fixed is not None:
         raise TypeError("give returns= or fixed=, not both")
     for name, value in (("returns", returns), ("fixed", fixed), ("conditions", conditions)):

@@ -33,7 +33,7 @@ from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, shortly
-from geonh.engine import Precise, mapped
+from geonh.engine import Precise, computed
 from geonh.geometry.action import PointBase, ShapeBase, _additive_coordinates
 from geonh.geometry.distribution import DEPENDENT
 from geonh.geometry.field import evaluated
@@ -75,7 +75,6 @@ class Connection(Precise):
     Attributes
     ----------
     system : System
-        The system.
     sections : callable or None
         s(r, parameters), shape=[d, n_g].
     shape : tuple of str
@@ -140,8 +139,7 @@ class Connection(Precise):
         start = np.zeros(d) if momentum is None else as_float64(momentum, "momentum", (d,))
         count = np.int64(as_count(n_steps, "n_steps"))
         times = _Times(as_float64(t0, "t0", ()), as_float64(span, "span", ()), count)
-        node = jax.tree.map(lambda a: np.asarray(a)[None], (times, start))
-        found = jax.tree.map(lambda a: a[0], mapped(_displaced, (self, gait), node))
+        found = computed(_displaced, (self, gait), (times, start))
         if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves(found)):
             raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
         return Displacement(*found)
@@ -159,7 +157,7 @@ class Connection(Precise):
 
     def _evaluated(self, function: Callable, r: Any) -> np.ndarray:
         r = as_float64(r, "r", (len(self.shape),))
-        value, rows = (np.asarray(a[0]) for a in mapped(_with_rows, (self, function), r[None]))
+        value, rows = computed(_with_rows, (self, function), r)
         least = np.linalg.svd(rows, compute_uv=False)[-1] if rows.size else 1.0
         if not np.all(np.isfinite(value)) or not least > DEPENDENT:
             raise ValueError(f"at the shape r = {r} the constraints of {self.system.name} do not determine its motion")

@@ -113,7 +113,6 @@ def linearise(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Configuration of the motion.
     xi : array_like, shape=[n]

@@ -190,7 +190,6 @@ def root_locus(
     Parameters
     ----------
     system : System
-        The system.
     values : array_like, shape=[N]
         Values of the parameter, in the order in which branches are followed.
     motion : callable or (g, xi)

@@ -20,15 +20,15 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import gram_schmidt
+from geonh.analysis.closing import method_of_velocities
 from geonh.analysis.flow import displacement
 from geonh.analysis.subspaces import kernel
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
-from geonh.engine import mapped, stepping
+from geonh.engine import computed, stepping
 from geonh.groups.base import Point
-from geonh.integrators.base import Integrator, refuse
+from geonh.integrators.base import Integrator
 from geonh.integrators.node import ArrayLike, Clock, Result
-from geonh.integrators.registry import made_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.soundness import place_fault
 from geonh.mechanics.system import System
@@ -107,7 +107,6 @@ def lyapunov_exponents(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Initial configuration.
     xi : array_like, shape=[n]
@@ -138,22 +137,18 @@ def lyapunov_exponents(
     RuntimeError
         If a step fails.
     """
-    method = made_method(RKMK() if method is None else method)
-    refuse(method, system)
-    if method.guarantees.node != "velocity":
-        raise ValueError(f"method must be one whose node is a velocity, not {type(method).__name__}")
+    method = method_of_velocities(system, method, RKMK())
     n, n_steps = system.group.dim, as_count(n_steps, "n_steps")
     every, n_saved = min(as_count(every, "every"), n_steps), as_count(n_saved, "n_saved")
     xi = as_float64(xi, "xi", (n,))
     point = system.point(g, name="g")
     controls = made_drive(system, controls, point, xi)
-    node = jax.tree.map(lambda a: np.asarray(a)[None], (point, xi))
     dt = float(as_float64(dt, "dt", ()))
     if not dt:
         raise ValueError("dt must not be zero")
     if fault := place_fault(system, 0.0, point, "at g"):
         raise ValueError(fault)
-    residual, rows = (a[0] for a in mapped(_constraint_slope, system, node))
+    residual, rows = computed(_constraint_slope, system, (point, xi))
     if np.abs(residual).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(f"xi is off the constraints of {system.name} by {residual}; system.project(g, xi) is on them")
     frame = kernel(rows, float(np.linalg.norm(rows)) or 1.0).T

@@ -78,7 +78,6 @@ def divergence(system: System, g: Any, xi: Any, *, t: float = 0.0, controls: Any
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Configuration.
     xi : array_like, shape=[n]
@@ -137,10 +136,8 @@ def invariant_measure(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For fewer states than candidates, or functions that are not finite.
+    TypeError, ValueError
+        If an argument is of another type; for fewer states than candidates, or functions that are not finite.
 
     Notes
     -----

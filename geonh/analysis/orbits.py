@@ -116,7 +116,6 @@ def periodic_orbit(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Guess of the initial configuration.
     xi : array_like, shape=[n]
@@ -233,10 +232,8 @@ def continue_orbit(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For an unknown or non-scalar parameter.
+    TypeError, ValueError
+        If an argument is of another type; for an unknown or non-scalar parameter.
     RuntimeError
         If even short steps fail; the orbits so far are in ``.orbits``.
 

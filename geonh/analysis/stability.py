@@ -95,7 +95,6 @@ def stability_map(
     Parameters
     ----------
     system : System
-        The system.
     first, second : array_like, shape=[N₁] and [N₂]
         Values of the two.
     motion : callable or (g, xi)

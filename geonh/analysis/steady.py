@@ -82,7 +82,6 @@ def steady_motion(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, or None for the identity
         Guess of the configuration.
     xi : array_like, shape=[n]
@@ -110,10 +109,8 @@ def steady_motion(
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For an unknown coordinate name.
+    TypeError, ValueError
+        If an argument is of another type; for an unknown coordinate name.
     RuntimeError
         If the iteration does not converge, with the residual and the last iterate.
 

@@ -107,7 +107,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
     start = entry.start(system)
     out.print(f"[bold]{escape(entry.name)}[/]: {escape(entry.title)}")
     constraints = len(system.annihilator(system.at(group.identity(), 0.0)))
-    velocity = zip(group.velocity_names, without_rounding(start.xi0), strict=True)
+    velocity = () if start.xi0 is None else zip(group.velocity_names, without_rounding(start.xi0), strict=True)
     driven = ", driven by controls" if entry.controls else ""
     facts = {
         "space": f"{group}, dimension {group.dim}",
@@ -116,7 +116,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of a system, as in `geon
         "velocity ξ": ", ".join(group.velocity_names),
         "constraints": f"{entry.constraints}  ({constraints} of them)" if constraints else entry.constraints,
         "start g0": "the identity" if start.g0 is None else numbers(group.to_vector(system.point(start.g0))),
-        "start ξ0": ", ".join(f"{n} = {v:g}" for n, v in velocity),
+        "start ξ0": ", ".join(f"{n} = {v:g}" for n, v in velocity) or "none: geonh run takes --xi0",
         "default run": f"dt = {entry.dt:g} s, {entry.n_steps} steps{driven}",
         "exact solution": "known in closed form" if entry.exact else "none in the catalogue",
         "source": entry.source,

@@ -7,6 +7,7 @@ of a run, by variables of these names: ``xi0`` and ``g0`` (or functions of the s
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import sys
@@ -52,6 +53,7 @@ def user_entry(word: str) -> Entry:
         what = "is neither a System nor a function that returns one" if hasattr(module, name) else "is not there"
         refuse(f"{text}: {name} {what}{close(name, systems)}")
     build = _setting(made) if isinstance(made, System) else _calling(made, name, path)
+    kinds = str | Integrator | None
     return Entry(
         name=name,
         build=build,
@@ -60,9 +62,9 @@ def user_entry(word: str) -> Entry:
         conserved={},
         source=str(path),
         start=lambda system: Start(*(_value(module, key, system, path) for key in ("g0", "xi0"))),
-        dt=_number(module, "dt", 0.01, path),
-        n_steps=_number(module, "n_steps", 1000, path),
-        method=_method(module, path),
+        dt=_variable(module, path, "dt", 0.01, int | float, "a number like 0.01"),
+        n_steps=_variable(module, path, "n_steps", 1000, int, "a number like 1000"),
+        method=_variable(module, path, "method", None, kinds, "the name of a method or an integrator"),
         controls=getattr(module, "controls", None),
     )
 
@@ -114,12 +116,13 @@ def _setting(system: System) -> Callable[..., System]:
             return system
         new = {key: as_float64(value, f"--set {key}") for key, value in parameters.items()}
         for key, array in new.items():
-            own = _numbers(system.parameters[key])
-            if own is None:
-                kind = type(system.parameters[key]).__name__
-                refuse(f"--set {key}=…: {key} is a {kind}, not numbers: change it in the file")
-            if array.shape != own.shape:
-                refuse(f"--set {key}=…: {key} is of shape {list(own.shape)}, not {list(array.shape)}")
+            own = system.parameters[key]
+            try:
+                shape = np.asarray(own, np.float64).shape
+            except (TypeError, ValueError):
+                refuse(f"--set {key}=…: {key} is a {type(own).__name__}, not numbers: change it in the file")
+            if array.shape != shape:
+                refuse(f"--set {key}=…: {key} is of shape {list(shape)}, not {list(array.shape)}")
         new = {key: a.tolist() if isinstance(system.parameters[key], list) else a for key, a in new.items()}
         return eqx.tree_at(lambda s: s.parameters, system, {**system.parameters, **new})
 
@@ -132,21 +135,13 @@ def _setting(system: System) -> Callable[..., System]:
     return build
 
 
-def _numbers(value: Any) -> np.ndarray | None:
-    """Parameter as an array of numbers, or None if it is not numeric."""
-    try:
-        return np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
 def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]:
     """User's function, with a check that it returns a system."""
-
     named = inspect.signature(function).parameters.items()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     required = [key for key, p in named if p.default is p.empty and p.kind in kinds]
 
+    @functools.wraps(function)
     def build(**parameters: Any) -> System:
         missing = [key for key in required if key not in parameters]
         if missing:
@@ -161,27 +156,24 @@ def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]
             refuse(f"{path}: {name}() returned {type(made).__name__}, not a System")
         return made
 
-    build.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return build
 
 
 def _value(module: ModuleType, key: str, system: System, path: Path) -> Any:
+    """Start of a user's file, checked for the system; None if there is none."""
     value = getattr(module, key, None)
     try:
-        return value(system) if callable(value) else value
+        value = value(system) if callable(value) else value
+        if value is None:
+            return None
+        return system.point(value) if key == "g0" else as_float64(value, key, (system.group.dim,))
     except (Exception, SystemExit) as error:
         _user_error(error, path, f" (in {key}())")
 
 
-def _number(module: ModuleType, key: str, default: Any, path: Path) -> Any:
+def _variable(module: ModuleType, path: Path, key: str, default: Any, kinds: Any, what: str) -> Any:
+    """Variable of a user's file, of one of the given types."""
     value = getattr(module, key, default)
-    if not isinstance(value, type(default) if isinstance(default, int) else int | float) or isinstance(value, bool):
-        refuse(f"{path}: {key} must be a number like {default}, got {value!r}")
-    return value
-
-
-def _method(module: ModuleType, path: Path) -> Any:
-    value = getattr(module, "method", None)
-    if not isinstance(value, str | Integrator | None):
-        refuse(f"{path}: method must be the name of a method or an integrator, got {value!r}")
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        refuse(f"{path}: {key} must be {what}, got {value!r}")
     return value

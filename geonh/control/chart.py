@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from jax import Array
 
-from geonh.control.nlp import NonlinearProgram, minimised
+from geonh.control.nlp import NonlinearProgram, minimise
 from geonh.control.steering import Bounds
 from geonh.control.transcription import FIXED, CostDerivatives, DiscreteMotion, Transcription
 from geonh.engine import mapped
@@ -71,7 +71,7 @@ class ChartPoint:
         return scipy.sparse.csr_matrix((blocks[free], (i[free], j[free])), (size, size))
 
 
-def minimised_in_chart(
+def minimise_in_chart(
     problem: Transcription, guess: DiscreteMotion, bounds: Bounds, solver: str
 ) -> tuple[DiscreteMotion, int]:
     """Last iterate of a solver in the chart about a guess, and its iterations; Newton's method detects a failure."""
@@ -99,7 +99,7 @@ def minimised_in_chart(
         hessian=lambda z, multipliers, factor: at(z).hessian(multipliers, factor / scale),
         pattern=problem.coupled,
     )
-    z, iterations = minimised(program, np.zeros(problem.size), solver, ITERATIONS)
+    z, iterations = minimise(program, np.zeros(problem.size), solver, ITERATIONS)
     return at(z).motion, iterations
 
 

@@ -36,7 +36,7 @@ NEAR = 1e-4
 """Predicted decrease, relative to the cost, below which Newton's method of ``kkt.py`` takes over."""
 
 
-def restored(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
+def levenberg_marquardt(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
     """Motion nearby that satisfies the discrete equations, as far as there is one."""
     c, A = problem.jacobian(motion)
     damping, growth = 1e-3, 2.0
@@ -56,14 +56,14 @@ def restored(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
     return motion
 
 
-def feasible(problem: Transcription, guess: DiscreteMotion) -> DiscreteMotion:
+def restore_feasibility(problem: Transcription, guess: DiscreteMotion) -> DiscreteMotion:
     """Motion that satisfies the equations, from a guess or from perturbations of it."""
     random = np.random.default_rng(0)
-    motion = restored(problem, guess)
+    motion = levenberg_marquardt(problem, guess)
     for _ in range(PERTURBED_GUESSES):
         if problem.residual(motion) < NEAR:
             break
-        motion = restored(problem, _perturbed(problem, guess, random))
+        motion = levenberg_marquardt(problem, _perturbed(problem, guess, random))
     return motion
 
 
@@ -76,12 +76,12 @@ def _perturbed(problem: Transcription, motion: DiscreteMotion, random: np.random
     return problem.projected(problem.moved(motion, z[:-1]))
 
 
-class Search(NamedTuple):
+class SearchResult(NamedTuple):
     """Result of a search: the last iterate, the mask of the unknowns at their bounds, and the iterations of the solver
     that ran before Newton's method."""
 
     extremal: Extremal
-    held: np.ndarray
+    at_bound: np.ndarray
     solver_iterations: int
 
 
@@ -100,15 +100,15 @@ class ReducedHessian(NamedTuple):
 
 
 def escape_saddles(
-    problem: Transcription, found: Search, search: Callable[[DiscreteMotion], Search]
-) -> tuple[float, Search]:
+    problem: Transcription, result: SearchResult, search: Callable[[DiscreteMotion], SearchResult]
+) -> tuple[float, SearchResult]:
     """Escape from saddles: the least curvature, and the solution where it is not negative, as far as ``search``
     converges from motions on both sides of a saddle."""
     for _ in range(SADDLES):
-        extremal = found.extremal
-        hessian = _reduced_hessian(problem, extremal.motion, extremal.multipliers, np.flatnonzero(~found.held))
+        extremal = result.extremal
+        hessian = _reduced_hessian(problem, extremal.motion, extremal.multipliers, np.flatnonzero(~result.at_bound))
         if not len(hessian.eigenvalues):
-            return 0.0, found
+            return 0.0, result
         if hessian.eigenvalues[0] >= -SETTLED * hessian.size:
             break
         direction = hessian.eigenvectors[:, 0] / np.abs(hessian.eigenvectors[:, 0]).max()
@@ -118,12 +118,12 @@ def escape_saddles(
         if not lower:
             break
         best = min(lower, key=lambda one: one.extremal.cost)
-        found = best._replace(solver_iterations=found.solver_iterations + sum(one.solver_iterations for one in sides))
+        result = best._replace(solver_iterations=result.solver_iterations + sum(one.solver_iterations for one in sides))
     least = float(hessian.eigenvalues[0])
-    return (least if least < -SETTLED * hessian.size else max(least, 0.0)), found
+    return (least if least < -SETTLED * hessian.size else max(least, 0.0)), result
 
 
-def descended(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
+def descend(problem: Transcription, motion: DiscreteMotion) -> DiscreteMotion:
     """Descend from a feasible motion to near a local minimum of the cost on c = 0: Newton's steps with the absolute
     values of the curvatures."""
     for _ in range(DESCENT_STEPS):
@@ -149,7 +149,7 @@ def _line_search(
     """Restored motion after the longest step that lowers the cost enough, by Armijo's rule; None if none does."""
     for halvings in range(HALVINGS):
         length = 0.5**halvings
-        trial = restored(problem, problem.moved(motion, -length * step))
+        trial = levenberg_marquardt(problem, problem.moved(motion, -length * step))
         if trial.span > 0 and problem.cost(trial).value < cost - 1e-4 * length * decrease:
             return trial
     return None

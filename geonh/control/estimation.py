@@ -109,7 +109,7 @@ def estimate(
     t0 : float
         Initial time, s.
     method : Integrator or str, optional
-        ``Gauss(2)`` by default. Its own error must be small beside the noise.
+        ``Gauss(2)`` by default. Its error must be small compared with the noise.
     tol : float
         Size of a step, relative to the parameters' standard errors, at which the iteration stops.
     max_iterations : int
@@ -125,6 +125,10 @@ def estimate(
         For invalid input, and for parameters that are not identifiable from the data.
     RuntimeError
         If a step of the motion fails, or the iteration does not converge.
+
+    References
+    ----------
+    .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
     method = made_method(method, controls)
     refuse(method, system)

@@ -84,16 +84,25 @@ class ShootingValues(NamedTuple):
 def shooting_values(problem: ShootingProblem, u: np.ndarray) -> ShootingValues:
     """Values of the motion under controls at the knots, and their derivatives by all of these."""
     directions = np.eye(u.size).reshape(-1, *u.shape)
-    (values, status), slopes = mapped(_directional, problem, (np.broadcast_to(u, directions.shape), directions))
+    motion, slopes = mapped(_directional, problem, (np.broadcast_to(u, directions.shape), directions))
     slopes = np.asarray(slopes).T
-    return ShootingValues(float(values[0, 0]), slopes[0], values[0, 1:], slopes[1:], int(status[0]))
+    values, status = motion.values[0], motion.status[0]
+    return ShootingValues(float(values[0]), slopes[0], values[1:], slopes[1:], int(status))
 
 
-def _directional(problem: ShootingProblem, node: tuple) -> tuple[tuple, Array]:
+class _Motion(NamedTuple):
+    """Cost and terminal residual (J, r) of a motion, shape=[1 + q], and its status."""
+
+    values: Array
+    status: Array
+
+
+def _directional(problem: ShootingProblem, node: tuple[Array, Array]) -> tuple[_Motion, Array]:
+    """Motion under controls at the knots, and the derivative of its values in one direction of these."""
     u, direction = node
     zero = jnp.zeros(())
-    (values, status), (slope, _) = jax.jvp(lambda s: _values(problem, u + s * direction), (zero,), (zero + 1.0,))
-    return (values, status), slope
+    motion, derivative = jax.jvp(lambda s: _motion(problem, u + s * direction), (zero,), (zero + 1.0,))
+    return motion, derivative.values
 
 
 class _Integration(NamedTuple):
@@ -104,8 +113,7 @@ class _Integration(NamedTuple):
     status: Array
 
 
-def _values(problem: ShootingProblem, u: Array) -> tuple[Array, Array]:
-    """(J, r) and the status of a motion."""
+def _motion(problem: ShootingProblem, u: Array) -> _Motion:
     system, method, t0, span = problem.system, problem.method, problem.t0, problem.span
     h, knots = span / problem.n_steps, t0 + span * np.linspace(0, 1, len(u))
     clock = Clock(t0, h, lambda t: interpolated(t, knots, u))
@@ -120,11 +128,12 @@ def _values(problem: ShootingProblem, u: Array) -> tuple[Array, Array]:
 
     first = method.first_node(system, clock, problem.g0, problem.xi0)
     begin = _Integration(first, cost(first) / 2, first.status)
-    last, total, status = lax.fori_loop(0, problem.n_steps, advance, begin)
-    J = total - cost(last) / 2  # the trapezoidal rule: half of the first and of the last node
+    done = lax.fori_loop(0, problem.n_steps, advance, begin)
+    last, J = done.node, done.cost - cost(done.node) / 2  # trapezoidal rule: half of the first and of the last node
     xi = system.velocity(system.at(last.g, t0 + span), (last.p_plus + last.p_minus) / 2)
     eta = system.group.log(system.group.compose(system.group.inverse(problem.g_end), last.g))
-    return jnp.concatenate([J[None], problem.g_rows @ eta, problem.xi_rows @ (xi - problem.xi_end)]), status
+    values = jnp.concatenate([J[None], problem.g_rows @ eta, problem.xi_rows @ (xi - problem.xi_end)])
+    return _Motion(values, done.status)
 
 
 def interpolated(t: Any, knots: Any, u: Any) -> Array:

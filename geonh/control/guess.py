@@ -14,8 +14,8 @@ from geonh.engine import mapped
 from geonh.groups.base import as_points
 
 
-def guessed(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
-    """Initial motion on the constraints φ = 0: the user's (points, controls), or the shortest path when None.
+def initial_motion(problem: Transcription, guess: Any, span: float) -> DiscreteMotion:
+    """Initial motion on φ = 0: the user's (points, controls), or a path along a one-parameter subgroup when None.
 
     Raises
     ------

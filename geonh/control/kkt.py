@@ -4,7 +4,7 @@ r"""Newton's method on the KKT conditions of min J(z) under c(z) = 0,
 
 sparse, in charts about nodes updated by g_k ← g_k exp(η_k), and onto φ = 0. λ are the least-squares multipliers at each
 iterate. A step is halved until the next simplified Newton step is shorter (the natural monotonicity test, invariant
-under scaling of the rows). It may converge to a saddle, which ``descent.py`` leaves.
+under scaling of the rows). It may converge to a saddle, from which ``descent.py`` escapes.
 
 Sources: Nocedal, Wright, *Numerical Optimization* (2006), §18.1; Deuflhard, *Newton Methods for Nonlinear Problems*
 (2011), §3.3.
@@ -27,14 +27,14 @@ from geonh.control.transcription import DiscreteMotion, Transcription
 
 HALVINGS = 12
 """Maximum number of halvings of a Newton step."""
-EXCHANGES = 20
+ACTIVE_SETS = 20
 """Maximum number of changes of the active set of bounds."""
 SETTLED = 1e-9
 """Residual of the KKT equations, relative to their terms, below which it counts as zero."""
 
 
 class Extremal(NamedTuple):
-    """Last iterate of Newton's method, with its residuals; ``exchanging`` is True if the active set still changes."""
+    """Last iterate of Newton's method, with its residuals; a solution if the active set of bounds does not change."""
 
     motion: DiscreteMotion
     multipliers: np.ndarray
@@ -42,12 +42,12 @@ class Extremal(NamedTuple):
     residual: float
     optimality: float
     iterations: int
-    exchanging: bool = False
+    active_set_changes: bool = False
 
     @property
     def solved(self) -> bool:
         """True if it is a solution."""
-        return self.residual < SETTLED and self.optimality < 1e3 * SETTLED and not self.exchanging
+        return self.residual < SETTLED and self.optimality < 1e3 * SETTLED and not self.active_set_changes
 
 
 class _Iterate(NamedTuple):
@@ -88,15 +88,15 @@ class _Iterate(NamedTuple):
         return self.feasibility < SETTLED * 1e-4 * scale and self.optimality < SETTLED
 
 
-def extremal(
+def solve_kkt(
     problem: Transcription,
     motion: DiscreteMotion,
     multipliers: np.ndarray | None,
-    held: np.ndarray,
+    at_bound: np.ndarray,
     max_iterations: int,
 ) -> Extremal:
-    """Newton's method from a motion, in the unknowns that are not held."""
-    free = np.flatnonzero(~held)
+    """Newton's method from a motion, in the unknowns that are not at a bound."""
+    free = np.flatnonzero(~at_bound)
     iterate = _iterate(problem, motion, free, multipliers)
     scale = 1.0 + float(np.abs(problem.steering.xi_start).max()) + _speed(problem, motion)
     iterations = 0
@@ -142,45 +142,45 @@ def _newton_step(problem: Transcription, iterate: _Iterate, free: np.ndarray) ->
 
 
 class ActiveSet(NamedTuple):
-    """Masks of the controls held at their lower and at their upper bound, shape=[K + 1, n_u] each."""
+    """Masks of the controls fixed at their lower and at their upper bound, shape=[K + 1, n_u] each."""
 
     lower: np.ndarray
     upper: np.ndarray
 
     @property
     def either(self) -> np.ndarray:
-        """Controls held at a bound."""
+        """Controls fixed at a bound."""
         return self.lower | self.upper
 
     def equals(self, other: ActiveSet) -> bool:
-        """True if the same controls are held."""
+        """True if the same controls are at their bounds."""
         return np.array_equal(self.lower, other.lower) and np.array_equal(self.upper, other.upper)
 
 
-def extremal_within(
+def solve_kkt_within(
     problem: Transcription, motion: DiscreteMotion, bounds: Bounds, max_iterations: int
 ) -> tuple[Extremal, np.ndarray]:
-    """Newton's method with an active set: controls at a bound are held there until none leaves and none crosses.
+    """Newton's method with an active set: controls at a bound are fixed there, until the set no longer changes.
 
-    Returns the last iterate, and the mask of the unknowns held.
+    Returns the last iterate, and the mask of the unknowns at their bounds.
     """
     columns, width = problem.columns.u, bounds.upper - bounds.lower
     tolerance = np.where(np.isfinite(width), 1e-7 * width, 1e-9)
     active = ActiveSet(motion.u <= bounds.lower + tolerance, motion.u >= bounds.upper - tolerance)
-    for _ in range(EXCHANGES):
+    for _ in range(ACTIVE_SETS):
         u = np.where(active.lower, bounds.lower, np.where(active.upper, bounds.upper, motion.u))
-        held = np.zeros(problem.size, bool)
-        held[columns[active.either]] = True
-        last = extremal(problem, motion._replace(u=u), None, held, max_iterations)
+        at_bound = np.zeros(problem.size, bool)
+        at_bound[columns[active.either]] = True
+        last = solve_kkt(problem, motion._replace(u=u), None, at_bound, max_iterations)
         motion = last.motion
-        following = _exchanged(problem, last, active, bounds, tolerance)
+        following = _updated_active_set(problem, last, active, bounds, tolerance)
         if following.equals(active):
-            return last, held
+            return last, at_bound
         active = following
-    return last._replace(exchanging=True), held
+    return last._replace(active_set_changes=True), at_bound
 
 
-def _exchanged(
+def _updated_active_set(
     problem: Transcription, last: Extremal, active: ActiveSet, bounds: Bounds, tolerance: np.ndarray
 ) -> ActiveSet:
     """Active set without the controls that the Lagrangian pulls inwards, and with those beyond a bound."""

@@ -104,10 +104,10 @@ class LeastSquares:
     def prediction(self, unknowns: Unknowns) -> Prediction:
         """Motion and its derivatives."""
         directions = self.directions
-        same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (*unknowns, self.counts))
-        (observations, (g, xi), status), slopes = mapped(_observed, self.motion, (*same, directions))
-        g = jax.tree.map(lambda a: a[0], g)
-        return Prediction(observations[0], np.asarray(slopes), int(status[0]), g, np.asarray(xi[0]))
+        same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (unknowns, self.counts))
+        motions, slopes = mapped(_predicted, self.motion, (*same, directions))
+        motion = jax.tree.map(lambda a: np.asarray(a[0]), motions)
+        return Prediction(motion.observations, np.asarray(slopes), int(motion.status), motion.g, motion.xi)
 
     def residual(self, prediction: Prediction) -> np.ndarray:
         """Observations minus predictions, flat."""
@@ -189,18 +189,27 @@ def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None
             )
 
 
-def _observed(motion: ObservedMotion, node: tuple) -> tuple[tuple, Array]:
-    """Observations, start and status of a motion, and the derivative of the observations in one direction."""
-    theta, g, xi, counts, direction = node
+class _Motion(NamedTuple):
+    """Observations of a motion, its status, and its start."""
+
+    observations: Array
+    status: Array
+    g: Point
+    xi: Array
+
+
+def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> tuple[_Motion, Array]:
+    """A motion, and the derivative of its observations in one direction of (θ, η, δ)."""
+    unknowns, counts, direction = node
     method, clock, group = motion.method, motion.clock, motion.system.group
     k, n = len(motion.names), group.dim
 
-    def along(s: Array) -> tuple:
+    def along(s: Array) -> _Motion:
         observations: Array
-        values = theta + s * direction[:k]
+        values = unknowns.theta + s * direction[:k]
         system = with_parameters(motion.system, dict(zip(motion.names, values, strict=True)))
-        start = onto(system, group.compose(g, group.exp(s * direction[k : k + n])), clock.t0)[0]
-        velocity = system.projected_velocity(system.at(start, clock.t0), xi + s * direction[k + n :])
+        start = onto(system, group.compose(unknowns.g, group.exp(s * direction[k : k + n])), clock.t0)[0]
+        velocity = system.projected_velocity(system.at(start, clock.t0), unknowns.xi + s * direction[k + n :])
 
         def observation(done: Integration, count: Array) -> tuple[Integration, Array]:
             done = integrated(system, method, clock, done, count)
@@ -211,8 +220,8 @@ def _observed(motion: ObservedMotion, node: tuple) -> tuple[tuple, Array]:
 
         first = method.first_node(system, clock, start, velocity)
         done, observations = lax.scan(observation, Integration(first, first.status), counts)
-        return observations, (start, velocity), done.status
+        return _Motion(observations, done.status, start, velocity)
 
     zero = jnp.zeros(())
-    value, slope = jax.jvp(along, (zero,), (zero + 1.0,))
-    return value, slope[0]
+    value, derivative = jax.jvp(along, (zero,), (zero + 1.0,))
+    return value, derivative.observations

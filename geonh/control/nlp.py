@@ -43,10 +43,10 @@ def require(solver: str) -> None:
     """Raise ValueError for an unknown solver, ImportError for one that is not installed."""
     one_of(solver, "solver", SOLVERS)
     if solver == "ipopt" and importlib.util.find_spec("ipyopt") is None:
-        raise ImportError('solver="ipopt" needs Ipopt: pip install "geonh[ipopt]"; or take "slsqp"')
+        raise ImportError('solver="ipopt" needs Ipopt: pip install "geonh[ipopt]", or use "slsqp"')
 
 
-def minimised(program: NonlinearProgram, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
+def minimise(program: NonlinearProgram, guess: np.ndarray, solver: str, max_iterations: int) -> tuple[np.ndarray, int]:
     """Last iterate of a solver, from a guess clipped to the bounds, and its number of iterations."""
     begin = np.clip(guess, program.low, program.high)
     if solver == "ipopt":

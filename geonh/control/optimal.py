@@ -2,7 +2,7 @@ r"""Optimal control: motions of least cost between given states.
 
 The discrete problem, min J(z) under the equations of ``transcription.py``, is solved by Newton's method (``kkt.py``).
 From a guess that is too far, feasibility restoration and descent come first (``descent.py``). With bounds another
-solver runs first (``nlp.py``), and controls at their bounds are then held there by an active set.
+solver runs first (``nlp.py``), and Newton's method continues with an active set of the bounds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.control.chart import minimised_in_chart
-from geonh.control.descent import Search, descended, escape_saddles, feasible
-from geonh.control.guess import guessed
-from geonh.control.kkt import SETTLED, Extremal, extremal, extremal_within
+from geonh.control.chart import minimise_in_chart
+from geonh.control.descent import SearchResult, descend, escape_saddles, restore_feasibility
+from geonh.control.guess import initial_motion
+from geonh.control.kkt import SETTLED, Extremal, solve_kkt, solve_kkt_within
 from geonh.control.nlp import require
 from geonh.control.steering import UNBOUNDED, Bounds, bounds_on_controls, steering_problem
 from geonh.control.transcription import DiscreteMotion, Transcription
@@ -121,8 +121,6 @@ def optimal_control(
 ) -> OptimalControl:
     """Controls that steer a system from one state to another at minimal cost, by direct transcription.
 
-    Source: Leyendecker, Ober-Blöbaum, Marsden, Ortiz, Optim. Control Appl. Meth. 31 (2010) 505.
-
     Parameters
     ----------
     system : System
@@ -149,7 +147,7 @@ def optimal_control(
         Bounds of the controls, numbers or of shape=[n_u].
     guess : OptimalControl or (points, controls), optional
         A warm start, of any number of steps; nodes with a leading axis K + 1 and controls of shape=[K + 1, n_u]. When
-        left out, the shortest path on the group, without controls.
+        left out, the path along a one-parameter subgroup, without controls.
     method : SymmetricProjection, optional
         With non-default options.
     solver : str, optional
@@ -170,13 +168,21 @@ def optimal_control(
     ValueError, TypeError
         For invalid input.
     RuntimeError
-        If no solution is found, with the reason: the residual and the optimality of the last iterate, a saddle, or
-        a span that grows without end.
+        If the search fails, with the reason: the residual and the optimality of the last iterate, a saddle, or an
+        unbounded span.
 
     Notes
     -----
-    A saddle is left along its direction of negative curvature: perturbations to both sides serve as guesses. The
-    minimum found is local; nothing is known of the global one: try other guesses.
+    If the solution is a saddle, the search restarts from both sides along its direction of negative curvature. The
+    minimum is local; other guesses may lead to cheaper ones.
+
+    References
+    ----------
+    .. [Leyendecker2010] S. Leyendecker, S. Ober-Blöbaum, J. E. Marsden, M. Ortiz, "Discrete mechanics and optimal
+       control for constrained systems", Optim. Control Appl. Meth. 31 (2010), 505–528.
+    .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §18.1.
+    .. [Deuflhard2011] P. Deuflhard, *Newton Methods for Nonlinear Problems*, Springer (2011); §3.3, the monotonicity
+       test.
     """
     if solver is not None:
         require(solver)
@@ -202,32 +208,32 @@ def optimal_control(
     if isinstance(guess, OptimalControl):
         if (len(guess.t), len(guess.multipliers)) == (n_steps + 1, problem.n_equations):
             multipliers = guess.multipliers
-        motion = guessed(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else steering.span)
+        motion = initial_motion(problem, (guess.g, guess.u), guess.t[-1] - guess.t[0] if free_span else steering.span)
     else:
-        motion = guessed(problem, guess, steering.span)
+        motion = initial_motion(problem, guess, steering.span)
     if bounds is None and solver is None:
         search = partial(_search, problem, max_iterations)
-        found = _newton(problem, max_iterations, motion, multipliers)
-        found = found if found.extremal.solved else search(motion)
+        result = _newton(problem, max_iterations, motion, multipliers)
+        result = result if result.extremal.solved else search(motion)
     else:
         limits = UNBOUNDED if bounds is None else bounds_on_controls(bounds, n_controls)
         search = partial(_search_within, problem, limits, solver or "slsqp", max_iterations)
-        found = search(motion)
-    curvature, found = escape_saddles(problem, found, search) if found.extremal.solved else (np.nan, found)
-    motion, residual = found.extremal.motion, problem.residual(found.extremal.motion)
-    if fault := _fault(problem, found.extremal, residual, curvature, bounds is not None):
+        result = search(motion)
+    curvature, result = escape_saddles(problem, result, search) if result.extremal.solved else (np.nan, result)
+    motion, residual = result.extremal.motion, problem.residual(result.extremal.motion)
+    if fault := _fault(problem, result.extremal, residual, curvature, bounds is not None):
         raise RuntimeError(f"no optimal control of {system.name} found: {fault}")
     return OptimalControl(
         t=steering.t0 + motion.span / n_steps * np.arange(n_steps + 1),
         g=motion.g,
         u=motion.u,
-        cost=found.extremal.cost,
+        cost=result.extremal.cost,
         residual=residual,
-        optimality=found.extremal.optimality,
+        optimality=result.extremal.optimality,
         curvature=curvature,
-        iterations=found.extremal.iterations,
-        before=found.solver_iterations,
-        multipliers=found.extremal.multipliers,
+        iterations=result.extremal.iterations,
+        before=result.solver_iterations,
+        multipliers=result.extremal.multipliers,
         _problem=problem,
     )
 
@@ -236,48 +242,49 @@ def _fault(problem: Transcription, last: Extremal, residual: float, curvature: f
     """Reason why an iterate is not a solution; "" if it is one."""
     if last.motion.span > LONG * problem.steering.span:
         return (
-            f"the cost falls however long it lasts, to {last.cost:.3g} in {last.motion.span:.3g} s; let time cost too"
+            f"the cost decreases with the span without bound, to {last.cost:.3g} in {last.motion.span:.3g} s; "
+            "add a cost of time"
         )
     if not (last.solved and residual < 1e3 * SETTLED):
-        exchanging = ", and the controls at their bounds still change" if last.exchanging else ""
-        hint = "wider bounds or a longer span, if none keeps within these; else " if bounded else ""
+        changes = ", and the active set of the bounds still changes" if last.active_set_changes else ""
+        hint = "wider bounds or a longer span, if the problem is infeasible; otherwise " if bounded else ""
         return (
-            f"after {last.iterations} steps the equations are off by {residual:.2g}, the optimality by "
-            f"{last.optimality:.2g}{exchanging}; {hint}another guess, or more steps, may help"
+            f"after {last.iterations} iterations the residual of the equations is {residual:.2g}, that of the "
+            f"optimality conditions {last.optimality:.2g}{changes}; {hint}another guess, or more steps, may help"
         )
     if curvature < 0:
-        return f"it ended at a saddle of cost {last.cost:.6g}, no descent direction found; another guess may help"
+        return f"it converged to a saddle of cost {last.cost:.6g}, and found no descent from it; try another guess"
     return ""
 
 
 def _newton(
     problem: Transcription, max_iterations: int, motion: DiscreteMotion, multipliers: np.ndarray | None = None
-) -> Search:
+) -> SearchResult:
     """Without bounds: Newton's method from a motion and multipliers as a warm start."""
-    held = np.zeros(problem.size, bool)
-    return Search(extremal(problem, motion, multipliers, held, max_iterations), held, 0)
+    at_bound = np.zeros(problem.size, bool)
+    return SearchResult(solve_kkt(problem, motion, multipliers, at_bound, max_iterations), at_bound, 0)
 
 
-def _search(problem: Transcription, max_iterations: int, motion: DiscreteMotion) -> Search:
+def _search(problem: Transcription, max_iterations: int, motion: DiscreteMotion) -> SearchResult:
     """Without bounds: Newton's method after feasibility restoration and descent."""
-    return _newton(problem, max_iterations, descended(problem, feasible(problem, motion)))
+    return _newton(problem, max_iterations, descend(problem, restore_feasibility(problem, motion)))
 
 
 def _search_within(
     problem: Transcription, bounds: Bounds, solver: str, max_iterations: int, motion: DiscreteMotion
-) -> Search:
+) -> SearchResult:
     """A solver before Newton's method, from the guess; then after feasibility restoration, and after descent."""
 
     def guesses() -> Iterator[DiscreteMotion]:
         yield motion
-        yield (near := feasible(problem, motion))
-        yield descended(problem, near)
+        yield (near := restore_feasibility(problem, motion))
+        yield descend(problem, near)
 
     solver_iterations = 0
     for guess in guesses():
-        minimum, iterations = minimised_in_chart(problem, guess, bounds, solver)
-        last, held = extremal_within(problem, minimum, bounds, max_iterations)
+        minimum, iterations = minimise_in_chart(problem, guess, bounds, solver)
+        last, at_bound = solve_kkt_within(problem, minimum, bounds, max_iterations)
         solver_iterations += iterations
         if last.solved:
             break
-    return Search(last, held, solver_iterations)
+    return SearchResult(last, at_bound, solver_iterations)

@@ -10,7 +10,7 @@ unknowns than by transcription, and methods of any order are allowed; but the en
 the whole motion, so transcription is better for an unstable or long one. Where the solver does not converge from the
 guess, it restarts from controls that reach the end.
 
-Source: Betts, *Practical Methods for Optimal Control Using Nonlinear Programming* (2010), §3.3.
+Source: Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming* (2010), §3.3.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import scipy
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64
 from geonh.control.forward import ShootingProblem, ShootingValues, interpolated, shooting_values
-from geonh.control.nlp import NonlinearProgram, minimised, require
+from geonh.control.nlp import NonlinearProgram, minimise, require
 from geonh.control.steering import (
     UNBOUNDED,
     Bounds,
@@ -162,6 +162,11 @@ def shooting_control(
         For invalid input.
     RuntimeError
         If the end is not reached, or a motion fails during the iteration.
+
+    References
+    ----------
+    .. [Betts2010] J. T. Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming*,
+       2nd ed., SIAM (2010); §3.3.
     """
     method = made_method(RKMK() if method is None else method)
     require(solver)
@@ -181,7 +186,9 @@ def shooting_control(
     n_u, K = steering.n_controls, as_count(n_steps, "n_steps", 2)
     J = as_count(max(2, K // 4 + 1) if n_knots is None else n_knots, "n_knots", 2)
     if J > K + 1:
-        raise ValueError(f"n_knots must be at most n_steps + 1 = {K + 1}, got {J}: the cost is seen at the nodes only")
+        raise ValueError(
+            f"n_knots must be at most n_steps + 1 = {K + 1}, got {J}: the cost is evaluated at the nodes only"
+        )
     max_iterations = as_count(max_iterations, "max_iterations")
     problem = ShootingProblem(
         system=system,
@@ -269,7 +276,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
 
     iterations = 0
     for begin in guesses():
-        z, more = minimised(program, begin, solver, max_iterations)
+        z, more = minimise(program, begin, solver, max_iterations)
         iterations += more
         if at(z).reaches(problem.tolerance):
             return Optimum(z.reshape(u0.shape), at(z).miss, iterations)

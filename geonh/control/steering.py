@@ -87,18 +87,16 @@ def steering_problem(
     """
     refuse(method, system)
     if system.forces is None:
-        raise ValueError(f"{system.name} has no forces that controls could act by")
+        raise ValueError(f"{system.name} has no forces= that use controls")
     n, names = system.group.dim, system.group.velocity_names
     t0, span = float(as_float64(t0, "t0", ())), float(as_float64(span, "span", ()))
     if not 1e-150 < span < 1e150:  # its square is a number
         raise ValueError(f"span must be positive, between 1e-150 and 1e150, got {span}")
     if unknown := [name for name in free if name not in names]:
         near = close(str(unknown[0]), names)
-        raise ValueError(
-            f"free: {unknown} are not among the velocities {list(names)}, whose coordinates it frees{near}"
-        )
+        raise ValueError(f"free: {unknown} are not velocity components, which are {list(names)}{near}")
     if len(set(free)) < len(free):
-        raise ValueError(f"free: {list(free)} has a name twice")
+        raise ValueError(f"free: {list(free)} has a repeated name")
     g0, g1 = system.point(start, name="start"), system.point(end, name="end")
     xi0 = np.zeros(n) if xi_start is None else as_float64(xi_start, "xi_start", (n,))
     is_free = isinstance(xi_end, str) and xi_end == "free"
@@ -134,7 +132,7 @@ def _refuse_off(system: System, name: str, g: Point, xi: np.ndarray | None, t: f
     if xi is not None and np.abs(gap).max(initial=0.0) > 1e-9 * (1 + np.abs(xi).max()):
         raise ValueError(
             f"xi_{name} is off the constraints of {system.name} by {np.abs(gap).max():.2g}; "
-            "system.project(…) gives a velocity near it that is not"
+            "system.project(…) gives a velocity near it that satisfies them"
         )
     return rows
 
@@ -185,8 +183,8 @@ def bounds_on_controls(bounds: Any, n_controls: int) -> Bounds:
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise TypeError(f"bounds must be (lower, upper), got {shortly(bounds)}")
     limits = [as_float64(b, "bounds") for b in bounds]
-    if odd := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
-        raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {odd[0]}")
+    if invalid := [list(limit.shape) for limit in limits if limit.shape not in ((), (n_controls,))]:
+        raise ValueError(f"bounds must be numbers, or of shape [{n_controls}], one for each control, got {invalid[0]}")
     lower, upper = (np.broadcast_to(limit, (n_controls,)) for limit in limits)
     if not np.all(lower < upper):
         raise ValueError(f"bounds: lower must be below upper, got {lower} and {upper}")

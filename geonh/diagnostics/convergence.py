@@ -118,7 +118,6 @@ def convergence(
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str, optional
         The method, or its name in ``methods``; the default of ``solve`` when left out.
     xi0 : array_like, shape=[n]

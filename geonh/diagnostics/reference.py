@@ -36,7 +36,6 @@ def reference_trajectory(
     Parameters
     ----------
     system : System
-        The system.
     times : array_like, shape=[N]
         Increasing or decreasing times in seconds; the start is at ``times[0]``.
     xi0 : array_like, shape=[n]

@@ -21,7 +21,7 @@ from geonh.geometry.field import check_arguments, evaluated
 from geonh.results.events import Section
 from geonh.results.interpolation import curve
 from geonh.results.zeros import PLACES, root, suspected
-from geonh.runs.event_loop import EventWarning, passages
+from geonh.runs.event_loop import EventWarning, Located, Search, passages
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -165,19 +165,19 @@ def poincare_section(
     # a zero at the end of a step has the sign that follows it: in the next step, or beyond the last
     last = i == len(ends) - 1
     after = jax.tree.map(lambda a: a[np.where(last, i, i + 1)], steps)._replace(offset=1.0 * last)
-    one = (jax.tree.map(lambda a: a[0], here), np.int64(0), *np.zeros(3))
+    one = Search(jax.tree.map(lambda a: a[0], here), np.int64(0), *np.zeros(3))
     locate = prepared(_located, (group, surface), one)
-    passed = passages(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
-    order = np.lexsort([np.sign(here.span[passed.row]) * passed.t, passed.row])
-    jumps = order[passed.jumped[order]]
+    zeros = passages(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
+    order = np.lexsort([np.sign(here.span[zeros.row]) * zeros.t, zeros.row])
+    jumps = order[zeros.jumped[order]]
     if len(jumps):
-        where = f"t = {passed.t[jumps[0]]:.6g}"
+        where = f"t = {zeros.t[jumps[0]]:.6g}"
         words = f"surface(g, ξ) jumps over zero at {where}: poles and jumps are not reported as crossings"
         warnings.warn(words, EventWarning, stacklevel=3)
-    order = order[~passed.jumped[order]]
+    order = order[~zeros.jumped[order]]
     with float64():
-        g = jax.tree.map(np.asarray, group.from_vector(passed.g_vector[order]))
-    return Section(passed.t[order], g, passed.xi[order], passed.g_vector[order], *names)
+        g = jax.tree.map(np.asarray, group.from_vector(zeros.g_vector[order]))
+    return Section(zeros.t[order], g, zeros.xi[order], zeros.g_vector[order], *names)
 
 
 class _Step(NamedTuple):
@@ -208,17 +208,17 @@ def _suspected(tree: tuple, node: tuple) -> Array:
     return suspected(jnp.concatenate([ends[:1], inner, ends[1:]])[:, None], directions)[0]
 
 
-def _located(tree: tuple, node: tuple) -> tuple[Array, ...]:
-    """Crossing of a surface in the interval (a, b] of a step, as ``geonh.runs.event_loop.located`` finds events."""
-    (group, surface), (step, _, a, b, begin) = tree, node
+def _located(tree: tuple, search: Search) -> Located:
+    """Crossing of a surface in an interval of a step, as ``geonh.runs.event_loop.located`` finds events."""
+    (group, surface), step = tree, search.node
     place = curve(group, step.before, step.after, step.span)
 
-    def at(s: Array) -> tuple[Array, tuple]:
+    def at(s: Array) -> tuple[Array, Located]:
         g, xi = place(step.offset + s)
-        value = _surface(surface, (g, xi))
-        return value, (value, s, step.t + (step.offset + s) * step.span, group.to_vector(g), xi, jnp.zeros(0))
+        value, t = _surface(surface, (g, xi)), step.t + (step.offset + s) * step.span
+        return value, Located(value, s, t, group.to_vector(g), xi, jnp.zeros(0))
 
-    return root(at, begin, 4e-16 * jnp.abs(step.t / step.span), (a, b))
+    return root(at, search.at_a, 4e-16 * jnp.abs(step.t / step.span), (search.a, search.b))
 
 
 def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:

@@ -14,13 +14,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import pivots, solve_spd
 from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count
-from geonh.engine import in_float64, mapped
+from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
@@ -38,7 +37,6 @@ def symplecticity_defect(system: System, method: Integrator | str, *, xi0: Any, 
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
@@ -85,7 +83,6 @@ def adjoint_defect(
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     other : Integrator or str
@@ -125,7 +122,6 @@ def reversibility_defect(
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
@@ -164,7 +160,6 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
     Parameters
     ----------
     system : System
-        The system.
     method : Integrator or str
         The method; a name is one of ``methods``.
     xi0 : array_like, shape=[n]
@@ -198,8 +193,7 @@ def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, x
     for method in methods if together else (methods,):
         start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)
         refuse_unsound(system, method, start)
-    node = jax.tree.map(lambda a: np.asarray(a)[None], (start.g, start.xi, *rest))
-    return mapped(_on_node, (function, system, methods, start.clock), node)[0]
+    return computed(_on_node, (function, system, methods, start.clock), (start.g, start.xi, *rest))
 
 
 def _on_node(tree: tuple, node: tuple) -> Array:

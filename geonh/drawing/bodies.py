@@ -70,18 +70,14 @@ class Body:
         if not isinstance(name, str):
             raise TypeError(f"the name of a body must be text, got {shortly(name)}")
         self.name = name
-        if not isinstance(parts, Part | list | tuple):
+        several = [parts] if isinstance(parts, Part) else parts
+        if not isinstance(several, list | tuple) or not all(isinstance(part, Part) for part in several):
             raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {shortly(parts)}")
-        self.parts = (parts,) if isinstance(parts, Part) else tuple(parts)
-        for part in self.parts:
-            if not isinstance(part, Part):
-                raise TypeError(f"parts of body {name!r} must be made by box, ball, line, …; got {shortly(part)}")
+        self.parts = tuple(several)
         if not isinstance(at, Pose):
             raise TypeError(f"at of body {name!r} must be a Pose such as planar(theta, x, y), got {shortly(at)}")
         self.at = at
-        self.trace = None if trace is None else as_float64(trace, f"trace of body {name!r}")
-        if self.trace is not None and self.trace.shape != (3,):
-            raise ValueError(f"trace of body {name!r} must be a point of shape [3], got {list(self.trace.shape)}")
+        self.trace = None if trace is None else as_float64(trace, f"trace of body {name!r}", (3,))
         self.colour = as_colour(colour, f"colour of body {name!r}")
 
     def __repr__(self) -> str:

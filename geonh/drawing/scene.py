@@ -206,8 +206,7 @@ def _as_wide(body: Moving, low: np.ndarray, high: np.ndarray) -> Moving:
     middle = (low + high) / 2 * [1, 1, 0] if still and np.all(body.R[0] == np.eye(3)) else np.zeros(3)
     round_table = 1.05 * max(np.hypot(*corner) for corner in itertools.product(*zip(low[:2], high[:2], strict=True)))
     width = 0.6 * np.max(high[:2] - low[:2]) if still else round_table
-    sized = [replace(p, vertices=width * p.vertices, lines=tuple(width * c for c in p.lines)) for p in body.parts]
-    return replace(body, parts=tuple(part.moved(*middle) for part in sized))
+    return replace(body, parts=tuple(part._mapped(lambda points: width * points).moved(*middle) for part in body.parts))
 
 
 class Picture:

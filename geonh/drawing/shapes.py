@@ -62,7 +62,11 @@ class Part:
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Part:
         """Part shifted in its body by (x, y, z), metres; TypeError or ValueError if these are not numbers."""
         by = np.array([as_float64(value, name, ()) for name, value in (("x", x), ("y", y), ("z", z))])
-        return replace(self, vertices=self.vertices + by, lines=tuple(points + by for points in self.lines))
+        return self._mapped(lambda points: points + by)
+
+    def _mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> Part:
+        """Part with all points, shape=[k, 3], moved by a function."""
+        return replace(self, vertices=function(self.vertices), lines=tuple(map(function, self.lines)))
 
     def painted(self, colour: str) -> Part:
         """Part with its own colour, "#rrggbb"."""
@@ -234,7 +238,7 @@ def cylinder(radius: float, length: float, axis: str = "z", resolution: int = 32
         lines=[top[closed], bottom[closed], *spokes],
     )
     order = np.roll([0, 1, 2], _axis(axis) - 2)
-    return replace(made, vertices=made.vertices[:, order], lines=tuple(points[:, order] for points in made.lines))
+    return made._mapped(lambda points: points[:, order])
 
 
 @judged

@@ -205,9 +205,9 @@ class ShapeBase(Action):
         unknown = [name for name in names if not isinstance(name, str) or name not in additive]
         if unknown:
             raise ValueError(f"base: {unknown} are not coordinates of additive factors; those are {list(additive)}")
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"base: {twice} are named twice in {list(names)}")
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"base: {repeated} are repeated in {list(names)}")
         self.group = group
         self.names = tuple(names)
         self.point_indices = tuple(additive[name][0] for name in names)
@@ -224,7 +224,7 @@ class ShapeBase(Action):
 
 
 class AdvectedVector(Action):
-    """M is the orbit of a fixed spatial vector seen from the body, γ = R⁻¹v, with γ·W = W⁻¹γ (heavy top, Veselova).
+    """M is the orbit of a fixed spatial vector in body coordinates, γ = R⁻¹v, with γ·W = W⁻¹γ (heavy top, Veselova).
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class AdvectedVector(Action):
     Raises
     ------
     TypeError
-        If ``group`` is not a ``LieGroup``, or ``vector`` is not made of numbers.
+        If ``group`` is not a ``LieGroup``, or ``vector`` is not numeric.
     """
 
     group: LieGroup

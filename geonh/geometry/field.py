@@ -89,8 +89,8 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
         If it takes neither these nor one more positional argument, in another order, or names the time where there is
         none.
     """
-    own = arguments.split(", ")
-    wanted = f"{name} takes ({arguments}) or ({arguments}, parameters)"
+    expected = arguments.split(", ")
+    message = f"{name} takes ({arguments}) or ({arguments}, parameters)"
     _refuse_unhashable(function, name)
     try:
         signature = inspect.signature(function)
@@ -99,14 +99,14 @@ def takes_parameters(function: Callable, arguments: str, name: str) -> bool:
     first = next(iter(signature.parameters), "")
     for extra in (0, 1):
         try:
-            signature.bind(*[None] * (len(own) + extra))
+            signature.bind(*[None] * (len(expected) + extra))
         except TypeError:
             continue
-        if extra and own[0] != "t" and first in ("t", "time"):
-            raise TypeError(f"{wanted}, not the time; yours takes {signature}: mark it with geonh.time_dependent(...)")
-        _refuse_order(signature, own, wanted)
+        if extra and expected[0] != "t" and first in ("t", "time"):
+            raise TypeError(f"{message}, not the time; yours takes {signature}: mark it with geonh.time_dependent(...)")
+        _refuse_order(signature, expected, message)
         return bool(extra)
-    raise TypeError(f"{wanted}; yours takes {signature}")
+    raise TypeError(f"{message}; yours takes {signature}")
 
 
 def _refuse_unhashable(function: Callable, name: str) -> None:
@@ -123,9 +123,9 @@ def _refuse_unhashable(function: Callable, name: str) -> None:
 
 def check_arguments(function: Callable, arguments: str, name: str) -> None:
     """Raise TypeError, with the name, unless a user's function takes its ``arguments``, such as "g, xi"."""
-    wanted = f"{name} takes ({arguments})"
+    message = f"{name} takes ({arguments})"
     if not callable(function):
-        raise TypeError(f"{wanted}, got {shortly(function)}")
+        raise TypeError(f"{message}, got {shortly(function)}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a builtin without one
@@ -133,17 +133,17 @@ def check_arguments(function: Callable, arguments: str, name: str) -> None:
     try:
         signature.bind(*[None] * len(arguments.split(", ")))
     except TypeError as error:
-        raise TypeError(f"{wanted}; yours takes {signature}") from error
-    _refuse_order(signature, arguments.split(", "), wanted)
+        raise TypeError(f"{message}; yours takes {signature}") from error
+    _refuse_order(signature, arguments.split(", "), message)
 
 
-def _refuse_order(signature: inspect.Signature, own: list[str], wanted: str) -> None:
-    """Raise TypeError, saying what is ``wanted``, if an argument has the name of another position."""
+def _refuse_order(signature: inspect.Signature, expected: list[str], message: str) -> None:
+    """Raise TypeError with the message if an argument has the name of another position."""
     for place, argument in enumerate(signature.parameters):
-        if argument in own and own.index(argument) != place:
-            raise TypeError(f"{wanted}, in this order; yours takes {signature}")
-        if own[-1] == "u" and place == len(own) - 1 and argument in ("p", "params", "parameters"):
-            raise TypeError(f"{wanted}: controls come before parameters, used or not; yours takes {signature}")
+        if argument in expected and expected.index(argument) != place:
+            raise TypeError(f"{message}, in this order; yours takes {signature}")
+        if expected[-1] == "u" and place == len(expected) - 1 and argument in ("p", "params", "parameters"):
+            raise TypeError(f"{message}: controls come before parameters, used or not; yours takes {signature}")
 
 
 class Field(Precise):
@@ -233,8 +233,8 @@ def tried(name: str, function: Callable, *args: Any) -> tuple[tuple[int, ...], b
         As for ``evaluated`` and ``inspected``.
     """
     with float64():
-        made = jax.make_jaxpr(partial(evaluated, name, function))(*args)
-    return made.out_avals[0].shape, inspected(name, made)
+        jaxpr = jax.make_jaxpr(partial(evaluated, name, function))(*args)
+    return jaxpr.out_avals[0].shape, inspected(name, jaxpr)
 
 
 def _names(function: Callable, n: int) -> list[str]:

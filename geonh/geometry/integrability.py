@@ -83,9 +83,9 @@ class Integrability:
         return self.holds
 
     def __str__(self) -> str:
-        said = "integrable" if self.holds else "not integrable"
+        verdict = "integrable" if self.holds else "not integrable"
         return (
-            f"{said} at g0 = {_written(self.point)}: the largest part of a bracket outside D is {self.largest:.2g}, "
+            f"{verdict} at g0 = {_written(self.point)}: the largest part of a bracket outside D is {self.largest:.2g}, "
             f"tolerance {self.tolerance:g}"
         )
 

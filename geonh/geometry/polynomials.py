@@ -73,8 +73,8 @@ class Polynomials:
         rest, Z = A.copy(), np.zeros_like(B)
         rest[..., 0] = 0.0
         for k in range(self.degrees[-1] + 1):
-            wanted = B - self.matrix_product(rest, Z)
-            Z[..., self.degrees == k] = np.einsum("ij,jkn->ikn", inverse, wanted[..., self.degrees == k])
+            right = B - self.matrix_product(rest, Z)
+            Z[..., self.degrees == k] = np.einsum("ij,jkn->ikn", inverse, right[..., self.degrees == k])
         return Z
 
     def bracket(self, F: np.ndarray, G: np.ndarray, degree: int) -> np.ndarray:

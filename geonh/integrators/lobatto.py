@@ -38,7 +38,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import Saddle, saddle_inverses
-from geonh.algebra.newton import Newton, make_newton
+from geonh.algebra.newton import Newton, make_newton, near_identity
 from geonh.arguments.validators import one_of
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
@@ -51,7 +51,6 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    no_inverse,
 )
 from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.integrators.tableaux import interpolation
@@ -156,7 +155,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
         h = clock.dt
         z = jnp.concatenate([h * jnp.tile(xi, self.stages), h**2 * jnp.tile(lam, self.stages - 1), shift])
-        return Warm(repeated(z), no_inverse(z.size))
+        return Warm(repeated(z), near_identity(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         x = system.at(state.g, clock.time(state.k))

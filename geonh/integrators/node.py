@@ -59,6 +59,8 @@ class Result(IntEnum):
         An event stopped the run.
     START : 9
         The run did not start, as a member of an ensemble.
+    LEAP : 10
+        The contact of a rolling body leaps to another place within one step.
     """
 
     SUCCESS = 0
@@ -71,6 +73,7 @@ class Result(IntEnum):
     ACROSS = 7
     EVENT = 8
     START = 9
+    LEAP = 10
 
     @property
     def failed(self) -> bool:
@@ -100,6 +103,10 @@ class Result(IntEnum):
             ),
             Result.EVENT: "stopped at an event",
             Result.START: "did not start",
+            Result.LEAP: (
+                "the contact leaps within one step over a part of the surface that is more curved than the body, which "
+                "rests on two points there and meets the surface anew; a smaller or rounder body would not"
+            ),
         }[self]
 
 
@@ -267,9 +274,18 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
         (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (_parted(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
+
+
+def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
+    """True if the constraints are known to fail between the nodes of a step that ends at x."""
+    if before is None or h is None:
+        return False
+    joins = system.joins(system.at(before.g, None if t is None else t - h), x)
+    return False if joins is True else jnp.logical_not(joins)
 
 
 def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:

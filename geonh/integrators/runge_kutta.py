@@ -39,7 +39,8 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from geonh.algebra.newton import Newton, make_newton
+from geonh.algebra.linear import apart
+from geonh.algebra.newton import Newton, make_newton, near_identity
 from geonh.arguments.validators import one_of
 from geonh.groups.base import Point
 from geonh.groups.retraction import Retraction, make_retraction
@@ -53,16 +54,18 @@ from geonh.integrators.base import (
     RetractingIntegrator,
     State,
     Warm,
-    no_inverse,
 )
 from geonh.integrators.hamel import velocity_node
 from geonh.integrators.prediction import continued, followed_by, repeated
 from geonh.integrators.tableaux import BUTCHER6, GAUSS, RK4, weighted
 from geonh.mechanics.equations import accelerations_at
 from geonh.mechanics.holonomic import onto, rounding_of_places, shift_left
-from geonh.mechanics.quasi_velocities import normals, parted, rates, restored
+from geonh.mechanics.quasi_velocities import Normals, normals, normals_of, parted, rates, restored
 from geonh.mechanics.system import System
 
+FEW_FORMS = 6
+"""Number of forms up to which residuals along them, in Gauss's equations, are not orthogonalized first: a kept inverse
+Jacobian makes up for their lengths and angles."""
 TABLEAUX = {4: RK4, 6: BUTCHER6}
 
 
@@ -203,7 +206,7 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         shift = jnp.zeros(0 if system.holonomic is None else xi.size)
         z = jnp.concatenate([shift, jnp.tile(clock.dt * xi, self.stages)])
-        return Warm(repeated(z), no_inverse(z.size))
+        return Warm(repeated(z), near_identity(z.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         a, b = GAUSS[self.stages]
@@ -216,14 +219,14 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
             delta, sigma, xis = self._chart(system, h, K)
             half = tau(group, delta)
             centre = system.act(x if shift is None else system.act(x, tau(group, shift), 0.0), half, h / 2)
-            N = normals(system, centre)
+            N, residual_lifts = self._normals(system, centre)
 
             def stage(s: Array, xi: Array, c: ArrayLike) -> tuple[Array, Array]:
                 """Acceleration ξ̇, and the residual of ξ in D, along its normals at c."""
                 t = clock.time(state.k + c)
                 x = centre if len(b) == 1 else system.act(centre, tau(group, s), (c - 0.5) * h)
                 rate = accelerations_at(system, t, x, xi, clock.between(t))[0]
-                return rate, N.lifts.T @ system.constraint_residual(x, xi)
+                return rate, residual_lifts.T @ system.constraint_residual(x, xi)
 
             rates, off = self._each(stage, sigma, xis, c)
             missing = h * (parted(N, (xis - xi - h * a @ rates).T)[0].T + off).ravel()
@@ -254,6 +257,18 @@ class Gauss(ImplicitIntegrator, RetractingIntegrator):
         """Shift s, None without holonomic constraints, and the hσ̇."""
         n = system.group.dim
         return (None, z) if system.holonomic is None else (z[:n], z[n:])
+
+    def _normals(self, system: System, x: Any) -> tuple[Normals, Array]:
+        """Normals at x, of orthogonal forms, and those for residuals of the given forms, shape=[m, n]: with these the
+        equations' Jacobian is near 1.
+        """
+        forms = system.annihilator(x)
+        if len(forms) <= FEW_FORMS:
+            N = normals(system, x)
+            return N, N.lifts
+        forms, combined = apart(forms, jnp.eye(len(forms)))
+        N = normals_of(forms)
+        return N, combined.T @ N.lifts
 
     def _each(self, function: Callable, *columns: Any) -> Any:
         """Evaluate at every stage in a loop, so that the program is as short as that of one stage."""

@@ -34,8 +34,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from geonh.algebra.linear import det, pivots, polar, solve_spd
+from geonh.algebra.newton import near_identity
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm, no_inverse
+from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
 from geonh.mechanics.holonomic import rounding_of_places
@@ -104,7 +105,7 @@ class SymmetricProjection(RuleFlow):
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Warm:
         if system.distribution is None:
             return super().cold(system, clock, k, g, xi)
-        return super().cold(system, clock, k, g, xi)._replace(inverse=no_inverse(xi.size))
+        return super().cold(system, clock, k, g, xi)._replace(inverse=near_identity(xi.size))
 
     def equations(self, system: System, clock: Clock, state: State) -> Equations:
         h, x = clock.dt, system.at(state.g, clock.time(state.k))

@@ -102,8 +102,6 @@ def from_sympy(
         if coordinates is not None or listed("constraints", constraints) or forces is not None:
             raise TypeError(f"coordinates=, constraints= and forces= go with a Lagrangian; a {kind} has its own")
         found = from_kane(model, potential) if kind == "KanesMethod" else from_lagrange(model)
-    if parameters is not None and not isinstance(parameters, Mapping):
-        raise TypeError(f"parameters must be a mapping of symbols to numbers, got {shortly(parameters)}")
     if potential is not None and kind != "KanesMethod":
         raise TypeError("potential= goes with a KanesMethod; a Lagrangian contains its own")
     return _system(found, parameters or {}, listed("controls", controls), listed("angles", angles), name)

@@ -65,7 +65,6 @@ def check_system(
     Parameters
     ----------
     system : LagrangianSystem
-        The system.
     at : point of the group, or list of them, optional
         Test points (at rest too), with random ones around them within ``scale``. A fault at a given point is a problem.
         When left out, around the identity; a value that is not finite there is then taken as outside the domain,

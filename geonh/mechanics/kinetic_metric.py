@@ -49,8 +49,8 @@ class KineticMetric(RiemannianMetric):
 
     Notes
     -----
-    Every method is vectorised over leading axes, which broadcast. Points must lie on the space and tangent
-    vectors must be tangent to it; a vector that is not raises.
+    Every method is vectorised over leading axes, which broadcast. Points must lie on the space and tangent vectors must
+    be tangent to it, to 1e-6 of their length, else ValueError; both are of shape=[..., *space.shape].
     """
 
     def __init__(self, space: Any, system: LagrangianSystem):
@@ -60,12 +60,8 @@ class KineticMetric(RiemannianMetric):
             )
         super().__init__(space)
         self.system = system
-        self._free = eqx.tree_at(
-            lambda s: (s.potential, s.distribution, s.holonomic, s.forces),
-            system,
-            (None,) * 4,
-            is_leaf=lambda leaf: leaf is None,
-        )
+        ignored = lambda s: (s.potential, s.distribution, s.holonomic, s.forces)  # noqa: E731
+        self._free = eqx.tree_at(ignored, system, (None,) * 4, is_leaf=lambda leaf: leaf is None)
         if system.lagrangian_function is not None:
             kinetic = KineticEnergy(system.lagrangian_function, system.lagrangian_takes_parameters)
             self._free = eqx.tree_at(lambda s: s.lagrangian_function, self._free, kinetic)
@@ -73,48 +69,17 @@ class KineticMetric(RiemannianMetric):
 
     # --- tangent vectors -----------------------------------------------------------------------------------
     def velocity(self, tangent_vec: Any, base_point: Any) -> np.ndarray:
-        """Velocity ξ = g⁻¹ġ of a tangent vector.
-
-        Parameters
-        ----------
-        tangent_vec : array_like, shape=[..., *space.shape]
-            Tangent vector at the base point.
-        base_point : array_like, shape=[..., *space.shape]
-            Point.
-
-        Returns
-        -------
-        ndarray, shape=[..., n]
-
-        Raises
-        ------
-        ValueError
-            If a vector is not tangent to the space (to 1e-6 of its length).
-        """
+        """Velocity ξ = g⁻¹ġ, shape=[..., n], of a tangent vector at a point, both of shape=[..., *space.shape]."""
         batch, (vector, point) = self._flatten(tangent_vec, base_point)
         return self._velocity(vector, self._basis(self._group_vector(point))).reshape(*batch, -1)
 
     def tangent_vec(self, velocity: Any, base_point: Any) -> np.ndarray:
-        """Tangent vector ġ = g ξ̂ of a velocity: the inverse of ``velocity``.
-
-        Parameters
-        ----------
-        velocity : array_like, shape=[..., n]
-            ξ.
-        base_point : array_like, shape=[..., *space.shape]
-            Point.
-
-        Returns
-        -------
-        ndarray, shape=[..., *space.shape]
-        """
-        xi = as_float64(velocity, "velocity")
+        """Tangent vector ġ = g ξ̂, shape=[..., *space.shape], of a velocity of shape=[..., n] at a point of the same."""
+        xi, n, shape = as_float64(velocity, "velocity"), self.system.group.dim, self._space.shape
         point = self._ambient(base_point, "base_point")
         batch = np.broadcast_shapes(xi.shape[:-1], point.shape[: point.ndim - self._space.point_ndim])
-        point = np.broadcast_to(point, (*batch, *self._space.shape)).reshape(-1, *self._space.shape)
-        xi = np.broadcast_to(xi, (*batch, self.system.group.dim)).reshape(-1, self.system.group.dim)
-        basis = self._basis(self._group_vector(point))
-        return np.einsum("bin,bn->bi", basis, xi).reshape(*batch, *self._space.shape)
+        basis = self._basis(self._group_vector(np.broadcast_to(point, (*batch, *shape)).reshape(-1, *shape)))
+        return np.einsum("bin,bn->bi", basis, np.broadcast_to(xi, (*batch, n)).reshape(-1, n)).reshape(*batch, *shape)
 
     # --- the metric ----------------------------------------------------------------------------------------
     def metric_matrix(self, base_point: Any = None) -> np.ndarray:
@@ -136,19 +101,8 @@ class KineticMetric(RiemannianMetric):
         )
 
     def inner_product(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> np.ndarray:
-        """⟨a, b⟩ = ξ_aᵀ M(x) ξ_b.
-
-        Parameters
-        ----------
-        tangent_vec_a, tangent_vec_b : array_like, shape=[..., *space.shape]
-            Tangent vectors at the base point.
-        base_point : array_like, shape=[..., *space.shape]
-            Point; required.
-
-        Returns
-        -------
-        ndarray, shape=[...]
-            Twice an energy, joules, where the vectors are velocities.
+        """⟨a, b⟩ = ξ_aᵀ M(x) ξ_b, shape=[...], of vectors at a point, which is required; all of shape=[...,
+        *space.shape]. Twice an energy, joules, where they are velocities.
         """
         if base_point is None:
             raise TypeError("inner_product needs base_point: tangent vectors are left-trivialised there")
@@ -159,18 +113,8 @@ class KineticMetric(RiemannianMetric):
         return product.reshape(batch)[()]
 
     def random_unit_tangent_vec(self, base_point: Any = None, n_vectors: int = 1) -> np.ndarray:
-        """Random tangent vectors of norm one at a point.
-
-        Parameters
-        ----------
-        base_point : array_like, shape=[..., *space.shape]
-            Point; a single one if there are several vectors.
-        n_vectors : int
-            Number of vectors.
-
-        Returns
-        -------
-        ndarray, shape=[..., *space.shape], or [n_vectors, *space.shape]
+        """Random tangent vectors of norm one at points, shape=[..., *space.shape]; several, with a first axis, at a
+        single one.
         """
         point = self._ambient(base_point, "base_point")
         batch = point.shape[: point.ndim - self._space.point_ndim]
@@ -183,23 +127,8 @@ class KineticMetric(RiemannianMetric):
 
     # --- geodesics -----------------------------------------------------------------------------------------
     def exp(self, tangent_vec: Any, base_point: Any) -> np.ndarray:
-        """End point of the free motion from ``base_point`` with velocity ``tangent_vec`` after unit time.
-
-        Parameters
-        ----------
-        tangent_vec : array_like, shape=[..., *space.shape]
-            Tangent vector at the base point.
-        base_point : array_like, shape=[..., *space.shape]
-            Point.
-
-        Returns
-        -------
-        ndarray, shape=[..., *space.shape]
-
-        Raises
-        ------
-        RuntimeError
-            If the motion cannot be integrated.
+        """End point of the free motion from ``base_point`` with velocity ``tangent_vec`` after unit time; all of
+        shape=[..., *space.shape]. RuntimeError if the motion cannot be integrated.
         """
         batch, (vector, point) = self._flatten(tangent_vec, base_point)
         start = self._group_vector(point)
@@ -209,25 +138,10 @@ class KineticMetric(RiemannianMetric):
     def log(self, point: Any, base_point: Any) -> np.ndarray:
         """Initial velocity of the free motion from ``base_point`` that reaches ``point`` after unit time.
 
-        Newton's method starts from the logarithm of the group; where that fails, the end point is continued
-        along the one-parameter subgroup to ``point``. So the geodesic found is the one that shrinks to a
-        point with it, which is the shortest within the injectivity radius.
-
-        Parameters
-        ----------
-        point : array_like, shape=[..., *space.shape]
-            End point.
-        base_point : array_like, shape=[..., *space.shape]
-            Start.
-
-        Returns
-        -------
-        ndarray, shape=[..., *space.shape]
-
-        Raises
-        ------
-        RuntimeError
-            If the iteration does not converge.
+        All are of shape=[..., *space.shape]. Newton's method starts from the logarithm of the group; where that fails,
+        the end point is continued along the one-parameter subgroup to ``point``. So the geodesic found is the one that
+        shrinks to a point with it, which is the shortest within the injectivity radius. RuntimeError if the iteration
+        does not converge.
         """
         batch, (end, base) = self._flatten(point, base_point)
         start = self._group_vector(base)

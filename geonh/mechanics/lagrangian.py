@@ -26,7 +26,7 @@ from geonh.algebra.newton import Newton
 from geonh.arguments.precision import is_traced
 from geonh.arguments.validators import as_flag, as_float64, shortly
 from geonh.engine import SIDE_BY_SIDE, Precise, as_numbers, computed, in_float64, jacobian, traced_once
-from geonh.geometry.action import Action, GroupBase
+from geonh.geometry.action import Action, GroupBase, ShapeBase
 from geonh.geometry.distribution import AffineDistribution, Distribution
 from geonh.geometry.field import Field, Moment, arguments, evaluated
 from geonh.geometry.metric import BundleMetric
@@ -88,7 +88,9 @@ class LagrangianSystem(Precise):
 
     def _argument(self, name: str, value: Any, called: str) -> Any:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
-        if (name == "x" and isinstance(self.action, GroupBase)) or (name == "g" and called.endswith(".at")):
+        if name == "x":
+            return self._base_point(value, called)
+        if name == "g" and called.endswith(".at"):
             return self._node_point(value, called)
         if name == "point":
             return as_point(self.group, value, called)
@@ -101,9 +103,18 @@ class LagrangianSystem(Precise):
             )
         return value
 
-    def _node_point(self, x: Any, called: str) -> Any:
+    def _base_point(self, x: Any, called: str) -> Any:
         if isinstance(x, Moment):
-            return x._replace(x=self._node_point(x.x, called))
+            return x._replace(x=self._base_point(x.x, called))
+        if isinstance(self.action, GroupBase):
+            return self._node_point(x, called)
+        x = super()._argument("x", x, called)
+        if isinstance(self.action, ShapeBase) and np.shape(x) != (len(self.action.names),):
+            wanted = f"[{len(self.action.names)}], ({', '.join(self.action.names)})"
+            raise ValueError(f"{called} must have shape {wanted}, got {list(np.shape(x))}; for many nodes use jax.vmap")
+        return x
+
+    def _node_point(self, x: Any, called: str) -> Any:
         x = as_point(self.group, x, called)
         leaves = jax.tree.leaves(x)
         if not isinstance(leaves[0], jax.core.Tracer) and any(
@@ -341,6 +352,13 @@ class LagrangianSystem(Precise):
         if self.distribution is None or self.holonomic is not None:
             return self.annihilator(x)
         return self.distribution.degeneracy_rows(x, self.parameters)
+
+    def joins(self, x: Any, y: Any) -> Array | bool:
+        """False where the constraints are known to fail between base points x and y of a step, at which they hold.
+
+        True here: a subclass knows more.
+        """
+        return True
 
     def constraint_residual(self, x: Any, xi: Array) -> Array:
         """μ(x)ξ − b(x), shape=[m], those of φ first; ``xi`` of shape=[n]."""

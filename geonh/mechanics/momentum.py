@@ -48,7 +48,6 @@ def spatial_momentum(group: LieGroup, g: Point, p: Array) -> Array:
     Parameters
     ----------
     group : LieGroup
-        The group.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -77,7 +76,6 @@ def generator(group: LieGroup, g: Point, eta: Array) -> Array:
     Parameters
     ----------
     group : LieGroup
-        The group.
     g : point of the group, with leading axes [...]
         Group elements.
     eta : array_like, shape=[..., n]
@@ -104,7 +102,6 @@ def momentum_map(system: System, g: Point, p: Array, eta: Any, *, generators: Ge
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -144,7 +141,6 @@ def nonholonomic_momentum(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -176,7 +172,6 @@ def horizontality(system: System, g: Point, section: SymmetrySection, *, generat
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     section : callable
@@ -211,7 +206,6 @@ def moving_energy(
     Parameters
     ----------
     system : System
-        The system.
     g : point of the group, with leading axes [...]
         Group elements.
     p : array_like, shape=[..., n]
@@ -471,7 +465,9 @@ def _null_space(system: System, change: Callable, samples: int, seed: int, tol: 
     rows = rows.reshape(-1, rows.shape[-1])
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"{system.name} is not finite at some of the random points; another seed may avoid them")
-    _, singular, directions = np.linalg.svd(rows)
+    _, singular, directions = np.linalg.svd(
+        np.linalg.qr(rows, mode="r")
+    )  # the left factor is as large as rows, squared
     rank = int(np.sum(singular > tol * max(1.0, singular[0])))
     return jnp.asarray(_echelon(directions[rank:]))
 

@@ -117,10 +117,8 @@ def plot_phase(trajectory: Trajectory, x: str, y: str, *, show: bool = False) ->
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        For an unknown name, listing the known ones.
+    TypeError, ValueError
+        If an argument is of another type; for an unknown name, listing the known ones.
     """
     figure = figures.empty_figure((6.4, 5.6), show)
     axes = figure.subplots()

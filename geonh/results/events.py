@@ -18,7 +18,7 @@ from jax import Array
 from geonh.arguments.inspection import careful, inspected
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import entries, one_of, shortly
+from geonh.arguments.validators import as_flag, entries, one_of, shortly
 from geonh.geometry.field import evaluated, takes_parameters
 from geonh.groups.base import Point
 from geonh.mechanics.equations import multipliers
@@ -72,8 +72,7 @@ class Event(eqx.Module):
         if not callable(self.function):
             raise TypeError(f"an event's function takes (t, g, xi, lam), got {self.function!r}")
         one_of(self.direction, "direction", (-1, 0, 1))
-        if not isinstance(self.stop, bool):
-            raise TypeError(f"stop must be True or False, got {self.stop!r}")
+        as_flag(self.stop, "stop")
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"the name of an event must be text, got {self.name!r}")
         if not self.name.isprintable():  # an isolated surrogate, which no file can hold, is not
@@ -107,11 +106,12 @@ def made_events(events: Any, system: System, u: Any) -> tuple[Event, ...]:
     repeated names, and functions that cannot be evaluated; u is a value of the controls.
     """
     found = [events] if isinstance(events, Event) else entries(events)
-    if found is None or isinstance(events, Mapping | np.ndarray):
+    if (
+        found is None
+        or isinstance(events, Mapping | np.ndarray)
+        or not all(isinstance(event, Event) for event in found)
+    ):
         raise TypeError(f"events must be Event(function, ...) or a list of them, got {shortly(events)}")
-    for event in found:
-        if not isinstance(event, Event):
-            raise TypeError(f"events must be Event(function, ...) or a list of them, got {event!r}")
     names = [event.name for event in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

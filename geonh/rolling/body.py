@@ -17,12 +17,12 @@ and others, *Building an orthonormal basis, revisited*, J. Comput. Graph. Tech. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.arguments.signatures import judged
@@ -39,6 +39,8 @@ from geonh.mechanics.system import System
 from geonh.rolling.supports import Support
 from geonh.rolling.surfaces import Surface, plane, surface
 
+BETWEEN = np.arange(1, 8) / 8
+"""Fractions of a step at which a contact between its nodes is examined."""
 DEEP = 1e-9
 """Largest accepted penetration of a body into its surface, relative to its size."""
 _TURN, _UP = np.pi * (1 + 5**0.5) * np.arange(1000), 1 - (2 * np.arange(1000) + 1) / 1000
@@ -63,6 +65,35 @@ class Contact(NamedTuple):
     place: Array
     normal: Array
     arm: Array
+
+
+class RollingBody(System):
+    """System of a body that rolls; returned by ``rolling``."""
+
+    if TYPE_CHECKING:  # fields hold what the constructor of ``System`` makes of its arguments
+
+        def __init__(self, space: Any, **options: Any): ...
+
+    def joins(self, x: Any, y: Any) -> Array | bool:
+        """False if the body could not touch the surface between its contacts at x and y, over which it leaps.
+
+        In a motion it touches at all places in between, and so is more curved than the surface at each of them.
+        """
+        p = self.parameters
+        if p["on"].clears_always:
+            return True
+        t, g, h = (x.t, x.x, y.x) if isinstance(x, Moment) else (0.0, x, y)
+        begin, end = _touch(t, g, p).place, _touch(y.t if isinstance(y, Moment) else 0.0, h, p).place
+        turn = self.group.log(self.group.compose(self.group.inverse(g), h))
+
+        def clears(s: Array) -> Array:
+            R = self.group.compose(g, self.group.exp(s * turn))[:3, :3]
+            time = t + s * (y.t - t) if isinstance(y, Moment) else 0.0
+            X = Moment(time, begin + s * (end - begin))
+            n = -(p["on"].normal(X, p) @ R)
+            return p["on"].clears(p["support"], n, R, X._replace(x=X.x - R @ p["support"].point(n)), p)
+
+        return jnp.all(lax.map(clears, jnp.asarray(BETWEEN)))
 
 
 @judged
@@ -160,7 +191,7 @@ def rolling(
     else:
         rhs = _chosen(at_time, *((_rhs, _rhs_in_time) if spin else (_rubber_rhs, _rubber_rhs_in_time)))
         distribution = AffineDistribution(forms=forms, rhs=rhs)
-    return System(
+    return RollingBody(
         SE3(),
         metric=_metric,
         potential=_potential,
@@ -299,12 +330,12 @@ def _overlapped(parameters: Any, node: tuple) -> Array:
 
 
 @traced_once
-def _overlap(t: Any, g: Any, p: Any) -> Array:
+def _overlap(t: Any, g: Any, parameters: Any) -> Array:
     R, centre = g[:3, :3], g[:3, 3]
 
     def depth(n: Array) -> Array:
-        X = centre + R @ p["support"].point(n)
-        level, slope = jax.value_and_grad(lambda y: p["on"].value(Moment(t, y), p))(X)
+        X = centre + R @ parameters["support"].point(n)
+        level, slope = jax.value_and_grad(lambda y: parameters["on"].value(Moment(t, y), parameters))(X)
         return -level / jnp.sqrt(slope @ slope)
 
     found = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
@@ -319,7 +350,8 @@ def _placed(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, 
 
 
 def _refuse_another(parameters: Any, system: Any) -> None:
-    if not isinstance(parameters, Mapping) or not {"on", "support"} <= set(parameters):
+    kinds = {"on": Surface, "support": Support}
+    if not isinstance(parameters, Mapping) or not all(isinstance(parameters.get(k), kinds[k]) for k in kinds):
         raise TypeError(f"system must be one that geonh.rolling made, or its parameters; got {shortly(system)}")
 
 
@@ -327,14 +359,16 @@ def _started(system: System, node: tuple) -> tuple[Array, ...]:
     """ψ at the contact point, the arm, the initial state, its constraint residual, True if the body is more
     curved than its surface, and the penetration depth.
     """
-    (t, X, R, turning), p = node, system.parameters
+    (t, X, R, turning), parameters = node, system.parameters
     here = Moment(t, X)
-    arm = p["support"].point(-(p["on"].normal(here, p) @ R))
-    xi = jnp.concatenate([turning, R.T @ _carried(here, p) - jnp.cross(turning, arm)])
+    arm = parameters["support"].point(-(parameters["on"].normal(here, parameters) @ R))
+    xi = jnp.concatenate([turning, R.T @ _carried(here, parameters) - jnp.cross(turning, arm)])
     g = jnp.concatenate([jnp.concatenate([R, (X - R @ arm)[:, None]], axis=1), jnp.eye(4)[3:]])
-    level, off = p["on"].value(here, p), system.constraint_residual(system.at(g, t), xi)
-    clears = p["on"].clears(p["support"], -(p["on"].normal(here, p) @ R), R, Moment(t, X - R @ arm), p)
-    return level, arm, g, xi, off, clears, _overlap(t, g, p)
+    level, off = parameters["on"].value(here, parameters), system.constraint_residual(system.at(g, t), xi)
+    clears = parameters["on"].clears(
+        parameters["support"], -(parameters["on"].normal(here, parameters) @ R), R, Moment(t, X - R @ arm), parameters
+    )
+    return level, arm, g, xi, off, clears, _overlap(t, g, parameters)
 
 
 # --- the functions of the system -----------------------------------------------------------------------------
@@ -393,69 +427,69 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
     return [*seen, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
 
 
-def _metric(x: Any, p: Any) -> Array:
+def _metric(x: Any, parameters: Any) -> Array:
     none = jnp.zeros((3, 3))
-    return jnp.block([[p["J"], none], [none, p["m"] * jnp.eye(3)]])
+    return jnp.block([[parameters["J"], none], [none, parameters["m"] * jnp.eye(3)]])
 
 
-def _potential(x: Any, p: Any) -> Array:
-    return p["m"] * p["g"] * x[2, 3]
+def _potential(x: Any, parameters: Any) -> Array:
+    return parameters["m"] * parameters["g"] * x[2, 3]
 
 
 @traced_once
-def _touch(t: Any, x: Any, p: Any) -> Contact:
+def _touch(t: Any, x: Any, parameters: Any) -> Contact:
     R, centre = x[:3, :3], x[:3, 3]
-    n = p["on"].outward(p["support"], R, Moment(t, centre), p)
-    arm = p["support"].point(n)
+    n = parameters["on"].outward(parameters["support"], R, Moment(t, centre), parameters)
+    arm = parameters["support"].point(n)
     place = centre + R @ arm
-    return Contact(place, p["on"].normal(Moment(t, place), p), arm)
+    return Contact(place, parameters["on"].normal(Moment(t, place), parameters), arm)
 
 
 def _touched(parameters: Any, node: tuple) -> Contact:
     return _touch(*node, parameters)
 
 
-def _height_in_time(t: Any, x: Any, p: Any) -> Array:
-    return p["on"].height(p["support"], x[:3, :3], Moment(t, x[:3, 3]), p)[None]
+def _height_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    return parameters["on"].height(parameters["support"], x[:3, :3], Moment(t, x[:3, 3]), parameters)[None]
 
 
-def _forms_in_time(t: Any, x: Any, p: Any) -> Array:
-    touching = _touch(t, x, p)
+def _forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    touching = _touch(t, x, parameters)
     a, b, c = touching.arm
     turning = jnp.array([[0.0, c, -b], [-c, 0.0, a], [b, -a, 0.0]])  # ω ↦ ω × ρ
     return _tangents(touching.normal) @ x[:3, :3] @ jnp.concatenate([turning, jnp.eye(3)], axis=1)
 
 
-def _rubber_forms_in_time(t: Any, x: Any, p: Any) -> Array:
-    row = jnp.concatenate([_touch(t, x, p).normal @ x[:3, :3], jnp.zeros(3)])
-    return jnp.concatenate([_forms_in_time(t, x, p), row[None]])
+def _rubber_forms_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    row = jnp.concatenate([_touch(t, x, parameters).normal @ x[:3, :3], jnp.zeros(3)])
+    return jnp.concatenate([_forms_in_time(t, x, parameters), row[None]])
 
 
-def _rhs_in_time(t: Any, x: Any, p: Any) -> Array:
-    touching = _touch(t, x, p)
-    return _tangents(touching.normal) @ _material(Moment(t, touching.place), p)
+def _rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    touching = _touch(t, x, parameters)
+    return _tangents(touching.normal) @ _material(Moment(t, touching.place), parameters)
 
 
-def _rubber_rhs_in_time(t: Any, x: Any, p: Any) -> Array:
-    touching = _touch(t, x, p)
-    D = jax.jacfwd(lambda X: _material(Moment(t, X), p))(touching.place)
+def _rubber_rhs_in_time(t: Any, x: Any, parameters: Any) -> Array:
+    touching = _touch(t, x, parameters)
+    D = jax.jacfwd(lambda X: _material(Moment(t, X), parameters))(touching.place)
     curl = jnp.stack([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
-    return jnp.append(_rhs_in_time(t, x, p), touching.normal @ curl / 2)
+    return jnp.append(_rhs_in_time(t, x, parameters), touching.normal @ curl / 2)
 
 
-def _material(X: Moment, p: Any) -> Array:
+def _material(X: Moment, parameters: Any) -> Array:
     """Velocity u(t, X), zero where the surface is at rest."""
-    velocity = p["surface velocity"](X, p) if "surface velocity" in p else jnp.zeros(3)
+    velocity = parameters["surface velocity"](X, parameters) if "surface velocity" in parameters else jnp.zeros(3)
     if velocity.shape != (3,):
         raise ValueError(f"surface_velocity must give shape [3], got {list(velocity.shape)}")
     return velocity
 
 
-def _carried(X: Moment, p: Any) -> Array:
+def _carried(X: Moment, parameters: Any) -> Array:
     """Velocity, shape=[3], of a point in rolling contact at X: u along the surface, −∂_tψ/|∇ψ| across it."""
-    nu, u = p["on"].normal(X, p), _material(X, p)
-    rising = jax.grad(lambda t: p["on"].value(Moment(t, X.x), p))(X.t)
-    slope = jax.grad(lambda y: p["on"].value(Moment(X.t, y), p))(X.x)
+    nu, u = parameters["on"].normal(X, parameters), _material(X, parameters)
+    rising = jax.grad(lambda t: parameters["on"].value(Moment(t, X.x), parameters))(X.t)
+    slope = jax.grad(lambda y: parameters["on"].value(Moment(X.t, y), parameters))(X.x)
     return u - (nu @ u + rising / jnp.sqrt(slope @ slope)) * nu
 
 
@@ -471,21 +505,21 @@ def _chosen(timed: bool, still: Callable, in_time: Callable) -> Any:
     return time_dependent(in_time) if timed else still
 
 
-def _height(x: Any, p: Any) -> Array:
-    return _height_in_time(0.0, x, p)
+def _height(x: Any, parameters: Any) -> Array:
+    return _height_in_time(0.0, x, parameters)
 
 
-def _forms(x: Any, p: Any) -> Array:
-    return _forms_in_time(0.0, x, p)
+def _forms(x: Any, parameters: Any) -> Array:
+    return _forms_in_time(0.0, x, parameters)
 
 
-def _rubber_forms(x: Any, p: Any) -> Array:
-    return _rubber_forms_in_time(0.0, x, p)
+def _rubber_forms(x: Any, parameters: Any) -> Array:
+    return _rubber_forms_in_time(0.0, x, parameters)
 
 
-def _rhs(x: Any, p: Any) -> Array:
-    return _rhs_in_time(0.0, x, p)
+def _rhs(x: Any, parameters: Any) -> Array:
+    return _rhs_in_time(0.0, x, parameters)
 
 
-def _rubber_rhs(x: Any, p: Any) -> Array:
-    return _rubber_rhs_in_time(0.0, x, p)
+def _rubber_rhs(x: Any, parameters: Any) -> Array:
+    return _rubber_rhs_in_time(0.0, x, parameters)

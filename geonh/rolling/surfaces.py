@@ -5,9 +5,10 @@ The contact's outward normal n on the body, in body axes, satisfies
     n + Rᵀν(x + R∇H(n)) = 0,   ν = ∇ψ/|∇ψ|.
 
 On a plane it is −Rᵀe in closed form. Elsewhere Newton's method is used, n ← n − J⁻¹(…), J = 1 + Rᵀ Dν R∇²H, without
-derivatives. Then come q more steps with them, J held: each makes derivatives exact to one order more. Accelerations
-need one order of n, their linear equations two, and their derivatives three. The height
-ψ(x + R∇H(n)) is stationary at n, so there one step makes derivatives exact to order 3.
+derivatives; long steps, which may lead to another end of a body, are changed so that they lower ψ. Then come q more
+steps with them, J held: each makes derivatives exact to one order more. Accelerations need one order of n, their linear
+equations two, and their derivatives three. The height ψ(x + R∇H(n)) is stationary at n, so there one step makes
+derivatives exact to order 3.
 
 Inside a hollow the body must be more curved than the surface, else it would penetrate it about the contact: on
 tangents the eigenvalues of J, those of 1 − (curvature of the surface)·(radius of the body), must be positive. Where
@@ -37,6 +38,10 @@ ITERATIONS = 12
 """Maximum number of Newton steps to the contact, without derivatives;"""
 TOUCHING = 1e-13
 """step length below which it has converged."""
+LONG = 0.1
+"""Step length, rad, above which it may be shortened or turned round,"""
+FRACTIONS = np.outer(0.5 ** np.arange(6), [1.0, -1.0]).ravel()
+"""to the one of these fractions that leads lowest."""
 
 
 class Surface(Precise):
@@ -53,6 +58,11 @@ class Surface(Precise):
     @property
     def timed(self) -> bool:
         """True if ψ depends on the time."""
+        return False
+
+    @property
+    def clears_always(self) -> bool:
+        """True if every convex body is more curved than the surface."""
         return False
 
     @abstractmethod
@@ -94,15 +104,34 @@ class Surface(Precise):
         def missing(n: Array) -> Array:
             return self._missing(n, support, R, x, parameters)
 
+        def unit(n: Array) -> Array:
+            return n / jnp.sqrt(n @ n)
+
         def step(n: Array) -> Array:
             return -solve(jax.jacfwd(missing)(n), missing(n))
+
+        def height(n: Array) -> Array:
+            return self.value(_shifted(x, R @ support.point(n)), parameters)
+
+        def lower(n: Array, change: Array) -> Array:
+            """Lowest of the points along Newton's step, against it, and where the surface's normal at n leads."""
+
+            def compared(lowest: tuple, change: Array) -> tuple:
+                point = unit(n + change)
+                here = height(point)
+                is_lower = here < lowest[0]
+                return (jnp.where(is_lower, here, lowest[0]), jnp.where(is_lower, point, lowest[1])), None
+
+            short = change / jnp.maximum(1.0, jnp.sqrt(change @ change))
+            changes = jnp.concatenate([jnp.asarray(FRACTIONS)[:, None] * short, -missing(n)[None]])
+            return lax.scan(compared, (height(n), unit(n + change)), changes)[0][1]
 
         def far(found: tuple) -> Array:
             return (found[0] < ITERATIONS) & (found[2] @ found[2] > TOUCHING**2)
 
         def improve(found: tuple) -> tuple:
-            n = found[1] + found[2]
-            n = n / jnp.sqrt(n @ n)
+            n, change = found[1:]
+            n = lax.cond(change @ change > LONG**2, lower, lambda n, change: unit(n + change), n, change)
             return found[0] + 1, n, step(n)
 
         begin = -R.T @ self.normal(x, parameters)
@@ -140,6 +169,10 @@ class _Plane(Surface):
     def as_plane(self) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(self.up), np.asarray(self.level)
 
+    @property
+    def clears_always(self) -> bool:
+        return True
+
     def height(self, support: Support, R: Array, x: Any, parameters: Any) -> Array:
         return self.value(x, parameters) - support(-(self.up @ R))  # so that its derivative needs ∇H only
 
@@ -167,6 +200,10 @@ class _Round(Surface):
     radius: Any
     across: Any
     sign: float = eqx.field(static=True)
+
+    @property
+    def clears_always(self) -> bool:
+        return self.sign < 0
 
     def value(self, X: Any, parameters: Any) -> Array:
         place = self.across * _place(X)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -80,9 +79,7 @@ class PlanarBody(Precise):
     centre : ndarray, shape=[2]
         Centre of mass in its frame, m.
     wheels : tuple of Wheel
-        Its wheels.
     trailers : tuple of PlanarBody
-        Its trailers.
     hitch : ndarray, shape=[2]
         For a trailer, its hinge in the frame of the body ahead, m.
     length : float
@@ -198,7 +195,6 @@ def planar_body(
     mass, inertia : float
         Mass, kg, and moment of inertia, kg m², about the vertical through the centre of mass.
     wheels : sequence of Wheel
-        Its wheels.
     trailers : sequence of PlanarBody
         Its trailers, from ``trailer``.
     centre : array_like, shape=[2]
@@ -349,14 +345,16 @@ class _Lagrangian(eqx.Module):
 
     potential: Field | None
 
-    def __call__(self, x: Any, xi: Array, p: Any) -> Array:
-        terms = [0.5 * weight * velocity * velocity for weight, velocity in _visited(x, xi, p["body"]).energies]
+    def __call__(self, x: Any, xi: Array, parameters: Any) -> Array:
+        terms = [
+            0.5 * weight * velocity * velocity for weight, velocity in _visited(x, xi, parameters["body"]).energies
+        ]
         kinetic = functools.reduce(operator.add, terms)
-        return kinetic if self.potential is None else kinetic - self.potential(x, p)
+        return kinetic if self.potential is None else kinetic - self.potential(x, parameters)
 
 
-def _constraints(x: Any, xi: Array, p: Any) -> list[Array]:
-    return _visited(x, xi, p["body"]).constraints
+def _constraints(x: Any, xi: Array, parameters: Any) -> list[Array]:
+    return _visited(x, xi, parameters["body"]).constraints
 
 
 class _Velocities(NamedTuple):
@@ -401,12 +399,12 @@ def _visited(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
     return found
 
 
-def _drawing(t: Any, g: Any, p: Any) -> list[Body]:
+def _drawing(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw each body as a deck with a nose, its centre of mass, and the bar to its hinge, with wheels and edges.
 
     Lengths not defined by the system are a fraction of the chain's greatest length.
     """
-    first = p["body"]
+    first = parameters["body"]
     place, angles = g if tuple(_names(first)) else (g, ())
     free, size = iter(angles), _reach(first)
     found: list[Body] = []
@@ -471,5 +469,4 @@ def _fixed(foot: Part, wheel: Wheel) -> Part:
     """Wheel or blade at its position and direction in the body's frame."""
     c, s = np.cos(wheel.angle), np.sin(wheel.angle)
     turn = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
-    made = replace(foot, vertices=foot.vertices @ turn, lines=tuple(corners @ turn for corners in foot.lines))
-    return made.moved(*wheel.at)
+    return foot._mapped(lambda points: points @ turn).moved(*wheel.at)

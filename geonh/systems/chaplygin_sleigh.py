@@ -25,16 +25,16 @@ from geonh.mechanics.system import System
 from geonh.systems.entry import Entry, Start, positive, quadrature
 
 
-def _metric(x: Any, p: Any) -> list:
-    m, inertia, a = p["m"], p["I"], p["a"]
+def _metric(x: Any, parameters: Any) -> list:
+    m, inertia, a = parameters["m"], parameters["I"], parameters["a"]
     zero = 0.0 * m
     return [[inertia + m * a**2, zero, m * a], [zero, m, zero], [m * a, zero, m]]
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the body on its two feet, the knife edge below it, the mass ahead of the edge."""
     theta, x, y = g
-    a, here = float(p["a"]), planar(theta, x, y)
+    a, here = float(parameters["a"]), planar(theta, x, y)
     feet = [cylinder(0.12 * a, 0.4 * a).moved(1.8 * a, side * a, 0.2 * a) for side in (1, -1)]
     blade = box(0.9 * a, 0.08 * a, 0.4 * a).moved(0, 0, 0.2 * a)
     body = prism(a * np.array([[-0.5, -0.2], [2.0, -1.2], [2.0, 1.2], [-0.5, 0.2]]), 0.2 * a).moved(0, 0, 0.5 * a)

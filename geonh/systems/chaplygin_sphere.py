@@ -35,19 +35,19 @@ from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import ball_on_table
 
 
-def _metric(x: Any, p: Any) -> Any:
-    J = jnp.diag(p["J"]) if jnp.ndim(p["J"]) == 1 else p["J"]
-    plane = jnp.concatenate([p["m"] * jnp.eye(2), jnp.zeros((2, 3))], axis=1)
+def _metric(x: Any, parameters: Any) -> Any:
+    J = jnp.diag(parameters["J"]) if jnp.ndim(parameters["J"]) == 1 else parameters["J"]
+    plane = jnp.concatenate([parameters["m"] * jnp.eye(2), jnp.zeros((2, 3))], axis=1)
     return jnp.concatenate([plane, jnp.concatenate([jnp.zeros((3, 2)), J], axis=1)])
 
 
-def _forms(x: Any, p: Any) -> Any:
-    R, r = x[1], p["r"]
+def _forms(x: Any, parameters: Any) -> Any:
+    R, r = x[1], parameters["r"]
     return jnp.concatenate([jnp.eye(2), jnp.stack([-r * R[1], r * R[0]])], axis=1)
 
 
-def _rhs(x: Any, p: Any) -> list:
-    return [-p["table_rate"] * x[0][1], p["table_rate"] * x[0][0]]
+def _rhs(x: Any, parameters: Any) -> list:
+    return [-parameters["table_rate"] * x[0][1], parameters["table_rate"] * x[0][0]]
 
 
 def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
@@ -60,9 +60,9 @@ def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return 0.5 * p @ xi - parameters["table_rate"] * (x * p[1] - y * p[0] + g[1][2] @ p[2:])
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the ball on the table, and the path of its contact."""
-    return ball_on_table(t, *g, p)
+    return ball_on_table(t, *g, parameters)
 
 
 @judged

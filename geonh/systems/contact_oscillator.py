@@ -36,16 +36,16 @@ from geonh.systems.entry import Entry, Start
 from geonh.systems.nonholonomic_oscillator import contact_forms, draw, energy_y
 
 
-def _metric(x: Any, p: Any) -> Any:
+def _metric(x: Any, parameters: Any) -> Any:
     return jnp.ones(3)
 
 
-def _potential(x: Any, p: Any) -> Any:
-    return 0.5 * (x[0] ** 2 + x[1] ** 2 + x[2] ** 2 + p["eps"] * x[0] ** 2 * x[2] ** 2)
+def _potential(x: Any, parameters: Any) -> Any:
+    return 0.5 * (x[0] ** 2 + x[1] ** 2 + x[2] ** 2 + parameters["eps"] * x[0] ** 2 * x[2] ** 2)
 
 
-def _gyroscopic(t: Any, x: Any, xi: Any, u: Any, p: Any) -> Any:
-    first, second = p["beta"] * (1 + x[0]), -p["beta"] * x[1]
+def _gyroscopic(t: Any, x: Any, xi: Any, u: Any, parameters: Any) -> Any:
+    first, second = parameters["beta"] * (1 + x[0]), -parameters["beta"] * x[1]
     return jnp.stack([-xi[2] * second, xi[2] * first, xi[0] * second - xi[1] * first])
 
 

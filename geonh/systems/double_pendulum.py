@@ -22,33 +22,33 @@ from geonh.mechanics.system import System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return jnp.stack([p["m1"], p["m1"], p["m2"], p["m2"]])
+def _metric(x: Any, parameters: Any) -> Any:
+    return jnp.stack([parameters["m1"], parameters["m1"], parameters["m2"], parameters["m2"]])
 
 
-def _potential(x: Any, p: Any) -> Any:
-    return p["g"] * (p["m1"] * x[1] + p["m2"] * x[3])
+def _potential(x: Any, parameters: Any) -> Any:
+    return parameters["g"] * (parameters["m1"] * x[1] + parameters["m2"] * x[3])
 
 
-def _rods(x: Any, p: Any) -> Any:
+def _rods(x: Any, parameters: Any) -> Any:
     a, b = x[:2], x[2:] - x[:2]
-    return jnp.stack([a @ a - p["l1"] ** 2, b @ b - p["l2"] ** 2]) / 2
+    return jnp.stack([a @ a - parameters["l1"] ** 2, b @ b - parameters["l2"] ** 2]) / 2
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the points, upright in the plane of x and z, and their rods."""
-    size = 0.08 * float(p["l1"])
+    size = 0.08 * float(parameters["l1"])
     places = [jnp.stack([g[0], 0.0 * g[0], g[1]]), jnp.stack([g[2], 0.0 * g[2], g[3]])]
     bodies = [
         Body(n, ball(size), at=Pose(jnp.eye(3), x), trace=[0, 0, 0]) for n, x in zip(("a", "b"), places, strict=True)
     ]
     ahead = [jnp.zeros(3), places[0]]
     for name, length, end, begin in zip(("first rod", "second rod"), ("l1", "l2"), places, ahead, strict=True):
-        d = (end - begin) / p[length]
+        d = (end - begin) / parameters[length]
         turn = jnp.stack(
             [jnp.stack([d[0], 0.0 * d[0], -d[2]]), jnp.array([0.0, 1.0, 0.0]), jnp.stack([d[2], 0.0 * d[0], d[0]])]
         )
-        bodies.append(Body(name, line([[0, 0, 0], [float(p[length]), 0, 0]]), at=Pose(turn, begin)))
+        bodies.append(Body(name, line([[0, 0, 0], [float(parameters[length]), 0, 0]]), at=Pose(turn, begin)))
     return bodies
 
 

@@ -24,14 +24,14 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> list:
-    m, i1, i2 = p["m"], p["I1"], p["I2"]
+def _metric(x: Any, parameters: Any) -> list:
+    m, i1, i2 = parameters["m"], parameters["I1"], parameters["I2"]
     o = 0.0 * m
     return [[i1 + i2, o, o, i2], [o, m, o, o], [o, o, m, o], [i2, o, o, i2]]
 
 
-def _potential(x: Any, p: Any) -> Any:
-    return -p["k"] * jnp.cos(x[0])
+def _potential(x: Any, parameters: Any) -> Any:
+    return -parameters["k"] * jnp.cos(x[0])
 
 
 def _spatial_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
@@ -39,7 +39,7 @@ def _spatial_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return group.Ad_star(group.inverse(g[0]), p[:3])
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the two bodies as bars on one pin."""
     (theta, x, y), (psi,) = g
     return [

@@ -35,12 +35,12 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive, quadrature
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return p["J"]
+def _metric(x: Any, parameters: Any) -> Any:
+    return parameters["J"]
 
 
-def _potential(x: Any, p: Any) -> Any:
-    return p["mgl"] * jnp.sum(x * p["chi"])
+def _potential(x: Any, parameters: Any) -> Any:
+    return parameters["mgl"] * jnp.sum(x * parameters["chi"])
 
 
 def _vertical(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
@@ -51,9 +51,9 @@ def _axial(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return jnp.sum(parameters["chi"] * p)
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw a stem of one metre from the fixed point along χ, and a disc about its end, whose centre leaves a trace."""
-    stem = along(p["chi"], np.zeros(3), axis="z")
+    stem = along(parameters["chi"], np.zeros(3), axis="z")
     disc = cylinder(0.5, 0.1).moved(z=1.0)
     top = Body("top", [cylinder(0.04, 1.0).moved(z=0.5), disc], at=Pose(g @ stem.R, jnp.zeros(3)), trace=[0, 0, 1])
     return [top, Body("body axes", axes(0.6), at=Pose(g, jnp.zeros(3)))]

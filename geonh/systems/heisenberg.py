@@ -41,11 +41,11 @@ from geonh.systems.entry import Entry, Start, positive, quadrature
 from geonh.systems.nonholonomic_particle import particle
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return p["m"] * jnp.ones(3)
+def _metric(x: Any, parameters: Any) -> Any:
+    return parameters["m"] * jnp.ones(3)
 
 
-def _forms(x: Any, p: Any) -> list:
+def _forms(x: Any, parameters: Any) -> list:
     return [[-x[1], x[0], 1.0]]
 
 
@@ -57,7 +57,7 @@ def _momentum_z(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return p[2]
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the particle, and a piece of the plane of admissible velocities."""
     return particle(g, jnp.stack([-g[1], g[0], 1.0]))
 
@@ -103,12 +103,16 @@ def exact(system: System, start: Start, t: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 # --- left-invariant, on the group ------------------------------------------------------------------------------
-def _group_metric(x: Any, p: Any) -> list:
-    zero = 0.0 * p["m"]
-    return [[p["m"], zero, p["a"]], [zero, p["m"], p["b"]], [p["a"], p["b"], p["I"]]]
+def _group_metric(x: Any, parameters: Any) -> list:
+    zero = 0.0 * parameters["m"]
+    return [
+        [parameters["m"], zero, parameters["a"]],
+        [zero, parameters["m"], parameters["b"]],
+        [parameters["a"], parameters["b"], parameters["I"]],
+    ]
 
 
-def draw_on_group(t: Any, g: Any, p: Any) -> list[Body]:
+def draw_on_group(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the particle over the plane, the area as its height, and a piece of the plane of admissible velocities."""
     return particle(g, jnp.stack([0.5 * g[1], -0.5 * g[0], 1.0]))
 

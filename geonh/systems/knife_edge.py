@@ -31,23 +31,23 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return jnp.stack([p["m"], p["m"], p["J"]])
+def _metric(x: Any, parameters: Any) -> Any:
+    return jnp.stack([parameters["m"], parameters["m"], parameters["J"]])
 
 
-def _forms(x: Any, p: Any) -> list:
+def _forms(x: Any, parameters: Any) -> list:
     return [[jnp.sin(x[1]), -jnp.cos(x[1]), 0.0]]
 
 
-def _potential(x: Any, p: Any) -> Any:
-    return -p["m"] * p["gravity"] * jnp.sin(p["slope"]) * x[0]
+def _potential(x: Any, parameters: Any) -> Any:
+    return -parameters["m"] * parameters["gravity"] * jnp.sin(parameters["slope"]) * x[0]
 
 
 def _spin(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return p[2]
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the edge, standing on the plane (x points downhill)."""
     (x, y), (phi,) = g
     blade = [box(0.2, 0.02, 0.1).moved(z=0.05), cylinder(0.03, 0.12).moved(z=0.12)]

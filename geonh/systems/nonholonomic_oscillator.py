@@ -35,16 +35,16 @@ from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.nonholonomic_particle import particle
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return p["m"]
+def _metric(x: Any, parameters: Any) -> Any:
+    return parameters["m"]
 
 
-def contact_forms(x: Any, p: Any) -> list:
+def contact_forms(x: Any, parameters: Any) -> list:
     """dx + y dz."""
     return [[1.0, 0.0, x[1]]]
 
 
-def _potential(x: Any, p: Any) -> Any:
+def _potential(x: Any, parameters: Any) -> Any:
     return 0.5 * (x[0] ** 2 + x[1] ** 2 + x[2] ** 2)
 
 
@@ -53,7 +53,7 @@ def energy_y(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return 0.5 * (p[1] * xi[1] + g[1] ** 2)
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the particle, the spring from the origin, and a piece of the plane of admissible velocities."""
     spring = Body("spring", line([[0, 0, 0], [1, 0, 0]]), at=link(jnp.zeros(3), g))
     return particle(g, jnp.stack([1.0, 0.0, g[1]]), spring)

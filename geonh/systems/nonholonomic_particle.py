@@ -24,11 +24,11 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return p["m"] * jnp.ones(3)
+def _metric(x: Any, parameters: Any) -> Any:
+    return parameters["m"] * jnp.ones(3)
 
 
-def _forms(x: Any, p: Any) -> list:
+def _forms(x: Any, parameters: Any) -> list:
     return [[-x[0], 0.0, 1.0]]
 
 
@@ -40,7 +40,7 @@ def _speed(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return xi[0] * jnp.sqrt(1 + g[1] ** 2)
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the particle, and a piece of the plane of admissible velocities."""
     return particle(g, jnp.stack([-g[1], 0.0, 1.0]))
 

@@ -24,21 +24,21 @@ from geonh.mechanics.system import System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> list:
-    m, i1, i2 = p["m"], p["I1"], p["I2"]
+def _metric(x: Any, parameters: Any) -> list:
+    m, i1, i2 = parameters["m"], parameters["I1"], parameters["I2"]
     o = 0.0 * m
     return [[i1 + i2, o, o, i2], [o, m, o, o], [o, o, m, o], [i2, o, o, i2]]
 
 
-def _forms(x: Any, p: Any) -> list:
-    d1, d2, phi = p["d1"], p["d2"], x[0]
+def _forms(x: Any, parameters: Any) -> list:
+    d1, d2, phi = parameters["d1"], parameters["d2"], x[0]
     return [[0.0, 0.0, 1.0, 0.0], [d1 * jnp.cos(phi) + d2, -jnp.sin(phi), 0.0, d2]]
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the seat and the steered body, each on its pair of wheels, joined by tongue and arm."""
     (theta, x, y), (phi,) = g
-    d1, d2 = float(p["d1"]), float(p["d2"])
+    d1, d2 = float(parameters["d1"]), float(parameters["d2"])
     wheels = [cylinder(0.1, 0.04, "y").moved(0, side * 0.3, 0.1) for side in (1, -1)]
     axle = cylinder(0.02, 0.6, "y").moved(z=0.1)
     seat = [box(0.6, 0.4, 0.08).moved(z=0.2), box(d1, 0.06, 0.04).moved(d1 / 2, 0, 0.2)]

@@ -29,17 +29,17 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return jnp.stack([p["m"], p["m"], p["I"], p["I"], p["I"]])
+def _metric(x: Any, parameters: Any) -> Any:
+    return jnp.stack([parameters["m"], parameters["m"], parameters["I"], parameters["I"], parameters["I"]])
 
 
-def _forms(x: Any, p: Any) -> list:
-    r = p["r"]
+def _forms(x: Any, parameters: Any) -> list:
+    r = parameters["r"]
     return [[1.0, 0.0, 0.0, -r, 0.0], [0.0, 1.0, r, 0.0, 0.0]]
 
 
-def _rhs(x: Any, p: Any) -> list:
-    return [-p["table_rate"] * x[1], p["table_rate"] * x[0]]
+def _rhs(x: Any, parameters: Any) -> list:
+    return [-parameters["table_rate"] * x[1], parameters["table_rate"] * x[0]]
 
 
 def _moving_energy(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
@@ -52,18 +52,18 @@ def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return jnp.stack([p[2] - r * p[1], p[3] + r * p[0], p[4]])
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the ball on the table, and the path of its contact."""
-    return ball_on_table(t, *g, p)
+    return ball_on_table(t, *g, parameters)
 
 
-def ball_on_table(t: Any, x: Any, R: Any, p: Any) -> list[Body]:
+def ball_on_table(t: Any, x: Any, R: Any, parameters: Any) -> list[Body]:
     """Draw a ball of radius r at attitude R over the contact point x, on a table that turns at the rate Ω."""
-    r, turns = float(p["r"]), float(p["table_rate"]) != 0.0
+    r, turns = float(parameters["r"]), float(parameters["table_rate"]) != 0.0
     return [
         Body("ball", ball(r), at=Pose(R, jnp.stack([x[0], x[1], r]))),
         Body("contact", at=shifted(*x), trace=[0, 0, 0]),
-        Body("table", ground(turns), at=planar(p["table_rate"] * t)),
+        Body("table", ground(turns), at=planar(parameters["table_rate"] * t)),
     ]
 
 

@@ -34,9 +34,9 @@ def _less(low: Any, high: Any, words: str) -> None:
         raise ValueError(f"{words}, got {float(low)} and {float(high)}")
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the body and the path of its contact."""
-    return drawing(t, g, p)
+    return drawing(t, g, parameters)
 
 
 def _jellett(g: Any, xi: Any, p: Any, parameters: Any) -> Any:

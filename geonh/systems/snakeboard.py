@@ -32,12 +32,28 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return jnp.stack([p["J"] + 2 * p["J1"], p["m"], p["m"], p["J0"], 2 * p["J1"]])
+def _metric(x: Any, parameters: Any) -> Any:
+    return jnp.stack(
+        [
+            parameters["J"] + 2 * parameters["J1"],
+            parameters["m"],
+            parameters["m"],
+            parameters["J0"],
+            2 * parameters["J1"],
+        ]
+    )
 
 
-def _metric_abelian(x: Any, p: Any) -> Any:
-    return jnp.stack([p["m"], p["m"], p["J"] + 2 * p["J1"], p["J0"], 2 * p["J1"]])
+def _metric_abelian(x: Any, parameters: Any) -> Any:
+    return jnp.stack(
+        [
+            parameters["m"],
+            parameters["m"],
+            parameters["J"] + 2 * parameters["J1"],
+            parameters["J0"],
+            2 * parameters["J1"],
+        ]
+    )
 
 
 def _wheels(phi: Any, r: Any) -> list:
@@ -46,18 +62,18 @@ def _wheels(phi: Any, r: Any) -> list:
     return [[r * c, s, -c, 0.0, 0.0], [-r * c, -s, -c, 0.0, 0.0]]
 
 
-def _forms(x: Any, p: Any) -> list:
-    return _wheels(x[0], p["r"])
+def _forms(x: Any, parameters: Any) -> list:
+    return _wheels(x[0], parameters["r"])
 
 
-def _forms_absolute(x: Any, p: Any) -> list:
+def _forms_absolute(x: Any, parameters: Any) -> list:
     (theta, _, _), (_, phi) = x
-    return _wheels(phi - theta, p["r"])
+    return _wheels(phi - theta, parameters["r"])
 
 
-def _forms_abelian(x: Any, p: Any) -> list:
+def _forms_abelian(x: Any, parameters: Any) -> list:
     theta, phi = x
-    front, back, arm = theta + phi, theta - phi, p["r"] * jnp.cos(phi)
+    front, back, arm = theta + phi, theta - phi, parameters["r"] * jnp.cos(phi)
     return [[jnp.sin(front), -jnp.cos(front), arm, 0.0, 0.0], [jnp.sin(back), -jnp.cos(back), -arm, 0.0, 0.0]]
 
 
@@ -79,26 +95,26 @@ _CYCLIC = {
 }
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw board, two steered axles with their wheels, and the rider as a rotor on top."""
     (theta, x, y), (psi, phi) = g
-    return _board(planar(theta, x, y), psi, phi, p)
+    return _board(planar(theta, x, y), psi, phi, parameters)
 
 
-def draw_absolute(t: Any, g: Any, p: Any) -> list[Body]:
+def draw_absolute(t: Any, g: Any, parameters: Any) -> list[Body]:
     """As ``draw``, with the front angle from the x axis."""
     (theta, x, y), (psi, phi) = g
-    return _board(planar(theta, x, y), psi, phi - theta, p)
+    return _board(planar(theta, x, y), psi, phi - theta, parameters)
 
 
-def draw_abelian(t: Any, g: Any, p: Any) -> list[Body]:
+def draw_abelian(t: Any, g: Any, parameters: Any) -> list[Body]:
     """As ``draw``, on R²×T³."""
     (x, y), (theta, psi, phi) = g
-    return _board(planar(theta, x, y), psi, phi, p)
+    return _board(planar(theta, x, y), psi, phi, parameters)
 
 
-def _board(here: Pose, psi: Any, phi: Any, p: Any) -> list[Body]:
-    r = float(p["r"])
+def _board(here: Pose, psi: Any, phi: Any, parameters: Any) -> list[Body]:
+    r = float(parameters["r"])
     wheels = [cylinder(0.1 * r, 0.05 * r, "y").moved(0, side * 0.3 * r, 0.1 * r) for side in (1, -1)]
     axle = [cylinder(0.02 * r, 0.6 * r, "y").moved(z=0.1 * r), box(0.4 * r, 0.3 * r, 0.05 * r).moved(z=0.22 * r)]
     rotor = [cylinder(0.06 * r, 0.5 * r).moved(z=0.25 * r), box(1.0 * r, 0.12 * r, 0.12 * r).moved(z=0.5 * r)]

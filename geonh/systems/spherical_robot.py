@@ -33,14 +33,14 @@ from geonh.systems.entry import Entry, Start, positive
 from geonh.systems.rolling_ball import ball_on_table
 
 
-def _metric(x: Any, p: Any) -> Any:
-    J, j = jnp.diag(p["J"]), jnp.diag(p["j"])
-    plane = jnp.concatenate([p["m"] * jnp.eye(2), jnp.zeros((2, 6))], axis=1)
+def _metric(x: Any, parameters: Any) -> Any:
+    J, j = jnp.diag(parameters["J"]), jnp.diag(parameters["j"])
+    plane = jnp.concatenate([parameters["m"] * jnp.eye(2), jnp.zeros((2, 6))], axis=1)
     return jnp.concatenate([plane, jnp.concatenate([jnp.zeros((6, 2)), jnp.block([[J, j], [j, j]])], axis=1)])
 
 
-def _forms(x: Any, p: Any) -> Any:
-    R, r = x[1], p["r"]
+def _forms(x: Any, parameters: Any) -> Any:
+    R, r = x[1], parameters["r"]
     return jnp.concatenate([jnp.eye(2), jnp.stack([-r * R[1], r * R[0]]), jnp.zeros((2, 3))], axis=1)
 
 
@@ -53,10 +53,10 @@ def _contact_momentum(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return g[1] @ p[2:5] + r * jnp.stack([-p[1], p[0], 0.0 * p[0]])
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the ball on the ground, the path of its contact, and its rotors, above their places on the ball's axes."""
     x, R, chi = g
-    r = float(p["r"])
+    r = float(parameters["r"])
     centre, bodies = jnp.stack([x[0], x[1], r]), ball_on_table(t, x, R, {"r": r, "table_rate": 0.0})
     for i, (name, angle) in enumerate(zip("123", chi, strict=True)):
         axis, (c, s) = "xyz"[i], (jnp.cos(angle), jnp.sin(angle))

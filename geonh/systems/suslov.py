@@ -41,19 +41,19 @@ from geonh.systems.rolling_ball import attitude
 _J = ((1.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.0, 1.0, 2.0))
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return p["J"]
+def _metric(x: Any, parameters: Any) -> Any:
+    return parameters["J"]
 
 
-def _forms(x: Any, p: Any) -> Any:
-    return p["a"][None, :]
+def _forms(x: Any, parameters: Any) -> Any:
+    return parameters["a"][None, :]
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the body's ellipsoid of inertia and axes, and the constrained axis a, which leaves a trace."""
-    moments, principal = np.linalg.eigh(np.asarray(p["J"]))
+    moments, principal = np.linalg.eigh(np.asarray(parameters["J"]))
     semi = 0.6 * np.sqrt(moments[0] / moments)
-    a = along(p["a"], np.zeros(3), axis="z")
+    a = along(parameters["a"], np.zeros(3), axis="z")
     turned = principal * np.linalg.det(principal)
     wheel = [line([[0, 0, 0], [0, 0, 1]]), cylinder(0.02, 1.0).moved(z=0.5), cylinder(0.1, 0.02, "x").moved(z=1.0)]
     return [

@@ -23,22 +23,22 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return jnp.stack([p["J"], p["m"], p["m"], p["I"]])
+def _metric(x: Any, parameters: Any) -> Any:
+    return jnp.stack([parameters["J"], parameters["m"], parameters["m"], parameters["I"]])
 
 
-def _forms(x: Any, p: Any) -> list:
-    return [[0.0, 1.0, 0.0, -p["R"]], [0.0, 0.0, 1.0, 0.0]]
+def _forms(x: Any, parameters: Any) -> list:
+    return [[0.0, 1.0, 0.0, -parameters["R"]], [0.0, 0.0, 1.0, 0.0]]
 
 
 def _rates(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return xi[jnp.array([0, 3])]
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the disk upright, turned by its rolling angle; and the path of its contact."""
     (theta, x, y), (psi,) = g
-    R, here = float(p["R"]), planar(theta, x, y)
+    R, here = float(parameters["R"]), planar(theta, x, y)
     disk = cylinder(R, 0.08 * R, "y")
     return [
         Body("disk", disk, at=here @ shifted(z=R) @ turned("y", psi)),

@@ -30,11 +30,11 @@ from geonh.mechanics.system import FirstIntegral, System
 from geonh.systems.entry import Entry, Start, positive
 
 
-def _metric(x: Any, p: Any) -> Any:
-    return p["J"]
+def _metric(x: Any, parameters: Any) -> Any:
+    return parameters["J"]
 
 
-def _forms(x: Any, p: Any) -> Any:
+def _forms(x: Any, parameters: Any) -> Any:
     return x[None, :]
 
 
@@ -42,9 +42,9 @@ def _horizontal(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return jnp.sum(g[:2] * p, axis=1)
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the ellipsoid of inertia of the body with its axes, of which the third leaves a trace, and the vertical."""
-    J = np.asarray(p["J"])
+    J = np.asarray(parameters["J"])
     return [
         Body("body", [ball(0.6 * np.sqrt(J.min() / J)), *axes(0.9)], at=Pose(g, jnp.zeros(3)), trace=[0, 0, 0.9]),
         Body("vertical", line([[0, 0, -1], [0, 0, 1]])),

@@ -37,9 +37,9 @@ def _heading(g: Any, xi: Any, p: Any, parameters: Any) -> Any:
     return (left.at[1] - right.at[1]) * g[0][0] - left.radius * (g[1][1] - g[1][0])
 
 
-def draw_robot(t: Any, g: Any, p: Any) -> list[Body]:
+def draw_robot(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the robot with its wheels."""
-    body = p["body"]
+    body = parameters["body"]
     here = planar(*g[0])
     left, right = body.wheels[1:]
     r, y = float(left.radius), float(left.at[1])
@@ -55,9 +55,9 @@ def draw_robot(t: Any, g: Any, p: Any) -> list[Body]:
     ]
 
 
-def draw_train(t: Any, g: Any, p: Any) -> list[Body]:
+def draw_train(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw the bodies of the train, each on its axle."""
-    here, body, bodies = planar(*g[0]), p["body"], []
+    here, body, bodies = planar(*g[0]), parameters["body"], []
     for i, angle in enumerate([None, *g[1]]):
         if angle is not None:
             (body,) = body.trailers

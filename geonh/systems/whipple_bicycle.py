@@ -49,27 +49,27 @@ def _symmetric(moments: Any) -> Any:
     return jnp.array([[xx, 0.0, xz], [0.0, yy, 0.0], [xz, 0.0, zz]])
 
 
-def _front(delta: Any, p: Any) -> tuple:
+def _front(delta: Any, parameters: Any) -> tuple:
     """Steer axis s, a point a of it, and S(δ)."""
-    s = jnp.array([jnp.sin(p["tilt"]), 0.0, jnp.cos(p["tilt"])])
+    s = jnp.array([jnp.sin(parameters["tilt"]), 0.0, jnp.cos(parameters["tilt"])])
     turn = _hat(s)
-    a = jnp.array([p["w"] + p["c"], 0.0, p["rR"]])
+    a = jnp.array([parameters["w"] + parameters["c"], 0.0, parameters["rR"]])
     return s, a, jnp.eye(3) + jnp.sin(delta) * turn + (1 - jnp.cos(delta)) * turn @ turn
 
 
-def _lagrangian(x: Any, xi: Any, p: Any) -> Any:
+def _lagrangian(x: Any, xi: Any, parameters: Any) -> Any:
     g, (delta, _, _) = x
     down, height = g[2, :3], g[2, 3]
     omega, v, (steer, rear, front) = xi[:3], xi[3:6], xi[6:]
-    s, a, S = _front(delta, p)
-    rB = jnp.array([p["rB"][0], 0.0, p["rB"][1] + p["rR"]])
-    rH = a + S @ (jnp.array([p["rH"][0], 0.0, p["rH"][1] + p["rR"]]) - a)
-    rF = a + S @ (jnp.array([p["w"], 0.0, p["rR"] - p["rF"]]) - a)
+    s, a, S = _front(delta, parameters)
+    rB = jnp.array([parameters["rB"][0], 0.0, parameters["rB"][1] + parameters["rR"]])
+    rH = a + S @ (jnp.array([parameters["rH"][0], 0.0, parameters["rH"][1] + parameters["rR"]]) - a)
+    rF = a + S @ (jnp.array([parameters["w"], 0.0, parameters["rR"] - parameters["rF"]]) - a)
     turned = omega + steer * s
 
     def translation(m: Any, r: Any, extra: Any = 0.0) -> Any:
         velocity = v + _hat(omega) @ r + extra
-        return 0.5 * m * velocity @ velocity + m * p["g"] * (height + down @ r)
+        return 0.5 * m * velocity @ velocity + m * parameters["g"] * (height + down @ r)
 
     def wheel(moments: Any, omega: Any, axle: Any) -> Any:
         diameter, about_axle = moments
@@ -77,21 +77,25 @@ def _lagrangian(x: Any, xi: Any, p: Any) -> Any:
 
     e2, axle = jnp.array([0.0, 1.0, 0.0]), S[:, 1]
     in_front = S.T @ turned
-    rotation = 0.5 * omega @ _symmetric(p["IB"]) @ omega + 0.5 * in_front @ _symmetric(p["IH"]) @ in_front
-    rotation = rotation + wheel(p["IR"], omega + rear * e2, e2) + wheel(p["IF"], turned + front * axle, axle)
+    rotation = (
+        0.5 * omega @ _symmetric(parameters["IB"]) @ omega + 0.5 * in_front @ _symmetric(parameters["IH"]) @ in_front
+    )
+    rotation = (
+        rotation + wheel(parameters["IR"], omega + rear * e2, e2) + wheel(parameters["IF"], turned + front * axle, axle)
+    )
     return (
         rotation
-        + translation(p["mR"], jnp.zeros(3))
-        + translation(p["mB"], rB)
-        + translation(p["mH"], rH, steer * _hat(s) @ (rH - a))
-        + translation(p["mF"], rF, steer * _hat(s) @ (rF - a))
+        + translation(parameters["mR"], jnp.zeros(3))
+        + translation(parameters["mB"], rB)
+        + translation(parameters["mH"], rH, steer * _hat(s) @ (rH - a))
+        + translation(parameters["mF"], rF, steer * _hat(s) @ (rF - a))
     )
 
 
-def _forms(x: Any, p: Any) -> Any:
+def _forms(x: Any, parameters: Any) -> Any:
     g, (delta, _, _) = x
     R, down = g[:3, :3], g[2, :3]
-    s, a, S = _front(delta, p)
+    s, a, S = _front(delta, parameters)
 
     def lowest(r: Any, axle: Any) -> Any:
         d = down - (down @ axle) * axle
@@ -101,8 +105,8 @@ def _forms(x: Any, p: Any) -> Any:
         return R @ jnp.concatenate([-_hat(contact), jnp.eye(3), jnp.stack([steer, rear, front], axis=1)], axis=1)
 
     e2, axle, none = jnp.array([0.0, 1.0, 0.0]), S[:, 1], jnp.zeros(3)
-    d_rear, d_front = lowest(p["rR"], e2), lowest(p["rF"], axle)
-    contact = a + S @ (jnp.array([p["w"], 0.0, p["rR"] - p["rF"]]) - a) + d_front
+    d_rear, d_front = lowest(parameters["rR"], e2), lowest(parameters["rF"], axle)
+    contact = a + S @ (jnp.array([parameters["w"], 0.0, parameters["rR"] - parameters["rF"]]) - a) + d_front
     return jnp.concatenate(
         [
             rows(d_rear, none, _hat(e2) @ d_rear, none),
@@ -111,34 +115,37 @@ def _forms(x: Any, p: Any) -> Any:
     )
 
 
-def draw(t: Any, g: Any, p: Any) -> list[Body]:
+def draw(t: Any, g: Any, parameters: Any) -> list[Body]:
     """Draw wheels, frame and rider, fork and handlebar; the benchmark's z is down, so the picture is turned."""
     place, (delta, rear, front) = g
     over = Pose(jnp.diag(jnp.array([1.0, -1.0, -1.0])), jnp.zeros(3))
     frame = over @ Pose(place[:3, :3], place[:3, 3])
-    _, a, S = _front(delta, p)
-    hub = a + S @ (jnp.array([p["w"], 0.0, p["rR"] - p["rF"]]) - a)
+    _, a, S = _front(delta, parameters)
+    hub = a + S @ (jnp.array([parameters["w"], 0.0, parameters["rR"] - parameters["rF"]]) - a)
 
     def spun(angle: Any) -> Any:
         c, d = jnp.cos(angle), jnp.sin(angle)
         return jnp.array([[c, 0.0, d], [0.0, 1.0, 0.0], [-d, 0.0, c]])
 
-    rB, rH = np.asarray(p["rB"]), np.asarray(p["rH"])
-    rider, head = ([float(r[0]), 0.0, float(r[1] + p["rR"])] for r in (rB, rH))
+    rB, rH = np.asarray(parameters["rB"]), np.asarray(parameters["rH"])
+    rider, head = ([float(r[0]), 0.0, float(r[1] + parameters["rR"])] for r in (rB, rH))
     tube = box(head[0] - rider[0], 0.04, 0.04).moved((head[0] + rider[0]) / 2, 0.0, head[2])
     trunk = [box(0.24, 0.4, 0.6).moved(rider[0], 0.0, rider[2] - 0.1), ball(0.13).moved(rider[0], 0.0, rider[2] - 0.55)]
     return [
         Body(
             "rear wheel",
-            cylinder(float(p["rR"]), 0.03, "y"),
+            cylinder(float(parameters["rR"]), 0.03, "y"),
             at=frame @ Pose(spun(rear), jnp.zeros(3)),
             trace=[0, 0, 0],
         ),
-        Body("front wheel", cylinder(float(p["rF"]), 0.03, "y"), at=frame @ Pose(S @ spun(front), hub)),
+        Body("front wheel", cylinder(float(parameters["rF"]), 0.03, "y"), at=frame @ Pose(S @ spun(front), hub)),
         Body("frame and rider", [line([[0.0, 0.0, 0.0], rider, head]), tube, *trunk], at=frame),
         Body(
             "fork",
-            [line([head, [float(p["w"]), 0.0, float(p["rR"] - p["rF"])]]), box(0.04, 0.5, 0.04).moved(*head)],
+            [
+                line([head, [float(parameters["w"]), 0.0, float(parameters["rR"] - parameters["rF"])]]),
+                box(0.04, 0.5, 0.04).moved(*head),
+            ],
             at=frame @ Pose(S, a - S @ a),
         ),
         Body("ground", ground()),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geonh as gn
-from geonh.algebra.newton import KEEP, Newton, no_inverse
+from geonh.algebra.newton import KEEP, MANY, Newton, near_identity, no_inverse
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,9 @@ def test_root_to_rounding(n, seed):
         np.testing.assert_allclose(found, root, rtol=0, atol=2e-14 * max(1.0, np.abs(root).max()))
 
 
-def counted(residual, guess):
-    """The root, whether it was found, and the numbers of residuals and of Jacobians that were computed."""
+def counted(residual, guess, inverse=None):
+    """The root, whether it was found, the numbers of residuals and of Jacobians that were computed, and the inverse."""
+    inverse = no_inverse(guess.size, cheap=True) if inverse is None else inverse
     calls = {"residual": 0, "jacobian": 0}
 
     @jax.custom_jvp
@@ -60,15 +61,15 @@ def counted(residual, guess):
         jax.debug.callback(lambda: calls.__setitem__("jacobian", calls["jacobian"] + 1))
         return jax.jvp(residual, primals, tangents)
 
-    found, converged = jax.jit(lambda z: Newton().solve(counting, z))(guess)
+    found, converged, inverse = jax.jit(lambda z, inverse: Newton().follow(counting, z, inverse))(guess, inverse)
     jax.block_until_ready(found)
     jax.effects_barrier()
-    return found, bool(converged), calls
+    return found, bool(converged), calls, inverse
 
 
 def test_a_jacobian_is_kept_while_it_serves():
     residual, root = problem(KEEP + 4, 0)
-    found, converged, calls = counted(residual, root + 1e-3)
+    found, converged, calls, _ = counted(residual, root + 1e-3)
     assert converged
     np.testing.assert_allclose(found, root, atol=1e-13)
     assert calls["jacobian"] == 1
@@ -78,10 +79,25 @@ def test_a_jacobian_is_kept_while_it_serves():
 def test_a_jacobian_that_serves_badly_is_renewed():
     n = KEEP + 4
     target = jnp.linspace(1.0, 2.0, n)
-    found, converged, calls = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
+    found, converged, calls, _ = counted(lambda z: z**5 + 0.1 * jnp.roll(z, 1) - target, jnp.full(n, 3.0))
     assert converged
     np.testing.assert_allclose(found**5 + 0.1 * np.roll(found, 1), target, rtol=1e-14)
     assert calls["jacobian"] >= 4
+
+
+@pytest.mark.parametrize(("size", "jacobians"), [(0.04, 0), (0.8, 1)])
+def test_many_unknowns_begin_with_a_fixed_point_iteration(size, jacobians):
+    """Without a Jacobian where it is near 1; elsewhere with one, that the next equation is given."""
+    n = MANY + 5
+    A, B, root = numbers(n, 3)
+    residual = planted(np.eye(n) + size * (A - np.eye(n)) / 0.3, B, root, size)
+    inverse = near_identity(n)
+    for _ in range(2):
+        found, converged, calls, inverse = counted(residual, root + 1e-3, inverse)
+        assert converged
+        np.testing.assert_allclose(found, root, rtol=0, atol=1e-14)
+        assert calls["jacobian"] == jacobians
+        jacobians = 0
 
 
 @pytest.mark.parametrize("n", [5, KEEP + 3])

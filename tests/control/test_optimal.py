@@ -183,7 +183,7 @@ def test_a_robot_swings_to_a_pose_whatever_its_wheels_do():
     ("options", "words"),
     [
         ({"xi_start": [0.0, 0.0, 1.0]}, "xi_start is off the constraints"),
-        ({"free": ["psi"]}, "not among the velocities"),
+        ({"free": ["psi"]}, "are not velocity components"),
         ({"free": ["omgea"]}, "did you mean"),
         ({"span": 0.0}, "span must be positive"),
         ({"n_steps": 1}, "n_steps"),
@@ -205,8 +205,8 @@ def test_bad_input_is_named(options, words):
     ("options", "error", "words"),
     [
         ({"cost": lambda t, g, u: jnp.sqrt(u[0] - 100.0)}, ValueError, "not finite at the guess"),
-        ({"cost": lambda t, g, u: -u @ u}, RuntimeError, "ended at a saddle"),
-        ({"free_span": True}, RuntimeError, "the cost falls however long it lasts"),
+        ({"cost": lambda t, g, u: -u @ u}, RuntimeError, "converged to a saddle"),
+        ({"free_span": True}, RuntimeError, "the cost decreases with the span without bound"),
         ({"guess": (np.zeros((5, 1)), np.zeros((4, 1)))}, ValueError, "shapes \\[5, 1\\], \\[4, 1\\]"),
         ({"guess": (np.zeros((5, 2)), np.zeros((5, 1)))}, ValueError, "guess must be points of R"),
         ({"max_iterations": -1}, ValueError, "max_iterations must be a positive integer"),

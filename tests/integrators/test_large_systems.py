@@ -80,15 +80,31 @@ def test_a_long_train_keeps_its_constraints_and_its_energy():
     np.testing.assert_allclose(run.xi[-1], fine.xi[-1], atol=1e-7)
 
 
-def test_members_have_the_bits_of_single_runs():
-    system = train(14)
+@pytest.mark.parametrize(("n", "kind"), [(12, "chain"), pytest.param(20, "train", marks=pytest.mark.slow)])
+def test_gauss_is_of_order_four_and_agrees_with_runge_kutta(n, kind):
+    system = chain(n, lagrangian=lagrangian) if kind == "chain" else train(n)
+    begin = {"xi0": 0.2 * np.sin(np.arange(3 * n) + 1.0)} if kind == "chain" else start(system)
+    span = 0.16 if kind == "chain" else 0.8
+    reference = gn.solve(system, "rkmk6", **begin, dt=span / 64, n_steps=64)
+    errors = []
+    for steps in (16, 32):
+        run = gn.solve(system, "gauss4", **begin, dt=span / steps, n_steps=steps)
+        errors.append(np.abs(run.xi[-1] - reference.xi[-1]).max())
+        assert np.abs(run.constraint_residual[1:]).max(initial=0) < 1e-12
+    assert errors[1] < 1e-4
+    assert 3.5 < np.log2(errors[0] / errors[1]) < 4.5
+
+
+@pytest.mark.parametrize("method", ["rkmk4", pytest.param("gauss4", marks=pytest.mark.slow)])
+def test_members_have_the_bits_of_single_runs(method):
+    system = train(20 if method == "gauss4" else 14)  # with Gauss 46 unknowns
     begin = start(system)
     scales = np.array([0.5, 0.8, 1.0, 1.3, 1.7])
     runs = gn.solve_ensemble(
-        system, "rkmk4", g0=begin["g0"], xi0=scales[:, None] * begin["xi0"], dt=0.01, n_steps=30, save_every=1
+        system, method, g0=begin["g0"], xi0=scales[:, None] * begin["xi0"], dt=0.01, n_steps=30, save_every=1
     )
     for i, scale in enumerate(scales):
-        run = gn.solve(system, "rkmk4", g0=begin["g0"], xi0=scale * begin["xi0"], dt=0.01, n_steps=30, save_every=1)
+        run = gn.solve(system, method, g0=begin["g0"], xi0=scale * begin["xi0"], dt=0.01, n_steps=30, save_every=1)
         np.testing.assert_array_equal(runs.xi[i], run.xi)
 
 

@@ -352,3 +352,8 @@ def test_a_section_may_read_what_changes():
     assert gn.mechanics.nonholonomic_momentum(system, np.zeros(2), [3.0, 4.0], section) == 3.0
     table["eta"] = [0.0, 1.0]
     assert gn.mechanics.nonholonomic_momentum(system, np.zeros(2), [3.0, 4.0], section) == 4.0
+
+
+def test_many_samples_take_no_more_memory_than_their_rows():
+    found = gn.mechanics.symmetries(gn.systems.chaplygin_sleigh(), samples=4000)  # of U of an SVD alone 20 GiB
+    np.testing.assert_allclose(found, np.eye(3), atol=1e-12)

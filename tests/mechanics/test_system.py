@@ -88,7 +88,7 @@ def test_a_function_that_cannot_name_a_program_is_refused(options):
         def __call__(self, x):
             return 0.5 * x @ self.stiffness @ x
 
-    with pytest.raises(TypeError, match=r"potential names .* hashable, and this Spring is not"):
+    with pytest.raises(TypeError, match=r"potential must be hashable, .* this Spring is not"):
         gn.System(gn.groups.Translations(2), metric=[1.0, 1.0], potential=Spring(np.eye(2)))
 
 

@@ -108,7 +108,7 @@ def test_controls_that_are_sought():
             shooting_control(DRIVEN, **STEERED, bounds=bounds)
     with pytest.raises(ValueError, match=r"n_knots must be at most n_steps [+] 1 = 5, got 9"):
         shooting_control(DRIVEN, **STEERED, n_knots=9)  # knots between the nodes would cost nothing
-    with pytest.raises(ValueError, match="has a name twice"):
+    with pytest.raises(ValueError, match="has a repeated name"):
         shooting_control(DRIVEN, **STEERED, free=["vx", "vx"])
     assert shooting_control(DRIVEN, **STEERED, free=["vx", "vy"]).cost == 0.0
     with pytest.raises(ValueError, match="dt must not be zero"):

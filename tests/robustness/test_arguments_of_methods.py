@@ -12,7 +12,7 @@ import scipy.sparse
 import xarray as xr
 
 import geonh as gn
-from geonh import control, drawing, groups, integrators, systems
+from geonh import control, drawing, groups, integrators, rolling, systems
 from geonh.groups import SE2, SO3, Product, Torus, Translations
 
 XI = np.array([0.3, 1.0, -0.2])
@@ -71,6 +71,11 @@ def test_the_same_numbers_in_any_form_give_the_same_bits(same):
         (lambda: SO3().gap(np.stack([np.eye(3)] * 2)), "g of SO3.gap must be one point, without leading axes"),
         (lambda: SE2().from_xytheta([1.0, 2.0]), r"pose must have shape \[..., 3\], got \[2\]"),
         (lambda: systems.suslov().reaction((), 1.0), r"lam must have shape \[1\], got \[\]"),
+        (
+            lambda: systems.snakeboard().potential_energy(np.ones(5)),
+            r"x of System.potential_energy must have shape \[1\]",
+        ),
+        (lambda: rolling.drawing(0.0, np.eye(4), {"on": 1.0, "support": rolling.ball(1.0)}), "system must be one that"),
         (lambda: systems.suslov().group_defect("e"), "point of System.group_defect must be real numbers"),
         (lambda: gn.System(SE2(), metric=np.ones(3), parameters={"k": "a"}), r"parameters\['k'\] must be real numbers"),
         (

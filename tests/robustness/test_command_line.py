@@ -89,6 +89,24 @@ def test_a_users_own_system_runs_as_one_of_the_catalogue(own, tmp_path):
     np.testing.assert_allclose(run.g, same.g, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "none: geonh run takes --xi0"),
+        ("g0 = 'abc'", "g0 must be real numbers, got text"),
+        ("g0 = [1.0, 2.0]", "g0 must have shape (3,), got (2,)"),
+        ("xi0 = lambda system: [1.0, 2.0]", "xi0 must have shape (3,), got (2,)"),
+        ("xi0 = [1.0, 2.0, 3.0]", "omega = 1, vx = 2, vy = 3"),
+    ],
+)
+def test_a_users_own_start_is_shown_or_named(tmp_path, line, words):
+    path = tmp_path / "own.py"
+    path.write_text(f"import geonh as gn\nbody = gn.System(gn.groups.SE2(), metric=[1.0, 2, 3])\n{line}\n")
+    said = geonh("show", f"{path}:body")
+    assert words in " ".join(said.output.split())
+    assert said.exit_code == (2 if "must" in words else 0)
+
+
 def test_a_system_that_is_ready_takes_its_parameters_and_a_start_by_options(own, tmp_path):
     words = ["--set", "J=3,2,1", "--xi0=1,0.1,0", "--g0=0,-1,0,1,0,0,0,0,1", "--method", "projected", "--no-figure"]
     said = geonh("run", f"{own}:ready", *words, "--out", str(tmp_path))

@@ -340,7 +340,7 @@ OPTIONS = {
     "alpha": (lambda: Pontryagin(1.5), ValueError, "alpha must lie in the step, .* got 1.5"),
     "scale": (lambda: FREE.check(scale=-1), ValueError, "scale must be > 0, got -1"),
     "controls of check": (lambda: DRIVEN.check(controls=5), ValueError, "controls must be a function of t, or its val"),
-    "base twice": (lambda: made(base=["x", "x"]), ValueError, r"base: \['x'\] are named twice in \['x', 'x'\]"),
+    "base twice": (lambda: made(base=["x", "x"]), ValueError, r"base: \['x'\] are repeated in \['x', 'x'\]"),
     "no base": (lambda: made(base=[]), ValueError, r"needs at least one.*its coordinates are \['x', 'y', 'z'\]"),
     "base of bytes": (lambda: made(base=b"x"), TypeError, "base must be 'group', 'point', 'shape'"),
     "progress of growth": (
@@ -402,7 +402,7 @@ def test_no_times_at_all():
 def test_forms_whose_squares_are_no_numbers(size):
     for forms in ([[size, 0.0, size]], lambda x: [[size, size * x[0], 0.0]]):
         system = made(distribution=gn.Distribution(forms))
-        refused(lambda system=system: run(system, xi0=[0.0, 0.2, 0.0]), ValueError, "have rows of size .* divide them")
+        refused(lambda system=system: run(system, xi0=[0.0, 0.2, 0.0]), ValueError, "rows of size .* divide each")
 
 
 # --- at random -----------------------------------------------------------------------------------------------

@@ -231,19 +231,51 @@ def test_a_run_stops_where_the_body_is_no_longer_more_curved():
     assert least[-1] + 2 * (least[-1] - least[-2]) < 0  # two steps later
 
 
-def test_a_cigar_that_tips_over_in_a_bowl_stops_where_its_end_reaches_through_it():
+def trough(X, parameters):
+    return X[2] - (X[0] ** 2 + 2 * X[1] ** 2) / 2
+
+
+@pytest.mark.parametrize(("radius", "leaps"), [(0.49, False), (0.501, True)])
+def test_a_run_stops_where_the_contact_leaps_over_a_strip_that_is_more_curved(radius, leaps):
+    """The trough's radius is 0.5 at its bottom and more beside it: a ball of 0.501 rests on both sides of a strip."""
+    ball_in_it = rolling(ball(radius), [0.1, 0.1, 0.1], 1.0, on=trough, name="ball in a trough")
+    place = np.array([0.05, 0.2, 0.0])
+    g0, xi0 = start(ball_in_it, omega=[1.0, 0.3, 0.0], place=[*place[:2], -trough(place, None)])
+    run = gn.solve(ball_in_it, "rkmk4", g0=g0, xi0=xi0, dt=0.005, n_steps=20, throw=False)
+    assert run.status is (gn.integrators.Result.LEAP if leaps else gn.integrators.Result.SUCCESS)
+    side = [contact(ball_in_it, g).place[1] for g in run.g]
+    assert np.all(np.array(side) > 0) if leaps else side[-1] < 0
+    assert not leaps or "contact leaps" in run.message
+
+
+def test_a_cigar_that_tips_over_in_a_bowl_touches_with_its_lower_end():
+    """From the attitude at 0.366 s on, Newton's method alone goes to the other end, 0.17 m from the bowl."""
     axes = np.array([0.2, 0.2, 0.6])
     cigar = in_a_bowl(*axes)
     c, s = np.cos(0.3), np.sin(0.3)
     g0, xi0 = start(cigar, [[1, 0, 0], [0, c, -s], [0, s, c]], [0.3, 0.2, 0.1], place=[0.0, 0.0, -1.0])
-    through = gn.Event(lambda t, g, xi, lam: rolling.overlap(cigar, g, t) - 1e-3, name="through", stop=True)
-    run = gn.solve(cigar, "rk4", g0=g0, xi0=xi0, dt=0.005, n_steps=400, events=through)
-    assert run.status is gn.integrators.Result.EVENT
+    run = gn.solve(cigar, "rk4", g0=g0, xi0=xi0, dt=0.005, n_steps=400, throw=False)
+    assert run.t[-1] > 0.4
+    assert run.status.failed  # where its side, which is less curved than the bowl, would touch
+    assert np.ptp(run.energy) < 1e-6
+    assert max(abs(np.linalg.norm(contact(cigar, g).place) - 1) for g in run.g) < 1e-6
     directions = np.random.default_rng(0).normal(size=(50_000, 3))
     points = axes * directions / np.linalg.norm(directions, axis=1)[:, None]
-    g = run.events["through"].g[0]
-    deep = np.linalg.norm(points @ g[:3, :3].T + g[:3, 3], axis=1).max() - 1.0
-    assert abs(deep - 1e-3) < 2e-4
+    assert all(np.linalg.norm(points @ g[:3, :3].T + g[:3, 3], axis=1).max() < 1 + 1e-6 for g in run.g[::10])
+
+
+def test_a_ball_before_a_step_is_seen_to_reach_through_it():
+    def level(x):
+        return 0.2 * (1 + np.tanh((x - 1) / 0.05))
+
+    up = rolling(ball(0.2), [0.016] * 3, 1.0, on=lambda X: X[2] - 0.2 * (1 + jnp.tanh((X[0] - 1) / 0.05)), name="ball")
+    g0, xi0 = start(up, omega=[0.0, 5.0, 0.0], place=[0.0, 0.0, level(0.0)])
+    through = gn.Event(lambda t, g, xi, lam: rolling.overlap(up, g, t) - 1e-3, name="through", stop=True)
+    run = gn.solve(up, "rk4", g0=g0, xi0=xi0, dt=0.005, n_steps=400, events=through)
+    assert run.status is gn.integrators.Result.EVENT
+    x, _, z = run.events["through"].g[0][:3, 3]
+    places = np.linspace(0.5, 1.5, 100_001)
+    assert abs(0.2 - np.hypot(places - x, level(places) - z).min() - 1e-3) < 2e-4
 
 
 # --- surfaces on which compiling takes long -------------------------------------------------------------------
