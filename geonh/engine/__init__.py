@@ -3,9 +3,9 @@
 The rest of the library uses the names below, and two modules: ``lowering``, to register operations of its own, and
 ``internals``, JAX's names for the rules of primitives. ``docs/engine.md`` describes each.
 
-- Programs: ``mapped``, ``computed``, ``prepared`` (functions), ``stepping``, ``crowd`` (loops of a step, for one state
-  and for a batch), with their types ``Stepping`` and ``Crowd``, ``is_array`` (what is a parameter of a program), and
-  ``EngineWarning``.
+- Programs: ``mapped``, ``computed``, ``prepared`` (functions); ``stepping``, ``batch_stepping`` (loops of a step, for
+  one state and for a batch, of the types ``Stepping`` and ``BatchStepping``); ``is_array`` (what is a parameter of a
+  program); ``EngineWarning``.
 - Operations of JAX that run programs: ``Evaluation``, ``Steps``; ``Layout`` and ``Parts`` are their arguments.
 - Traces: ``forward_only``, ``is_forward_only``, ``once``, ``traced_once``, ``call_traced``; ``depends``, ``is_affine``;
   ``jacobian``, ``differentiated_as``, ``Named`` (an operation of one's own).
@@ -15,11 +15,11 @@ The rest of the library uses the names below, and two modules: ``lowering``, to 
 """
 
 from geonh.engine.compiled import (
-    Crowd,
+    BatchStepping,
     EngineWarning,
     Stepping,
+    batch_stepping,
     computed,
-    crowd,
     is_array,
     mapped,
     prepared,
@@ -38,7 +38,7 @@ from geonh.engine.tracing import call_traced, forward_only, is_forward_only, onc
 
 __all__ = [
     "SIDE_BY_SIDE",
-    "Crowd",
+    "BatchStepping",
     "EngineWarning",
     "Evaluation",
     "Interrupts",
@@ -50,11 +50,11 @@ __all__ = [
     "Steps",
     "as_given",
     "as_numbers",
+    "batch_stepping",
     "busy",
     "call_in_numpy",
     "call_traced",
     "computed",
-    "crowd",
     "depends",
     "differentiated_as",
     "forward_only",

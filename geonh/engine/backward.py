@@ -11,7 +11,7 @@ import numpy as np
 
 from geonh.engine.forward import BatchLoop, Run, numbers
 from geonh.engine.operations import Operands, Part, chosen
-from geonh.engine.steps import SAME, Backwards, Block, Cotangents, Plan, Retreat, near_row
+from geonh.engine.steps import SAME, Backwards, BackwardStep, Block, Cotangents, Plan, near_row
 
 BLOCK, OF_MANY = 1024, 512
 """Number of steps whose cotangents are computed in one call, for a single member and for each of a batch."""
@@ -28,14 +28,14 @@ class Stretch(NamedTuple):
         From the node before the first step on.
     entering : array, shape=[members, n_steps + 1, size]
         Cotangents that enter at the nodes.
-    warm : callable
+    warm_start : callable
         Returns the warm-start vectors of the run before the first step, which are rarely needed.
     """
 
     number: int
     nodes: np.ndarray
     entering: np.ndarray
-    warm: Callable[[], np.ndarray]
+    warm_start: Callable[[], np.ndarray]
 
     @property
     def n_steps(self) -> int:
@@ -51,12 +51,12 @@ class BackwardRun(Run):
         active = chosen(self.given.arrays, part.active)
         self.near = [numbers(2, *x.shape[1:]) for x in active[-1:]] if plan.driven and part.active[-1] else []
         self.summed = active[: len(active) - len(self.near)]
-        node, quick, number = self.state
-        path, known = numbers(self.block + 1, plan.size), numbers(self.block, plan.quick)
+        node, warm, number = self.state
+        path, known = numbers(self.block + 1, plan.size), numbers(self.block, plan.warm)
         given = Backwards(self.given.arrays, Block(path, path, known, number))
         varies = [*self.batched.arrays, *Block(nodes=True, entering=True, known=True, begin=False)]
-        state = Cotangents(number, node, self.summed, quick, self.near)
-        self.pulled = BatchLoop(Retreat(plan.once, part.active), near_row, given, varies, state, self.many)
+        state = Cotangents(number, node, self.summed, warm, self.near)
+        self.pulled = BatchLoop(BackwardStep(plan.one_step, part.active), near_row, given, varies, state, self.many)
 
     @property
     def is_native(self) -> bool:
@@ -65,7 +65,7 @@ class BackwardRun(Run):
     def results(self, given: Operands) -> list[np.ndarray]:
         arrays, n = given.arrays, len(given.x)
         zeros = partial(jax.tree.map, lambda a: np.zeros((n, *a.shape)))
-        found = Cotangents(np.zeros(n, np.int64), *zeros((self.state.node, self.summed, self.state.quick, self.near)))
+        found = Cotangents(np.zeros(n, np.int64), *zeros((self.state.node, self.summed, self.state.warm, self.near)))
         driven = [np.zeros((n, self._length(arrays), *a.shape[1:])) for a in self.near]
         for stretch in self._backwards(arrays, given.y, given.y_bar):
             good = np.count_nonzero(stretch.nodes[:, 1:, -1] == 0, axis=1)  # after a failure there are none
@@ -86,13 +86,15 @@ class BackwardRun(Run):
     ) -> tuple[np.ndarray, Cotangents]:
         """Cotangents before a stretch from those after it, through its first ``good`` steps, and the rows of these."""
         most, n = int(good.max()), len(good)
-        known = np.zeros((n, self.block, self.plan.quick))
+        known = np.zeros((n, self.block, self.plan.warm))
         stride, state = 1 if self.near else most, after._replace(i=good - 1)
         block = Block(self._padded(stretch.nodes), self._padded(stretch.entering), known, stretch.number)
         rows, reached = self.pulled.run(Backwards(arrays, block), state, most // stride, stride)
         if np.isnan(reached.state.node).any():  # some step converged to another solution than in the run
             start, steps = stretch.nodes[:, 0], stretch.n_steps
-            known[:, :steps] = self.recalled(arrays, start, stretch.number, steps, 1, stretch.warm())[:, :steps]
+            known[:, :steps] = self.warm_starts(arrays, start, stretch.number, steps, 1, stretch.warm_start())[
+                :, :steps
+            ]
             rows, reached = self.pulled.run(Backwards(arrays, block), state, most // stride, stride)
         return rows, reached.state
 
@@ -111,7 +113,7 @@ class BackwardRun(Run):
         """Stretches of the run, from the last backwards."""
         n_nodes, stride = self.plan.n_nodes, self.plan.stride
         every = stride if stride > 1 else self.block
-        known = cache(lambda: self.recalled(arrays, y[:, 0], 0, n_nodes * stride // every, every))
+        known = cache(lambda: self.warm_starts(arrays, y[:, 0], 0, n_nodes * stride // every, every))
         for begin in reversed(range(0, n_nodes, self.block)) if stride == 1 else ():
             here = slice(begin, min(begin + self.block, n_nodes) + 1)
             yield Stretch(begin, y[:, here], y_bar[:, here], partial(_at, known, begin // every))
@@ -127,21 +129,21 @@ class BackwardRun(Run):
         number: int,
         n_steps: int,
         last: np.ndarray,
-        warm: Callable[[], np.ndarray],
+        warm_start: Callable[[], np.ndarray],
     ) -> Iterator[Stretch]:
         """Stretches of recomputed steps from x to a later node, with a cotangent entering after the last."""
         if n_steps <= self.block:
             y = self.nodes(arrays, x, number, n_steps, 1)
             if not self._same(y[:, -1], after):
-                y = self.nodes(arrays, x, number, n_steps, 1, warm())
+                y = self.nodes(arrays, x, number, n_steps, 1, warm_start())
             y_bar = np.zeros_like(y)
             y_bar[:, -1] = last
-            yield Stretch(number, y, y_bar, warm)
+            yield Stretch(number, y, y_bar, warm_start)
             return
         stride = self.block * -(-n_steps // self.block**2)
         n_nodes = (n_steps - 1) // stride
-        path = self.nodes(arrays, x, number, n_nodes, stride, warm())
-        known = cache(lambda: self.recalled(arrays, x, number, n_nodes, stride, warm()))
+        path = self.nodes(arrays, x, number, n_nodes, stride, warm_start())
+        known = cache(lambda: self.warm_starts(arrays, x, number, n_nodes, stride, warm_start()))
         parts = [*((i, stride, path[:, i + 1]) for i in range(n_nodes)), (n_nodes, n_steps - n_nodes * stride, after)]
         for i, steps, end in reversed(parts):
             entering = last if i == n_nodes else np.zeros_like(last)

@@ -108,7 +108,7 @@ class Stepping:
         return self._loop.pieces(self._arrays, state, n_nodes, stride, buffer)
 
 
-def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Crowd:
+def batch_stepping(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> BatchStepping:
     """Stepping loop of ``stepping`` for a batch.
 
     Parameters
@@ -122,15 +122,16 @@ def crowd(step: Callable, row: Callable, one: Any, many: Any, state: Any) -> Cro
     state : pytree of arrays
         State of one member.
     """
-    (arrays, static), (everything, _) = (hashable_partition(tree, is_array) for tree in (one, many))
-    pairs = zip(*(jax.tree.leaves(tree) for tree in (arrays, everything)), strict=True)
+    arrays, static = hashable_partition(one, is_array)
+    of_batch, _ = hashable_partition(many, is_array)
+    pairs = zip(jax.tree.leaves(arrays), jax.tree.leaves(of_batch), strict=True)
     varies = tuple(np.ndim(b) > np.ndim(a) for a, b in pairs)
     step, row = Bound.to(step, static), Bound.to(row, static)
     kinds = types(arrays), types(state)
-    return Crowd(everything, varies, lanes_of(step, row, *kinds, varies) or loop_of(step, row, *kinds))
+    return BatchStepping(of_batch, varies, lanes_of(step, row, *kinds, varies) or loop_of(step, row, *kinds))
 
 
-class Crowd:
+class BatchStepping:
     """Stepping loop for a batch; ``engine`` is the engine that runs it."""
 
     def __init__(self, arrays: Any, varies: tuple[bool, ...], loop: Any) -> None:

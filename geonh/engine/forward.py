@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 from geonh.engine import native
-from geonh.engine.compiled import Crowd, lanes_of, loop_of, types
+from geonh.engine.compiled import BatchStepping, lanes_of, loop_of, types
 from geonh.engine.evaluation import mapped_part
 from geonh.engine.native.drivers import Reached
 from geonh.engine.operations import Operands, Part, members
-from geonh.engine.steps import Advance, AdvanceTangent, Carry, Dual, Forwards, Plan, node_row, quick_row, tangent_row
+from geonh.engine.steps import Carry, Dual, Forwards, ForwardStep, Plan, TangentStep, node_row, tangent_row, warm_row
 
 CPUS = os.cpu_count() or 1
 
@@ -43,7 +43,7 @@ class BatchLoop:
     def run(self, given: Any, states: Any, n_nodes: int, stride: int) -> tuple[np.ndarray, Reached]:
         """Rows, shape=[members, n_nodes, width], and final states."""
         every = np.arange(len(jax.tree.leaves(states)[0]))
-        return Crowd(given, self.varies, self.loop).run(every, states, n_nodes, stride, CPUS)
+        return BatchStepping(given, self.varies, self.loop).run(every, states, n_nodes, stride, CPUS)
 
 
 class Run:
@@ -66,9 +66,9 @@ class Run:
         self.plan, self.part, self.many = plan, part, any(batched)
         self.flags = batched or (False,) * len(operands)
         self.given, self.batched = part.named(operands), part.named(self.flags)
-        self.state = Carry(numbers(plan.size - 1), numbers(plan.quick), jax.ShapeDtypeStruct((), np.int64))
-        self.steps = self._forwards(Advance(plan.once), node_row, self.state)
-        self.recall = cache(lambda: self._forwards(Advance(plan.once), quick_row, self.state))
+        self.state = Carry(numbers(plan.size - 1), numbers(plan.warm), jax.ShapeDtypeStruct((), np.int64))
+        self.steps = self._forwards(ForwardStep(plan.one_step), node_row, self.state)
+        self.warm_steps = cache(lambda: self._forwards(ForwardStep(plan.one_step), warm_row, self.state))
         self.first: Any = self._first()
 
     def _forwards(self, step: Callable, row: Callable, state: Carry, tangents: bool = False) -> BatchLoop:
@@ -87,7 +87,7 @@ class Run:
             operands, flags = operands._replace(y_bar=node), flags._replace(y_bar=every)
         if given.x_dot is not None:
             flags = flags._replace(x_dot=every)
-        part = Part(self.part.kind, self.plan.begun, self.part.active)
+        part = Part(self.part.kind, self.plan.first_node, self.part.active)
         return mapped_part(part, operands.flat(), tuple(flags.flat()))
 
     @property
@@ -130,16 +130,18 @@ class Run:
         """True if the rows of nodes have a batch axis."""
         return rows.ndim > self.given.arrays[-1].ndim
 
-    def begin(self, node: Any, number: int, quick: np.ndarray | None = None) -> Carry:
-        """State before step ``number``, with a warm start from ``quick``, or a cold start."""
+    def state_before(self, node: Any, number: int, warm: np.ndarray | None = None) -> Carry:
+        """State before step ``number``, with a warm start from ``warm``, or a cold start."""
         n = len(jax.tree.leaves(node)[0])
-        return Carry(node, np.zeros((n, self.plan.quick)) if quick is None else quick, np.full(n, number))
+        return Carry(node, np.zeros((n, self.plan.warm)) if warm is None else warm, np.full(n, number))
 
     def nodes(
-        self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int, quick: np.ndarray | None = None
+        self, arrays: list, x: np.ndarray, number: int, n_nodes: int, stride: int, warm: np.ndarray | None = None
     ) -> np.ndarray:
         """Nodes, shape=[members, n_nodes + 1, size], from x, shape=[members, size], the node before step ``number``."""
-        rows, reached = self.steps.run(Forwards(arrays, []), self.begin(x[:, :-1], number, quick), n_nodes, stride)
+        rows, reached = self.steps.run(
+            Forwards(arrays, []), self.state_before(x[:, :-1], number, warm), n_nodes, stride
+        )
         nodes = np.concatenate([x[:, None], rows], axis=1)
         for i in np.flatnonzero(reached.status):
             nodes[i, 1 + reached.n_rows[i] :] = np.append(reached.state.node[i], reached.status[i])
@@ -147,15 +149,15 @@ class Run:
             nodes[i] = x[i]
         return nodes
 
-    def recalled(
-        self, arrays: list, x: np.ndarray, number: int, n: int, stride: int, quick: np.ndarray | None = None
+    def warm_starts(
+        self, arrays: list, x: np.ndarray, number: int, n: int, stride: int, warm: np.ndarray | None = None
     ) -> np.ndarray:
-        """Warm-start vectors of the run at x, and after every ``stride`` steps, shape=[members, n + 1, quick]."""
-        state = self.begin(x[:, :-1], number, quick)
+        """Warm-start vectors of the run at x, and after every ``stride`` steps, shape=[members, n + 1, warm]."""
+        state = self.state_before(x[:, :-1], number, warm)
         if not n:
-            return state.quick[:, None]
-        rows, _ = self.recall().run(Forwards(arrays, []), state, n, stride)
-        return np.concatenate([state.quick[:, None], rows], axis=1)
+            return state.warm[:, None]
+        rows, _ = self.warm_steps().run(Forwards(arrays, []), state, n, stride)
+        return np.concatenate([state.warm[:, None], rows], axis=1)
 
 
 class TangentRun(Run):
@@ -164,7 +166,7 @@ class TangentRun(Run):
     def __init__(self, plan: Plan, part: Part, operands: list[Any], batched: tuple[bool, ...]) -> None:
         super().__init__(plan, part, operands, batched)
         state = self.state._replace(node=Dual(self.state.node, self.state.node))
-        self.pushed = self._forwards(AdvanceTangent(plan.once, part.active), tangent_row, state, tangents=True)
+        self.pushed = self._forwards(TangentStep(plan.one_step, part.active), tangent_row, state, tangents=True)
 
     @property
     def is_native(self) -> bool:
@@ -173,7 +175,7 @@ class TangentRun(Run):
     def results(self, given: Operands) -> list[np.ndarray]:
         node = given.y[:, 0]
         (first,) = self.at_node_0(given._replace(y=node))
-        state = self.begin(Dual(node[:, :-1], first[:, :-1]), 0)
+        state = self.state_before(Dual(node[:, :-1], first[:, :-1]), 0)
         parameters = Forwards(given.arrays, list(given.tangents))
         rows, reached = self.pushed.run(parameters, state, self.plan.n_nodes, self.plan.stride)
         for i in np.flatnonzero(reached.status):

@@ -33,13 +33,13 @@ class Steps(Plan, Operation):
         return self.n_nodes + 1, self.size
 
     def plain(self, arrays: list[Any], x: Array) -> Array:
-        x = self.begun.plain(arrays, x)
+        x = self.first_node.plain(arrays, x)
 
         def stepped(carry: Carry) -> Carry:  # of a node with its status
-            new, status = self.once(arrays, carry._replace(node=carry.node[:-1]))
+            new, status = self.one_step(arrays, carry._replace(node=carry.node[:-1]))
             return new._replace(node=jnp.append(new.node, status.astype(carry.node.dtype)))
 
-        begin = Carry(x, jnp.zeros(self.quick), jnp.asarray(0))
+        begin = Carry(x, jnp.zeros(self.warm), jnp.asarray(0))
         attempt = attempted(stepped, begin, lambda carry: carry.node[-1] == 0)
 
         def once(carry: Carry, _: None) -> tuple[Carry, None]:

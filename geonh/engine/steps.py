@@ -28,14 +28,14 @@ class Carry(NamedTuple):
     ----------
     node : array, shape=[size]
         Node without its status; with its tangent it is a ``Dual``.
-    quick : array
+    warm : array
         Warm-start vector.
     number : int
         Number of the next step.
     """
 
     node: Any
-    quick: Any
+    warm: Any
     number: Any
 
 
@@ -60,7 +60,7 @@ class Block(NamedTuple):
     ----------
     nodes, entering : array, shape=[steps + 1, size]
         Nodes with their status, from the one before the block on, and the cotangents that enter at them.
-    known : array, shape=[steps, quick]
+    known : array, shape=[steps, warm]
         Warm-start vectors of the run at each step, zeros if not available.
     begin : int
         Number of the first step.
@@ -90,7 +90,7 @@ class Cotangents(NamedTuple):
         Cotangent of the node after the step.
     arrays : list of arrays
         Cotangents of the active arrays, summed so far, without those with a row for each node.
-    quick : array
+    warm : array
         Warm-start vector.
     near : list of arrays
         Cotangent of the rows of the step, in an array with a row for each node; else empty.
@@ -99,7 +99,7 @@ class Cotangents(NamedTuple):
     i: Any
     node: Any
     arrays: list[Any]
-    quick: Any
+    warm: Any
     near: list[Any]
 
 
@@ -113,8 +113,8 @@ class Step:
 
     def __call__(self, arrays: list[Any], state: Carry) -> tuple[Carry, Array]:
         arrays, near = self.sees(arrays, state.number)
-        node, quick, status = self.step(self.parts.tree(arrays), state.node, state.quick, near)
-        return Carry(node, quick, state.number + 1), status.astype(np.int32)
+        node, warm, status = self.step(self.parts.tree(arrays), state.node, state.warm, near)
+        return Carry(node, warm, state.number + 1), status.astype(np.int32)
 
     def sees(self, arrays: list[Any], i: Any) -> tuple[list[Any], Any]:
         """Arguments of the i-th step: arrays for the tree, and the rows of its two nodes."""
@@ -122,7 +122,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Begun(Operation):
+class FirstNode(Operation):
     """Operation that gives node 0 of a run, shape=[size], from x."""
 
     first: Callable
@@ -138,7 +138,7 @@ class Begun(Operation):
 
 
 @dataclass(frozen=True)
-class Advance:
+class ForwardStep:
     """Forward step for the engine."""
 
     step: Step
@@ -148,7 +148,7 @@ class Advance:
 
 
 @dataclass(frozen=True)
-class AdvanceTangent:
+class TangentStep:
     """Step with its tangent: the node of the state is a ``Dual``."""
 
     step: Step
@@ -165,7 +165,7 @@ class AdvanceTangent:
 
 
 @dataclass(frozen=True)
-class Retreat:
+class BackwardStep:
     """Backward step with cotangents, in a block of steps.
 
     A step that is long for its system may have several solutions. It starts warm from the later step, and may converge
@@ -182,26 +182,26 @@ class Retreat:
         active, driven = self.active[:n], any(self.active[n:])
         arrays, near = self.step.sees(given.arrays, block.begin + i)
 
-        def function(quick: Array, moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
+        def function(warm: Array, moving: list, x: Array, *seen: Array) -> tuple[Array, Array]:
             tree = self.step.parts.tree(joined(arrays, moving, active))
-            node, new, _ = self.step.step(tree, x, quick, *seen or (near,))
+            node, new, _ = self.step.step(tree, x, warm, *seen or (near,))
             return node, new
 
         at = chosen(arrays, active), block.nodes[i, :-1], *([near] if driven else [])
         reached, outgoing = block.nodes[i + 1, :-1], state.node + block.entering[i + 1, :-1]
 
-        def pulled(quick: Array) -> tuple:
-            node, pull, later = jax.vjp(lambda *at: function(quick, *at), *at, has_aux=True)
+        def pulled(warm: Array) -> tuple:
+            node, pull, later = jax.vjp(lambda *at: function(warm, *at), *at, has_aux=True)
             same = jnp.max(jnp.abs(node - reached)) <= SAME * (1 + jnp.max(jnp.abs(reached)))
             return same, later, *pull(outgoing)
 
         def again(carry: tuple) -> tuple:
-            tries, quick, *_ = carry
-            return tries + 1, block.known[i], *pulled(quick)
+            tries, warm, *_ = carry
+            return tries + 1, block.known[i], *pulled(warm)
 
-        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(pulled, state.quick))
+        nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(pulled, state.warm))
         _, _, same, later, moved, x_bar, *rows = lax.while_loop(
-            lambda carry: (carry[0] < 2) & ~carry[2], again, (jnp.asarray(0), state.quick, *nothing)
+            lambda carry: (carry[0] < 2) & ~carry[2], again, (jnp.asarray(0), state.warm, *nothing)
         )
         sums = [a + b for a, b in zip(state.arrays, moved, strict=True)]
         return Cotangents(i - 1, jnp.where(same, x_bar, jnp.nan), sums, later, rows), (i < 0).astype(np.int32)
@@ -211,8 +211,8 @@ def node_row(_: Any, state: Carry) -> Array:
     return jnp.append(state.node, 0.0)
 
 
-def quick_row(_: Any, state: Carry) -> Array:
-    return state.quick
+def warm_row(_: Any, state: Carry) -> Array:
+    return state.warm
 
 
 def tangent_row(_: Any, state: Carry) -> Array:
@@ -232,7 +232,7 @@ class Plan:
     first : callable
         (tree, x, near) to node 0.
     step : callable
-        (tree, node, quick, near) to (node, quick, status), nodes without their status. Both are hashable, and part of
+        (tree, node, warm, near) to (node, warm, status), nodes without their status. Both are hashable, and part of
         the cache keys of their programs.
     parts : Parts
         Static part of the tree.
@@ -240,7 +240,7 @@ class Plan:
         Number of nodes after node 0, and of steps between two of them.
     size : int
         Length of a node, with its status.
-    quick : int
+    warm : int
         Length of the warm-start vector that is passed from step to step and only saves iterations: zeros for a cold
         start. It is not part of the nodes.
     driven : bool
@@ -253,15 +253,15 @@ class Plan:
     n_nodes: int
     stride: int
     size: int
-    quick: int
+    warm: int
     driven: bool
 
     @property
-    def once(self) -> Step:
+    def one_step(self) -> Step:
         """Operation of one step."""
         return Step(self.step, self.parts, self.driven)
 
     @property
-    def begun(self) -> Begun:
+    def first_node(self) -> FirstNode:
         """Operation that gives node 0."""
-        return Begun(self.first, self.once, self.size)
+        return FirstNode(self.first, self.one_step, self.size)

@@ -17,7 +17,7 @@ import numpy as np
 
 from geonh.arguments.memory import refuse_too_much
 from geonh.arguments.precision import float64
-from geonh.engine import Crowd, crowd, mapped
+from geonh.engine import BatchStepping, batch_stepping, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import MemberEvents, Passed
@@ -94,7 +94,7 @@ def solved(
     return found
 
 
-def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
+def _runner(sweep: Configuration, batch: Batch, states: State) -> BatchStepping:
     """Loop over members that differ in the data that the sweep varies."""
     members, varied = batch.members, sweep.members.varied
     one = jax.tree.map(lambda a: a[0], members)
@@ -103,7 +103,7 @@ def _runner(sweep: Configuration, batch: Batch, states: State) -> Crowd:
     many = members._replace(parameters=parameters, t0=t0, dt=dt)
 
     of = sweep.shared.problem
-    return crowd(next_node, node_row, of(one), of(many), jax.tree.map(lambda a: np.asarray(a)[0], states))
+    return batch_stepping(next_node, node_row, of(one), of(many), jax.tree.map(lambda a: np.asarray(a)[0], states))
 
 
 @dataclass
@@ -111,7 +111,7 @@ class _Integration:
     """Loop over batches of members."""
 
     sweep: Configuration
-    runner: Crowd
+    runner: BatchStepping
     threads: int
     recorder: _Recorder
     events: MemberEvents | None
@@ -187,7 +187,7 @@ class _Progress:
         """Mask of the members that have not stopped."""
         return self.status == Result.SUCCESS
 
-    def advance(self, runner: Crowd, n_nodes: int, stride: int, threads: int) -> np.ndarray:
+    def advance(self, runner: BatchStepping, n_nodes: int, stride: int, threads: int) -> np.ndarray:
         """Integrate the active members; rows of all, shape=[members, n_nodes, width], nan after the last good node."""
         active = self.active
         before = jax.tree.map(lambda a: a[active], self.states)
