@@ -21,7 +21,7 @@ from geonh.ensembles.ensemble import Ensemble, first_trajectory
 from geonh.ensembles.reading import ARGUMENTS
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.statistics import Quantiles
-from geonh.ensembles.stores import Field, Store, StoreError
+from geonh.ensembles.stores import Store, StoredArray, StoreError
 from geonh.geometry.field import takes_parameters
 from geonh.integrators.node import Result, State
 from geonh.results.digests import digest, trace_of
@@ -42,7 +42,7 @@ def store_of(
     path: str | os.PathLike,
     what: str,
     shard: int | None,
-    layout: Callable[[], tuple[dict[str, Field], int]],
+    layout: Callable[[], tuple[dict[str, StoredArray], int]],
     note: str = "",
 ) -> Store:
     """Open the store of a sweep, or create it if it does not exist; StoreError if it has another configuration.
@@ -71,7 +71,7 @@ def store_of(
 def ensemble_store(sweep: Configuration, path: str | os.PathLike, shard: int | None = None, note: str = "") -> Store:
     """Open or create the store of a sweep that is split into members."""
 
-    def layout() -> tuple[dict[str, Field], int]:
+    def layout() -> tuple[dict[str, StoredArray], int]:
         empty = solved(sweep, 0, 1, 1, empty=True)
         size = _size(sweep, empty) if shard is None else as_count(shard, "shard")
         shards = -(-sweep.members.size // size)
@@ -181,9 +181,9 @@ def _fill(values: np.ndarray) -> Any:
     return -1 if values.dtype.kind == "i" else np.nan
 
 
-def _fields(arrays: dict[str, _ShardArray], members: int, size: int, shards: int) -> dict[str, Field]:
+def _fields(arrays: dict[str, _ShardArray], members: int, size: int, shards: int) -> dict[str, StoredArray]:
     return {
-        name: Field(
+        name: StoredArray(
             array.values.shape[1:],
             str(array.values.dtype),
             array.dims,

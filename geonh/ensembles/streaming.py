@@ -24,7 +24,7 @@ from geonh.ensembles.opening import open_store
 from geonh.ensembles.reading import read
 from geonh.ensembles.solving import first_nodes
 from geonh.ensembles.store_configuration import first_of, store_of
-from geonh.ensembles.stores import Field, StoreError, StoreWarning
+from geonh.ensembles.stores import StoredArray, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result
@@ -148,7 +148,7 @@ class _Stream:
         self.per = max(SHARD // (8 * self.loop.width), 1)
         shards = -(-self.n_nodes // self.per)
         fields = {
-            name: Field(
+            name: StoredArray(
                 value.shape[1:],
                 "float64",
                 _dims(name, value),

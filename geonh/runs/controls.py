@@ -29,19 +29,19 @@ def made_controls(system: System, controls: Any, n_nodes: int) -> Any:
     """
     if controls is None:
         return None
-    if system.forces is None:
-        raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
     if callable(controls):
         check_arguments(controls, "t", "controls")
-        return controls
-    controls = as_float64(controls, "controls")
-    if controls.ndim == 0:
-        raise ValueError(f"controls must be a function of t, or its values at the nodes, got one number {controls}")
-    if controls.shape[0] < n_nodes:
-        raise ValueError(
-            f"controls must have n_steps + 1 = {n_nodes} rows, one for each node, got {controls.shape[0]} "
-            f"(shape {list(controls.shape)})"
-        )
+    else:
+        controls = as_float64(controls, "controls")
+        if controls.ndim == 0:
+            raise ValueError(f"controls must be a function of t, or its values at the nodes, got one number {controls}")
+        if controls.shape[0] < n_nodes:
+            raise ValueError(
+                f"controls must have n_steps + 1 = {n_nodes} rows, one for each node, got {controls.shape[0]} "
+                f"(shape {list(controls.shape)})"
+            )
+    if system.forces is None:
+        raise ValueError(f"controls are given, but {system.name} has no forces that would use them")
     return controls
 
 

@@ -15,7 +15,7 @@ CHUNK = 2**20
 """Approximate minimum size of a read from a shard, bytes."""
 
 
-class Field(NamedTuple):
+class StoredArray(NamedTuple):
     """Array of a store: its shape without the first axis, names of all axes, entries along the first axis of one shard
     and of all, and fill value for missing shards.
     """
@@ -29,7 +29,7 @@ class Field(NamedTuple):
     fill: Any
 
 
-def create_arrays(folder: Path, fields: Mapping[str, Field]) -> None:
+def create_arrays(folder: Path, fields: Mapping[str, StoredArray]) -> None:
     """Create a group of empty arrays."""
     zarr = zarr_module()
     group = zarr.create_group(folder, zarr_format=3)
@@ -102,7 +102,7 @@ def _layout_fault(about: Mapping[str, Any]) -> str:
     if not shape or not len(shape) == len(whole) == len(names):
         return f"shape {shape}, shards {whole} and names {names} have not as many axes, or none"
     kind = np.dtype(about["data_type"])
-    chunks, shard = _chunks(Field(tuple(shape[1:]), kind.name, (), {}, whole[0], shape[0], None))
+    chunks, shard = _chunks(StoredArray(tuple(shape[1:]), kind.name, (), {}, whole[0], shape[0], None))
     if shard != tuple(whole):
         return f"its shards are of shape {whole}, not {list(shard)}"
     order: dict[str, Any] = {"configuration": {"endian": ("little",)}} if kind.itemsize > 1 else {}
@@ -131,7 +131,7 @@ def zarr_module() -> Any:
     return zarr
 
 
-def _chunks(field: Field) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _chunks(field: StoredArray) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Chunk and shard shapes; shard lengths are multiples of chunk lengths."""
     rest = [max(n, 1) for n in field.shape]
     item = np.dtype(field.dtype).itemsize

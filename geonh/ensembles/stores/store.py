@@ -20,7 +20,7 @@ import numpy as np
 
 from geonh.arguments.file_data import COUNT, misfit
 from geonh.arguments.paths import FileError, checked_path, lock
-from geonh.ensembles.stores.arrays import Field, can_be_array, check_arrays, create_arrays, zarr_module
+from geonh.ensembles.stores.arrays import StoredArray, can_be_array, check_arrays, create_arrays, zarr_module
 from geonh.ensembles.stores.disk import (
     content_of,
     digest_of,
@@ -101,7 +101,7 @@ class Store:
     def create(
         cls,
         path: str | os.PathLike,
-        fields: Mapping[str, Field],
+        fields: Mapping[str, StoredArray],
         shards: int,
         about: Mapping[str, Any],
         files: Mapping[str, Callable[[Path], Any]] | None = None,
