@@ -47,11 +47,9 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
             found = judge(value, name)
             return found if judge in (_number, _text, as_flag) else value
 
-        given: Any = [made(name, value) for name, value in zip(places, args, strict=False)]
-        given += args[len(given) :]
-        return function(
-            *given, **{name: made(name, value) for name, value in kwargs.items()}
-        )  # Python itself reports missing or surplus arguments
+        given: Any = [made(name, value) for name, value in zip(places, args, strict=False)] + [*args[len(places) :]]
+        named: Any = {name: made(name, value) for name, value in kwargs.items()}
+        return function(*given, **named)  # Python itself reports missing or surplus arguments
 
     return wrapper
 

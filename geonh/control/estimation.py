@@ -213,8 +213,8 @@ def _warn_of_structure(data: np.ndarray, residuals: np.ndarray) -> None:
     if ratio < 2 * (1 - DEVIATIONS / np.sqrt(size)):
         warnings.warn(
             f"the residuals are not noise: successive ones differ by {np.sqrt(ratio / 2):.2g} of what noise would; "
-            "this may be another minimum than that of the true parameters (try other guesses), or the model or the time "
-            "step is too coarse for these data",
+            "this may be another minimum than that of the true parameters (try other guesses), or the model or the "
+            "time step is too coarse for these data",
             UserWarning,
             stacklevel=4,
         )

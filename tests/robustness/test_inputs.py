@@ -269,7 +269,11 @@ INGREDIENTS = {
     "name": ({"name": 5}, TypeError, "name must be text"),
     "base": ({"base": 3}, TypeError, "base must be 'group'"),
     "parameters": ({"parameters": [1, 2]}, TypeError, "parameters must be a mapping"),
-    "date": ({"parameters": {"a": np.datetime64("2020")}}, TypeError, "parameters must be real numbers, got dates"),
+    "date": (
+        {"parameters": {"a": np.datetime64("2020")}},
+        TypeError,
+        r"parameters\['a'\] must be real numbers, got dates",
+    ),
     "integral": ({"first_integrals": {"e": 3}}, TypeError, "must map names to FirstIntegral"),
     "array as integral": (
         {"first_integrals": {"e": gn.mechanics.FirstIntegral(np.ones(2))}},
