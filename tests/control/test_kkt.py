@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import scipy
 
-from geonh.control.kkt import saddle
+from geonh.control.kkt import kkt_solver
 
 SINGULAR = """
 import numpy as np, scipy
-from geonh.control.kkt import saddle
+from geonh.control.kkt import kkt_solver
 random = np.random.default_rng(1)
 for _ in range(400):
     n = random.integers(2, 60)
@@ -19,7 +19,7 @@ for _ in range(400):
     H = scipy.sparse.random(n, n, 0.15, random_state=random.integers(2**31), format="csr")
     H.data[:: random.integers(1, 9)] = np.nan
     for first in (scipy.sparse.csr_matrix((n, n)), H):
-        assert np.all(np.isnan(saddle(first, A)(np.ones(n + m))))
+        assert np.all(np.isnan(kkt_solver(first, A)(np.ones(n + m))))
 """
 
 
@@ -27,8 +27,8 @@ def test_the_saddle_system_is_solved():
     H, A = scipy.sparse.diags([2.0, 3.0, 0.0]).tocsr(), scipy.sparse.csr_matrix([[1.0, 0.0, 1.0]])
     whole = np.block([[H.toarray(), A.toarray().T], [A.toarray(), np.zeros((1, 1))]])
     right = np.array([1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_allclose(saddle(H, A)(right), np.linalg.solve(whole, right), rtol=1e-14)
-    assert np.all(np.isnan(saddle(H, A)(right * np.nan)))
+    np.testing.assert_allclose(kkt_solver(H, A)(right), np.linalg.solve(whole, right), rtol=1e-14)
+    assert np.all(np.isnan(kkt_solver(H, A)(right * np.nan)))
 
 
 def test_singular_matrices_and_nan_are_not_handed_to_superlu():

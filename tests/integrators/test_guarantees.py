@@ -1,7 +1,6 @@
 """Every entry of the table of methods, proved or refuted."""
 
 import functools
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +106,7 @@ def test_a_warm_start_is_speed_only(name):
         xi = system.velocity(system.action.at(state.g), (state.p_plus + state.p_minus) / 2)
         cold = method(name).cold(system, clock, state.k, state.g, xi)
         assert jax.tree.structure(cold) == jax.tree.structure(state.warm)
-        parts = gn.resume(replace(parts, state=state._replace(warm=jax.tree.map(np.asarray, cold))), 7)
+        parts = gn.resume(parts.with_run(state=state._replace(warm=jax.tree.map(np.asarray, cold))), 7)
     for label in ("g_vector", "p_plus", "p_minus"):
         np.testing.assert_allclose(getattr(parts, label), getattr(whole, label), rtol=0, atol=1e-12)
 

@@ -1,6 +1,5 @@
 """Every method on systems with holonomic constraints, and on systems that depend on the time."""
 
-from dataclasses import replace
 
 import holonomic_systems as systems
 import jax
@@ -72,7 +71,7 @@ def test_feedback_attracts_to_phi():
         method = Feedback({"constraint": gain}, "rk4")
         start = gn.solve(system, method, g0=g0, xi0=xi0, dt=1e-3, n_steps=1)
         state = start.state._replace(g=far)
-        moved = gn.resume(replace(start, state=state), 1000)
+        moved = gn.resume(start.with_run(state=state), 1000)
         ends.append(np.abs(moved.holonomic_residual[-1]).max())
     assert ends[0] > 5e-4
     assert ends[1] < 1e-3 * ends[0]
