@@ -443,7 +443,10 @@ class Newton(eqx.Module):
                 return Followed(last.z, z, error, allowed, square, ratio, last.iterations + 1, inverse, value)
 
             def is_fast(last: Followed) -> Array:
-                return self._unfinished(last.error, last.allowed, last.iterations) & (last.ratio < slow**2)
+                fast = last.ratio < slow**2
+                if rounding is not None:  # a new Jacobian does not help corrections that approach rounding
+                    fast |= (last.ratio < STAYS**2) & (last.square < (2 * rounding) ** 2)
+                return self._unfinished(last.error, last.allowed, last.iterations) & fast
 
             value = start[: start.size * few]
             begin = Followed(start, start, infinite, zero, whole(start), zero, k, inverse, value)

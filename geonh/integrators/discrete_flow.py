@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.algebra.linear import saddle
@@ -46,6 +47,10 @@ from geonh.integrators.prediction import SMOOTH, Weights, continued, followed_by
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
+
+MANY = 10
+"""Least number of velocities whose momenta may be rounded to fewer digits than Newton's method expects."""
+EPSILON = float(np.finfo(float).eps)
 
 
 class Average(NamedTuple):
@@ -124,7 +129,18 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
             missing = self.legendre_minus(system, h, x, zeta) - state.p_minus
             return missing if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
-        return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h), rounding_of_places(system, state.g))
+        return self._with_rounding(system, x, state, Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h)))
+
+    def _with_rounding(self, system: System, x: Any, state: State, equations: Equations) -> Equations:
+        """Equations with the rounding of φ, and of momenta of many velocities: of Mζ, relative to ζ, it is that of the
+        condition of M, for which the ratio of its diagonal entries stands here.
+        """
+        rounding, guess = rounding_of_places(system, state.g), equations.guess
+        if system.group.dim >= MANY:
+            masses = jnp.diag(system.mass_matrix(x))
+            of_momenta = guess.size * EPSILON * jnp.max(masses) / jnp.min(masses) * jnp.sqrt(guess @ guess)
+            rounding = of_momenta if rounding is None else jnp.maximum(rounding, of_momenta)
+        return equations._replace(rounding=rounding)
 
     def _held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
         """Residual of a step, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""

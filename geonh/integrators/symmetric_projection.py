@@ -39,7 +39,6 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Clock, Equations, Guarantees, Outcome, State, Warm
 from geonh.integrators.gni import RuleFlow
 from geonh.integrators.node import Result
-from geonh.mechanics.holonomic import rounding_of_places
 from geonh.mechanics.system import System
 
 ROUNDING = 1e-12
@@ -131,7 +130,7 @@ class SymmetricProjection(RuleFlow):
             missing = missing - N.T @ (lifts @ missing) / 2
             return h * solve_spd(M, missing) if system.holonomic is None else self._held(system, h, x, zeta, missing)
 
-        return Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h), rounding_of_places(system, state.g))
+        return self._with_rounding(system, x, state, Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h)))
 
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
         made, middle = self.flow(system, clock, state, z)

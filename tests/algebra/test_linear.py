@@ -139,7 +139,7 @@ def test_the_polar_factor_of_bases_far_apart(cosine):
     np.testing.assert_allclose(found, u @ v if cosine > 0.1 else np.full((4, 4), np.nan), atol=1e-14)
 
 
-@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (9, 6), (4, 0)])
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (9, 6), (4, 0), (30, 20)])
 def test_forms_made_orthonormal(n, m):
     M, mu = spd(n), np.random.default_rng(m).normal(size=(m, n))
     b, xi = np.arange(1.0, m + 1), np.random.default_rng(n).normal(size=n)

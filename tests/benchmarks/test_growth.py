@@ -1,12 +1,21 @@
 """How cost grows with the number of velocities: chains of bodies on ball joints, and bodies that draw trailers.
 
-On demand: ``pytest -m benchmark -s tests/benchmarks/test_growth.py``, or ``python tests/benchmarks/test_growth.py``;
-beside MuJoCo's RK4 on the same chain where ``mujoco`` is installed. A step is the shortest of several runs.
+On demand: ``pytest -m benchmark -s tests/benchmarks/test_growth.py``, or ``python tests/benchmarks/test_growth.py``,
+with ``--page`` to renew table and figure of docs/growth.md, and with a number to stop at so many velocities; beside
+MuJoCo's RK4 on the same chain where ``mujoco`` is installed (the extra ``benchmark``). Each cell is a process of its
+own; times are those of its CPU, a step the shortest of several runs.
 """
 
 import itertools
 import os
+import platform
+import resource
+import subprocess
+import sys
 import time
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("GEONH_CACHE", "off")
 
@@ -21,7 +30,14 @@ from geonh.rolling import knife_edge, planar, planar_body, trailer
 pytestmark = pytest.mark.benchmark
 
 INERTIA = (0.1, 0.12, 0.02)
-STEPS = 2000
+STEPS = 1000
+SETTLED = 3.0
+"""Seconds of CPU time that runs take at least, so that code is compiled with optimisation where that pays."""
+METHODS = ("rkmk4", "gauss4", "projected")
+SIZES = {"chain": (1, 2, 3, 4, 6, 8, 10, 12, 14, 17, 20), "train": (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 27, 37, 57)}
+TITLES = {"chain": "chain of bodies on ball joints", "train": "body with trailers, n − 2 forms"}
+PAGE = Path(__file__).parents[2] / "docs" / "growth.md"
+MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 
 
 def chain(n):
@@ -53,22 +69,43 @@ def train(n):
     return system, {"g0": g0, "xi0": system.project(g0, np.r_[0.3, 1.0, np.zeros(n + 1)]), "dt": 0.01}
 
 
-def measured(system, start, method):
-    """Seconds of the first call, and of a step."""
-    begun = time.perf_counter()
+class Cell(NamedTuple):
+    """First call, s, a step, µs, and the largest memory of the process, GB."""
+
+    first: float
+    step: float
+    memory: float
+
+
+def measured(kind, n, method):
+    """Cell of a system and a method, in this process."""
+    system, start = (chain if kind == "chain" else train)(n)
+    begun = time.process_time()
     gn.solve(system, method, **start, n_steps=100)
-    first, step = time.perf_counter() - begun, np.inf
-    for _ in range(5):
-        begun = time.perf_counter()
-        run = gn.solve(system, method, **start, n_steps=STEPS, save_every=STEPS)
-        step = min(step, (time.perf_counter() - begun) / STEPS)
+    first, step = time.process_time() - begun, np.inf
+    while time.process_time() - begun < first + SETTLED:
+        step = min(step, *(ran(system, start, method) for _ in range(3)))
+    return Cell(first, 1e6 * step, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+
+
+def ran(system, start, method):
+    """Seconds of CPU time of a step."""
+    begun = time.process_time()
+    run = gn.solve(system, method, **start, n_steps=STEPS, save_every=STEPS)
     assert run.success
-    return first, step
+    return (time.process_time() - begun) / STEPS
+
+
+def apart(kind, n, method):
+    """``measured`` in a process of its own."""
+    asked = [sys.executable, __file__, "--cell", kind, str(n), method]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    return Cell(*map(float, said.split()[-3:]))
 
 
 def of_mujoco(n):
-    """Seconds of a step of MuJoCo's RK4 on the chain, or None where it is not installed."""
-    mujoco = pytest.importorskip("mujoco") if __name__ != "__main__" else __import__("mujoco")
+    """Microseconds of a step of MuJoCo's RK4 on the chain; ImportError where it is not installed."""
+    import mujoco
     from mujoco import rollout
 
     inertial = f'<inertial pos="0 0 -.5" mass="1" diaginertia="{" ".join(map(str, INERTIA))}"/>'
@@ -82,35 +119,89 @@ def of_mujoco(n):
     state = np.zeros(mujoco.mj_stateSize(model, kind))
     mujoco.mj_getState(model, data, state, kind)
     for _ in range(7):
-        begun = time.perf_counter()
+        begun = time.process_time()
         rollout.rollout(model, [data], initial_state=state[None], nstep=STEPS)
-        step = min(step, (time.perf_counter() - begun) / STEPS)
-    return step
+        step = min(step, (time.process_time() - begun) / STEPS)
+    return 1e6 * step
 
 
-def table():
-    """Print velocities, first calls (s) and steps (µs)."""
-    try:
-        rival = {n: of_mujoco(n) for n in (2, 4, 6, 8, 10, 14, 20)}
-    except ImportError:
-        rival = {}
-    for title, make, sizes in (("chain", chain, (2, 4, 6, 8, 10, 14, 20)), ("train", train, (3, 5, 8, 10, 12, 15, 20))):
+def table(most=60):
+    """Rows (kind, velocities, cells by method, MuJoCo's step or None), printed as they come."""
+    rows = []
+    for kind, sizes in SIZES.items():
         for n in sizes:
-            system, start = make(n)
-            cells = [
-                f"{m}: {first:5.2f} s, {1e6 * step:7.1f} µs"
-                for m in ("rkmk4", "gauss4")
-                for first, step in [measured(system, start, m)]
-            ]
-            beside = f"; MuJoCo {1e6 * rival[n]:.1f} µs" if title == "chain" and n in rival else ""
-            print(f"{title} of {n:2}, {system.group.dim} velocities: {'; '.join(cells)}{beside}", flush=True)
+            velocities = 3 * n if kind == "chain" else n + 3
+            if velocities > most:
+                continue
+            cells = {method: apart(kind, n, method) for method in METHODS}
+            try:
+                rival = of_mujoco(n) if kind == "chain" else None
+            except ImportError:
+                rival = None
+            rows.append((kind, velocities, cells, rival))
+            print(line(*rows[-1]), flush=True)
+    return rows
+
+
+def line(kind, velocities, cells, rival):
+    """Row of the page's table."""
+    numbers = [f"{c.first:.1f} s, {c.step:.3g} µs, {c.memory:.2f} GB" for c in cells.values()]
+    return f"| {TITLES[kind]} | {velocities} | {' | '.join(numbers)} | {'–' if rival is None else f'{rival:.3g} µs'} |"
+
+
+def drawn(rows, path):
+    """Figure of the steps, over the number of velocities."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    for ax, kind in zip(axes, SIZES, strict=True):
+        mine = [row for row in rows if row[0] == kind]
+        for method in METHODS:
+            ax.loglog([row[1] for row in mine], [row[2][method].step for row in mine], "o-", ms=3, label=method)
+        beside = [row for row in rows if row[3] is not None]
+        if beside:
+            label = "MuJoCo, RK4, on the chain"
+            ax.loglog([row[1] for row in beside], [row[3] for row in beside], "k--", lw=1, label=label)
+        ticks = [row[1] for row in mine]
+        ax.set_xticks(ticks, [str(n) for n in ticks])
+        ax.minorticks_off()
+        ax.set(xlabel="velocities", title=TITLES[kind])
+    axes[0].set_ylabel("a step (µs)")
+    axes[0].legend(frameon=False)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def renew_page(rows):
+    """Write table and figure into the page."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(MARKS[0])
+    machine = platform.processor() or platform.machine()
+    where = f"Measured on {machine}, {date.today()}: CPU time of the first call, of a step, memory of the process."
+    heads = ["system", "velocities", *(f"`{m}`" for m in METHODS), "MuJoCo's RK4 on the chain"]
+    made = [where, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(line(*row) for row in rows)]
+    PAGE.write_text(before + "\n".join([MARKS[0], *made, MARKS[1]]) + rest.split(MARKS[1])[1], encoding="utf-8")
+    drawn(rows, PAGE.parent / "images" / "growth.png")
 
 
 def test_cost_grows_without_a_jump():
-    steps = [measured(*chain(n), "rkmk4")[1] for n in range(3, 9)]
-    assert max(b / a for a, b in itertools.pairwise(steps)) < 4  # no fall to another compiler
-    table()
+    steps = [apart("chain", n, "rkmk4").step for n in range(3, 9)]  # three velocities more each time
+    assert max(b / a for a, b in itertools.pairwise(steps)) < (4 / 3) ** 3
+
+
+def test_gauss_costs_twice_mujoco():
+    pytest.importorskip("mujoco", reason="MuJoCo is compared where it is installed: geonh[benchmark]")
+    for n in (4, 8, 14):
+        assert apart("chain", n, "gauss4").step < 2 * of_mujoco(n)
 
 
 if __name__ == "__main__":
-    table()
+    if "--cell" in sys.argv:
+        kind, n, method = sys.argv[-3:]
+        print(*measured(kind, int(n), method))
+    else:
+        found = table(*(int(word) for word in sys.argv[1:] if word.isdigit()))
+        if "--page" in sys.argv:
+            renew_page(found)

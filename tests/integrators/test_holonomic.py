@@ -1,6 +1,5 @@
 """Every method on systems with holonomic constraints, and on systems that depend on the time."""
 
-
 import holonomic_systems as systems
 import jax
 import jax.numpy as jnp
