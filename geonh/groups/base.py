@@ -308,7 +308,7 @@ class LieGroup(Precise):
 
     def defect(self, g: Point) -> Array:
         """Squared distance of one ambient point off the group, a scalar; ¼‖RᵀR − 1‖² of a rotation matrix."""
-        gaps = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), g, jax.lax.stop_gradient(self.project(g)))
+        gaps = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), g, self.project(g))
         return jnp.sum(jnp.stack(jax.tree.leaves(gaps)))
 
     def gap(self, g: Point) -> Array:

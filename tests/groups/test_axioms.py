@@ -1,6 +1,8 @@
 """Every group passes ``check_group``."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from catalogue import CLOSED_FORMS, COMPOSED, LARGE_MATRIX, MATRIX, SLOW
 
@@ -33,3 +35,17 @@ def test_check_leaves_the_configuration_alone():
     with jax.enable_x64(False):
         check_group(CLOSED_FORMS["R2"], n_samples=3)
         assert not jax.config.jax_enable_x64
+
+
+@pytest.mark.parametrize("name", [*CLOSED_FORMS, *COMPOSED])
+def test_second_derivatives_of_the_distance_vanish_along_the_group(name):
+    group = (CLOSED_FORMS | COMPOSED)[name]
+    g = group.exp(0.3 * np.cos(np.arange(group.dim)))
+
+    def distance(place):
+        return group.defect(group.from_vector(place))
+
+    along = jax.jacfwd(lambda eta: group.to_vector(group.compose(g, group.exp(eta))))(jnp.zeros(group.dim))
+    place = jnp.asarray(group.to_vector(g))
+    np.testing.assert_allclose(jax.grad(distance)(place), 0.0, atol=1e-14)
+    np.testing.assert_allclose(jax.hessian(distance)(place) @ along, 0.0, atol=1e-14)

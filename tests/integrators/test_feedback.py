@@ -93,3 +93,15 @@ def test_feedback_refuses_what_it_is_not_for():
     for wrong in ({"solver": "rk5"}, {"gains": -1.0}, {"gains": {"energy": np.nan}}):
         with pytest.raises(ValueError, match=r"solver|gain"):
             Feedback(**wrong)
+
+
+def test_derivatives_of_a_run_on_a_group_with_coordinates_are_those_of_differences():
+    """On SE(2) every point is on the group, where the attraction to it and all of its derivatives are zero."""
+
+    def end(dt, rate=0.8):
+        sleigh = catalogue["chaplygin-sleigh"].system()
+        run = gn.integrate(sleigh, "feedback", xi0=jnp.stack([rate, -0.5 + 0.0 * rate, 0.0]), dt=dt, n_steps=100)
+        return run.g[-1] @ jnp.array([1.0, 2.0, -1.0]) + run.p_plus[-1, 0]
+
+    slopes = (end(0.005 + 1e-6) - end(0.005 - 1e-6)) / 2e-6, (end(0.005, 0.8 + 1e-5) - end(0.005, 0.8 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(jax.grad(end, (0, 1))(0.005, 0.8), slopes, rtol=1e-6)
