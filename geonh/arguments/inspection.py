@@ -186,7 +186,11 @@ def _single(value: Any) -> str:
 
     Numbers with 16 binary digits or fewer, as dyadic fractions have, pass; others have 24 by chance once in 2^29.
     """
-    if np.shape(value) != () or getattr(value, "dtype", None) != np.float64 or not abs(value) < np.finfo("f4").max:
+    if (
+        np.shape(value) != ()
+        or getattr(value, "dtype", None) != np.float64
+        or not abs(value) < float(np.finfo("f4").max)
+    ):
         return ""
     single = np.float32(value)
     few = int(np.frexp(single)[0] * 2**24) % 2**8 == 0  # at most 16 of 24 binary digits

@@ -231,7 +231,7 @@ def refuse_single(value: Any, name: str) -> None:
     if isinstance(dtype, np.dtype) and np.issubdtype(dtype, np.inexact) and dtype.itemsize < 8:
         raise TypeError(
             f"{name} is {dtype.name}, its digits are lost already; pass Python floats or NumPy float64 "
-            "arrays (JAX makes float32 arrays unless 64-bit types are enabled)"
+            "arrays (JAX makes float32 arrays unless 64-bit types are enabled: trace within geonh.float64())"
         )
 
 

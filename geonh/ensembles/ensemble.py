@@ -229,8 +229,10 @@ class Ensemble(Observed):
         return range(len(self))[member]
 
     def __repr__(self) -> str:
-        failed = int((~self.success).sum())
+        failed, stopped = int((~self.success).sum()), int((self.status == Result.EVENT).sum())
         ended = "all reached the end" if not failed else f"{failed} did not reach the end"
+        if stopped:
+            ended = f"{stopped} stopped at an event" + (f", {failed} failed" if failed else "")
         varied = ", ".join(self.batch.varied)
         return (
             f"Ensemble of {len(self)} runs of {self.system.name} by "

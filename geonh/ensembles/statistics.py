@@ -7,6 +7,7 @@ counts, extrema and quantiles exactly.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ SAMPLE = 4096
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Statistic(ABC):
     """Base class of statistics of an observable, given by name, or of a named function of (t, g, ξ, λ).
 
     Users pass ``Mean``, ``Extrema``, ``Quantiles`` or ``Histogram`` to ``solve_ensemble(..., statistics=[...])``. The
@@ -70,21 +71,26 @@ class Statistic:
         return None
 
     def as_data(self) -> dict[str, Any]:
-        """JSON data from which ``made_statistic`` restores the statistic."""
+        """JSON data from which ``made_statistic`` restores the statistic; TypeError for a class unknown to it."""
+        if KINDS.get(type(self).__name__) is not type(self):
+            raise TypeError(
+                f"a store cannot restore the statistic {type(self).__name__}, only {', '.join(KINDS)}: keep an "
+                "observable instead, or compute it without a store"
+            )
         return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
 
+    @abstractmethod
     def nothing(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         """Initial state for values of ``shape``: of ``members`` members, the first with index ``start``."""
-        raise NotImplementedError
 
     def room(self, members: int, nodes: int, shape: tuple[int, ...]) -> int:
         """Number of values in the state for all values of ``shape``."""
         entries = nodes if self.over == "members" else members
         return entries * sum(a.size for a in self.nothing(0, 1, 1, shape).values())
 
+    @abstractmethod
     def seen(self, known: dict[str, np.ndarray], values: np.ndarray, start: int, member: int, node: int) -> None:
         """Update the state with values, shape=[members, nodes, …], that begin at a member and a node, in place."""
-        raise NotImplementedError
 
     def joined(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Merge the states of two parts of the members, the second after the first; arrays of shape=[nodes or
@@ -94,12 +100,13 @@ class Statistic:
             return {name: np.concatenate([a[name], b[name]]) for name in a}
         return self._merged(a, b)
 
+    @abstractmethod
     def _merged(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        raise NotImplementedError
+        """Merge the states of two parts of the members, both of shape=[nodes, …]."""
 
+    @abstractmethod
     def told(self, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Results by name, arrays of shape=[nodes or members, …]."""
-        raise NotImplementedError
 
     def _place(self, member: int, node: int, values: np.ndarray) -> tuple[slice, np.ndarray]:
         """Slice of the state to update, and the values with the reduced axis first."""
@@ -317,10 +324,13 @@ class Histogram(Statistic):
         return {"counts": known["n"][:, 1:-1], "below": known["n"][:, 0], "above": known["n"][:, -1]}
 
 
+KINDS: dict[str, type[Statistic]] = {kind.__name__: kind for kind in (Mean, Extrema, Quantiles, Histogram)}
+"""Statistics that a store can restore, by name."""
+
+
 def made_statistic(data: Mapping[str, Any]) -> Statistic:
     """Restore a statistic from ``as_data``; it can be merged and evaluated, but not updated."""
-    kinds = {kind.__name__: kind for kind in (Mean, Extrema, Quantiles, Histogram)}
-    return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
+    return KINDS[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
 
 
 def _hash(numbers: np.ndarray) -> np.ndarray:

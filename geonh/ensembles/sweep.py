@@ -116,7 +116,7 @@ class Sweep(Configuration):
             raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")
         for statistic in gathered:
             if not isinstance(statistic, Statistic):
-                raise TypeError(f"statistics must be Mean, Extrema, Quantiles or Histogram, got {shortly(statistic)}")
+                raise TypeError(f"statistics must be statistics such as Mean('energy'), got {shortly(statistic)}")
         kept = made_wanted(NODES if observables is None else observables)
         refuse_clashes(kept, gathered)
         inspect_functions(system, (*kept, *(s.wanted for s in gathered)))

@@ -192,3 +192,12 @@ def test_what_does_not_fit_is_named(name):
 def test_memory_is_looked_at_before_the_first_step(n_steps, kept, text):
     with pytest.raises(MemoryError, match=rf"{text} \d+.*raise save_every"):
         gn.solve_ensemble(escaping(), "rk4", xi0=np.zeros((2, 2)), dt=1e-3, n_steps=n_steps, save_every=1, **kept)
+
+
+def test_an_ensemble_says_how_its_members_ended():
+    sleigh = gn.systems.chaplygin_sleigh()
+    turned = gn.Event(lambda t, g, xi, lam: g[0] - 0.5, name="turned", stop=True)
+    starts = np.array([[0.8, 0.5, 0.0], [0.01, 0.5, 0.0]])
+    runs = gn.solve_ensemble(sleigh, xi0=starts, dt=0.01, n_steps=100, events=turned)
+    assert repr(runs).endswith("; 1 stopped at an event")
+    assert repr(gn.solve_ensemble(sleigh, xi0=starts, dt=0.01, n_steps=10)).endswith("; all reached the end")

@@ -259,7 +259,7 @@ JUNK = {
     "no such observable": ({"observables": ["speed"]}, "has no observable 'speed'"),
     "text": ({"observables": "energy"}, "observables must be names"),
     "arguments": ({"observables": {"h": lambda x: x}}, r"observables\['h'\] takes"),
-    "statistic": ({"statistics": ["mean"]}, "statistics must be Mean"),
+    "statistic": ({"statistics": ["mean"]}, "statistics must be statistics such as Mean"),
     "members": ({"members": 4}, "give a distribution"),
     "how many": ({"parameters": {"k": scipy.stats.norm(1, 0.1)}}, "say how many members="),
     "shape": ({"xi0": scipy.stats.norm([1, 2, 3], 1), "members": 4}, "numbers of shape"),

@@ -220,8 +220,38 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
     file.write_text("no folder")
     with pytest.raises(StoreError, match="is not a store of geonh"):
         sweep().run(file)
+    with pytest.raises(StoreError, match="does not exist"):
+        gn.open_store(tmp_path / "none.zarr")
     with pytest.raises(ValueError, match="0 ≤ i < n"):
         sweep().run(tmp_path / "a.zarr", only=(2, 2))
+
+
+class Sum(gn.ensembles.Statistic):
+    """A statistic of a user's own."""
+
+    def nothing(self, start, members, nodes, shape):
+        return {"sum": np.zeros((nodes if self.over == "members" else members, *shape))}
+
+    def seen(self, known, values, start, member, node):
+        place, values = self._place(member, node, values)
+        known["sum"][place] += np.nansum(values, axis=0)
+
+    def _merged(self, a, b):
+        return {"sum": a["sum"] + b["sum"]}
+
+    def told(self, known):
+        return known
+
+
+def test_a_statistic_that_a_store_cannot_restore_is_refused_before_the_first_step(tmp_path):
+    system = gn.systems.suslov()
+    given = {"xi0": 0.1 * np.eye(3)[:2], "dt": 0.01, "n_steps": 20, "observables": ["energy"]}
+    found = gn.solve_ensemble(system, statistics=[Sum("energy")], **given)
+    np.testing.assert_allclose(found.statistics["energy:sum"], found.energy.sum(axis=0), rtol=1e-14)
+    with pytest.raises(TypeError, match="a store cannot restore the statistic Sum"):
+        gn.Sweep.of(system, statistics=[Sum("energy")], **given).run(tmp_path / "own.zarr")
+    with pytest.raises(TypeError, match="abstract"):
+        gn.ensembles.Statistic("energy")
 
 
 def test_one_shard_is_told_with_the_members_that_there_are(tmp_path):

@@ -85,7 +85,7 @@ class Store:
         self.about: dict[str, Any] = {}
         self._arrays: dict[str, Any] = {}
         if not (self._own / "store.json").exists():
-            raise StoreError(f"{path} is not a store of geonh")
+            raise StoreError(f"{path} {'is not a store of geonh' if self.path.exists() else 'does not exist'}")
         self._apply_journal()
         own = {f"{OWN}/{name}": digest for name, digest in self.about["files"].items()}
         for name, digest in {**self.about["metadata"], **own}.items():
