@@ -16,13 +16,14 @@ from geonh.arguments.validators import is_whole, shortly
 from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.events import Passed
+from geonh.ensembles.events import OCCURRENCE, Passed
 from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
+from geonh.results.events import Crossings
 from geonh.results.nodes import Nodes
 from geonh.results.observables import Observed
 from geonh.results.tables import units_of_axes
@@ -154,7 +155,10 @@ class Ensemble(Observed):
         if i in self.faults:
             return f"member {i} did not start: {self.faults[i]}"
         t = self.batch.members.t0[i] + self.n_steps[i] * self.batch.members.dt[i]
-        return f"member {i}: {Result(int(self.status[i])).message} at t = {t:.6g}"
+        what, crossings = Result(int(self.status[i])).message, self._crossings(i)
+        if self.status[i] == Result.EVENT and crossings is not None:
+            what, t = f"{what}, {crossings.names[crossings.which[-1]]!r},", crossings.t[-1]
+        return f"member {i}: {what} at t = {t:.6g}"
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -220,7 +224,24 @@ class Ensemble(Observed):
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
         rows = [made.nodes.rows, after.rows]
-        return extended(made, rows, first, Result(int(self.status[i]))).with_run(state=None)
+        made = extended(made, rows, first, Result(int(self.status[i])))
+        return made.with_run(state=None, crossings=self._crossings(i))
+
+    def _crossings(self, i: int) -> Crossings | None:
+        """First events of a member, in the order of time; None if none were asked for."""
+        if not self.events:
+            return None
+        t0, dt = self.batch.members.t0[i], self.batch.members.dt[i]
+        counts = [min(int(passed.number[i]), passed.t.shape[1]) for passed in self.events.values()]
+        t, *others = (
+            np.concatenate(
+                [getattr(passed, name)[i, :n] for passed, n in zip(self.events.values(), counts, strict=True)]
+            )
+            for name in OCCURRENCE
+        )
+        which, k = np.repeat(np.arange(len(counts)), counts), np.floor((t - t0) / dt).astype(np.int64)
+        found = Crossings(tuple(self.events), which, k, t, *others)
+        return found.taken(np.argsort(np.sign(dt) * t, kind="stable"))
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""

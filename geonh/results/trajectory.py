@@ -108,8 +108,10 @@ class Trajectory(Record):
         if self.status is Result.EVENT and self.crossings is not None:
             name, t = self.crossings.names[self.crossings.which[-1]], self.crossings.t[-1]
             return f"{self.attributes['system']}: {self.status.message}, {name!r}, at t = {t:.6g}"
-        if self.status in (Result.SUCCESS, Result.INTERRUPTED) or self.state is None:
+        if self.status in (Result.SUCCESS, Result.INTERRUPTED):
             return f"{self.attributes['system']}: {self.status.message} at t = {self.t[-1]:.6g}"
+        if self.state is None:
+            return f"{self.attributes['system']}: {self.status.message} after its last node, t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
         text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self._fault}"
         if self.spoiled_from is not None:

@@ -200,4 +200,9 @@ def test_an_ensemble_says_how_its_members_ended():
     starts = np.array([[0.8, 0.5, 0.0], [0.01, 0.5, 0.0]])
     runs = gn.solve_ensemble(sleigh, xi0=starts, dt=0.01, n_steps=100, events=turned)
     assert repr(runs).endswith("; 1 stopped at an event")
+    alone = gn.solve(sleigh, xi0=starts[0], dt=0.01, n_steps=100, events=turned)
+    assert runs[0].message == alone.message
+    assert runs.message(0) == f"member 0: stopped at an event, 'turned', at t = {alone.events['turned'].t[0]:.6g}"
+    np.testing.assert_array_equal(runs[0].events["turned"].g, alone.events["turned"].g)
+    assert len(runs[1].events["turned"].t) == 0
     assert repr(gn.solve_ensemble(sleigh, xi0=starts, dt=0.01, n_steps=10)).endswith("; all reached the end")
