@@ -105,3 +105,13 @@ def test_derivatives_of_a_run_on_a_group_with_coordinates_are_those_of_differenc
 
     slopes = (end(0.005 + 1e-6) - end(0.005 - 1e-6)) / 2e-6, (end(0.005, 0.8 + 1e-5) - end(0.005, 0.8 - 1e-5)) / 2e-5
     np.testing.assert_allclose(jax.grad(end, (0, 1))(0.005, 0.8), slopes, rtol=1e-6)
+
+
+def test_the_stability_limit_on_a_group_with_coordinates_is_that_of_the_constraint():
+    sleigh = catalogue["chaplygin-sleigh"].system()
+    given = {"xi0": [0.8, -0.5, 0.0], "n_steps": 2000}
+    stiff = gn.integrators.Feedback(solver="rk4").stiffness(sleigh, sleigh.point(None), np.array(given["xi0"]))
+    run = gn.solve(sleigh, "feedback", dt=2.3 / stiff, **given)
+    assert np.abs(run.constraint_residual).max() < 1e-5
+    with pytest.raises(ValueError, match="lower the gains or dt"):
+        gn.solve(sleigh, "feedback", dt=2.9 / stiff, **given)
