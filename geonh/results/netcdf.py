@@ -196,7 +196,8 @@ def refuse(dataset: Any, what: str) -> NoReturn:
 def _check_seal(path: Path) -> None:
     """Raise FileError unless the checksum of a file matches its bytes."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would block forever
-        raise FileError(f"{path} is not a file")
+        advice = "; a store is read by geonh.open_store, and continued by running its stream or sweep again"
+        raise FileError(f"{path} is not a file{advice if path.is_dir() else ''}")
     with open(path, "rb") as file:
         head = file.read(len(_HDF5))
         size = os.fstat(file.fileno()).st_size

@@ -99,7 +99,7 @@ def test_what_is_no_netcdf_at_all(tmp_path):
     (tmp_path / "b.nc").write_bytes(b"")
     assert "is empty" in refused(tmp_path / "b.nc")
     (tmp_path / "c.nc").mkdir()
-    assert "is not a file" in refused(tmp_path / "c.nc")
+    assert "is not a file; a store is read by geonh.open_store" in refused(tmp_path / "c.nc")
     os.mkfifo(tmp_path / "d.nc")
     assert "is not a file" in refused(tmp_path / "d.nc")
     with pytest.raises(FileNotFoundError):
