@@ -156,7 +156,7 @@ class Unsteadiness(NamedTuple):
 
 
 def unsteadiness(system: System, found: Derivatives, xi: np.ndarray, sigma: np.ndarray) -> Unsteadiness:
-    """How far a motion is from one that is steady with a given σ."""
+    """Deviation of a motion from one that is steady with a given σ."""
     n = system.group.dim
     slope = found.by_g @ (xi - sigma)
     rate, drift = found.value[:n] + found.ad(sigma) @ xi, slope[:n]

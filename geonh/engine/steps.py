@@ -225,7 +225,7 @@ def near_row(_: Any, state: Cotangents) -> Array:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is.
+    """Static description of a run.
 
     Parameters
     ----------

@@ -356,7 +356,7 @@ class LagrangianSystem(Precise):
     def joins(self, x: Any, y: Any) -> Array | bool:
         """False where the constraints are known to fail between base points x and y of a step, at which they hold.
 
-        True here: a subclass knows more.
+        True unless a subclass has such a test.
         """
         return True
 

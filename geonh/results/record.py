@@ -63,7 +63,7 @@ class Trail(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """What resuming a run takes, beyond its nodes; of a file, as much as it holds.
+    """Data that resuming a run takes beyond its nodes; of a file, as much as it holds.
 
     Attributes
     ----------

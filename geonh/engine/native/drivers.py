@@ -144,7 +144,7 @@ def check_step(state: Arguments, shape: Any, row: Any) -> None:
 
 
 class Reached(NamedTuple):
-    """What a loop has reached: last good state, status (why the step after it failed, or 0), and number of saved rows.
+    """Outcome of a loop: last good state, status (why the step after it failed, or 0), and number of saved rows.
 
     Of a batch, each has the members along the first axis.
     """
