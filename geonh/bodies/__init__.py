@@ -6,6 +6,7 @@
 from geonh.bodies.contacts import Blade, Wheel
 from geonh.bodies.files import Robot, from_file, read
 from geonh.bodies.links import Joint, Link, Mimic, Shape
+from geonh.bodies.starts import start
 from geonh.bodies.system import TreeSystem, poses, tree
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "from_file",
     "poses",
     "read",
+    "start",
     "tree",
 ]

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jax import Array
 
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_flag, as_float64, as_positive
-from geonh.bodies.links import Vector, _set
-from geonh.bodies.motion import Frame, bodies, frames, hat, library, motion, number
+from geonh.bodies.links import Joint, Vector, _set
+from geonh.bodies.motion import Bodies, bodies, frames, hat, library, motion, number, rate_of
 from geonh.bodies.plan import Tree
 
 UP = np.array([[0.0], [0.0], [1.0]])
 """The vertical, as a column."""
+ALIGNED = 1e-12
+"""Largest distance, m, and difference of directions at which an axle counts as the axis of a joint."""
 
 
 @argument_type
@@ -163,10 +165,46 @@ class Heights:
     contacts: tuple[Contact, ...]
 
     def __call__(self, x: Any, parameters: Any) -> Array:
-        laid = bodies(self.tree, parameters)
-        at = frames(self.tree, laid, x, parameters, False)
-        found = [_height(self.tree, contact, laid, at, parameters) for contact in self.contacts]
+        found = heights(self.tree, self.contacts, x, parameters)
         return library(*found).stack(found)
+
+
+class Seat(NamedTuple):
+    """Where a contact is: a body (−1: space), the point and the direction there, and the joint about which it turns.
+
+    A wheel about the axis of its joint is seated in the body that carries it, where its angle does not matter.
+    """
+
+    body: int
+    centre: Any
+    direction: Any
+    turning: Joint | None
+
+
+def _seat(tree: Tree, contact: Contact, laid: Bodies, parameters: Any) -> Seat:
+    place, direction = laid.places[contact.link], contact.axis if isinstance(contact, Wheel) else contact.direction
+    along, centre = place.R @ np.asarray(direction), place.p + place.R @ number(tree, contact, "centre", parameters)
+    if isinstance(contact, Blade) or place.body < 0:
+        return Seat(place.body, centre, along, None)
+    body = laid.bodies[place.body]
+    axis, joint = np.asarray(body.joint.axis), body.joint
+    turns = joint.kind in ("revolute", "continuous") and np.abs(along - axis).max() < ALIGNED
+    if not turns or not isinstance(centre, np.ndarray) or np.abs(np.cross(centre, axis)).max() > ALIGNED:
+        return Seat(place.body, centre, along, None)
+    return Seat(body.parent, body.p + body.R @ centre, body.R @ axis, joint)
+
+
+def _seated(
+    tree: Tree, contacts: Sequence[Contact], laid: Bodies, parameters: Any
+) -> tuple[list[Seat], frozenset[int]]:
+    """Seats of contacts, and the bodies on which they depend."""
+    seats, needed = [_seat(tree, contact, laid, parameters) for contact in contacts], set()
+    for seat in seats:
+        body = seat.body
+        while body >= 0:
+            needed.add(body)
+            body = laid.bodies[body].parent
+    return seats, frozenset(needed)
 
 
 def at_contacts(
@@ -174,36 +212,44 @@ def at_contacts(
 ) -> list[list[Array]]:
     """Velocities, m/s, that vanish at each contact: along and across a wheel, across a blade."""
     laid = bodies(tree, parameters)
-    at = frames(tree, laid, x, parameters, reduced)
-    moving = motion(tree, laid, at, xi, UP)
+    seats, needed = _seated(tree, contacts, laid, parameters)
+    moving = motion(tree, laid, frames(tree, laid, x, parameters, reduced, needed), xi, UP)
+    still: Any = np.zeros((3, *np.shape(xi)[1:]))
     found = []
-    for contact in contacts:
-        place = laid.places[contact.link]
-        up = moving.directions[place.body][:, 0]
-        centre = place.p + place.R @ number(tree, contact, "centre", parameters)
+    for contact, seat in zip(contacts, seats, strict=True):
+        omega = moving.omega[seat.body] if seat.body >= 0 else still
+        v = moving.v[seat.body] if seat.body >= 0 else still
+        up, a = (moving.directions[seat.body] if seat.body >= 0 else UP)[:, 0], seat.direction
+        w = v - hat(seat.centre) @ omega
         if isinstance(contact, Wheel):
-            a = place.R @ np.asarray(contact.axis)
             lean = up @ a
             n = library(lean).sqrt(1 - lean * lean)
-            point = centre - number(tree, contact, "radius", parameters) * (up - lean * a) / n
+            arm = -number(tree, contact, "radius", parameters) * (up - lean * a) / n
+            if seat.turning is not None:
+                omega = omega + a[:, None] @ rate_of(tree, seat.turning, xi)
+            w = w - hat(arm) @ omega
             along = [hat(a) @ up / n, *([(a - lean * up) / n] if contact.grips else [])]
         else:
-            aside = -hat(place.R @ np.asarray(contact.direction)) @ up
-            point, along = centre, [aside / library(aside).sqrt(aside @ aside)]
-        w = moving.v[place.body] - hat(point) @ moving.omega[place.body]
+            aside = -hat(a) @ up
+            along = [aside / library(aside).sqrt(aside @ aside)]
         found.append([direction @ w for direction in along])
     return found
 
 
-def _height(tree: Tree, contact: Contact, laid: Any, at: list[Frame], parameters: Any) -> Array:
-    moving = motion(tree, laid, at, np.zeros(tree.dim), UP)
-    place = laid.places[contact.link]
-    up = moving.directions[place.body][:, 0]
-    height = moving.heights[place.body][0] + up @ (place.p + place.R @ number(tree, contact, "centre", parameters))
-    if isinstance(contact, Blade):
-        return height
-    lean = up @ (place.R @ np.asarray(contact.axis))
-    return height - number(tree, contact, "radius", parameters) * library(lean).sqrt(1 - lean * lean)
+def heights(tree: Tree, contacts: Sequence[Contact], x: Any, parameters: Any) -> list[Any]:
+    """Height of each contact above the plane, m."""
+    laid = bodies(tree, parameters)
+    seats, needed = _seated(tree, contacts, laid, parameters)
+    moving = motion(tree, laid, frames(tree, laid, x, parameters, False, needed), np.zeros(tree.dim), UP)
+    found = []
+    for contact, seat in zip(contacts, seats, strict=True):
+        up = (moving.directions[seat.body] if seat.body >= 0 else UP)[:, 0]
+        height = (moving.heights[seat.body][0] if seat.body >= 0 else 0.0) + up @ seat.centre
+        if isinstance(contact, Wheel):
+            lean = up @ seat.direction
+            height = height - number(tree, contact, "radius", parameters) * library(lean).sqrt(1 - lean * lean)
+        found.append(height)
+    return found
 
 
 def _unit(value: Any, name: str) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,13 +37,12 @@ class Drawing:
         return [*found, *([Body("ground", ground())] if self.contacts else [])]
 
 
+MADE: dict[str, Callable[..., Part]] = {"box": box, "ball": ball, "cylinder": cylinder}
+"""Parts by the kinds of shapes."""
+
+
 def _part(shape: Shape) -> Part:
-    made = {
-        "box": lambda: box(*shape.size),
-        "ball": lambda: ball(*shape.size),
-        "cylinder": lambda: cylinder(*shape.size),
-    }
-    part = _placed(made[shape.kind](), np.asarray(shape.rotation), shape.place)
+    part = _placed(MADE[shape.kind](*shape.size), np.asarray(shape.rotation), shape.place)
     return part.painted(shape.colour) if shape.colour else part
 
 

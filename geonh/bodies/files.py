@@ -16,7 +16,8 @@ import numpy as np
 
 from geonh.arguments.paths import FileError, checked_path
 from geonh.arguments.signatures import argument_type, judged
-from geonh.arguments.validators import as_names, one_of, shortly
+from geonh.arguments.validators import as_float64, as_names, one_of, shortly
+from geonh.bodies import motion
 from geonh.bodies.contacts import Contact, Wheel
 from geonh.bodies.links import Joint, Link, Mimic, Shape
 from geonh.bodies.system import TreeSystem, tree
@@ -33,7 +34,7 @@ USED = {
     "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic"},
 }
 """Elements that are used; others are listed."""
-REQUIRED = {
+REQUIRED: dict[str, dict[str, tuple[str, ...]]] = {
     "inertial": {"mass": ("value",), "inertia": ("ixx", "iyy", "izz")},
     "link": {},
     "joint": {"parent": ("link",), "child": ("link",)},
@@ -69,6 +70,7 @@ def from_file(
     wheels: Mapping[str, Any] | None = None,
     contacts: Sequence = (),
     motors: Sequence[str] = (),
+    locked: Mapping[str, float] | Sequence[str] = (),
     **options: Any,
 ) -> TreeSystem:
     """System of the robot in a URDF file.
@@ -85,6 +87,9 @@ def from_file(
         Further contacts.
     motors : sequence of str
         Joints whose torques or forces are controls; their order is that of the joints in ``group.velocity_names``.
+    locked : mapping of str to float, or sequence of str
+        Joints that do not move, with their positions, zero if there are only names. Joints that follow one are locked
+        with it.
     **options : keyword arguments
         Those of ``tree``.
 
@@ -102,7 +107,10 @@ def from_file(
     robot = read(path)
     carrier = root if isinstance(root, Joint) else Joint(one_of(root, "root", ("fixed", "planar", "free")), "base")
     driven = as_names(list(motors), "motors")
-    links = [_driven(link if link.parent else replace(link, joint=carrier), driven) for link in robot.links]
+    held = dict(locked) if isinstance(locked, Mapping) else dict.fromkeys(as_names(list(locked), "locked"), 0.0)
+    links = [
+        _driven(link if link.parent else replace(link, joint=carrier), driven) for link in _locked(robot.links, held)
+    ]
     unknown = [name for name in driven if not any(link.joint.name == name and link.joint.motor for link in links)]
     if unknown:
         moving = [link.joint.name for link in links if link.joint.dim and link.joint.mimic is None]
@@ -111,6 +119,25 @@ def from_file(
         wheel if isinstance(wheel, Wheel) else Wheel(link, wheel) for link, wheel in (wheels or {}).items()
     ]
     return tree(links, contacts=[*rolling, *contacts], **{"name": robot.name, **options})
+
+
+def _locked(links: Sequence[Link], held: Mapping[str, float]) -> list[Link]:
+    """Links with some of their joints fixed."""
+    scalar = [link.joint.name for link in links if link.joint.dim == 1 and link.joint.mimic is None]
+    unknown = [name for name in held if name not in scalar]
+    if unknown:
+        raise ValueError(f"locked: {unknown} are no joints with one coordinate of their own; those are {scalar}")
+    found = []
+    for link in links:
+        joint, mimic = link.joint, link.joint.mimic
+        value = held.get(joint.name)
+        if mimic is not None and mimic.joint in held:
+            value = mimic.factor * held[mimic.joint] + mimic.offset
+        if value is not None:
+            R, p = motion.displaced(joint, float(as_float64(value, f"locked[{joint.name!r}]", ())))
+            link = replace(link, joint=Joint("fixed", joint.name, place=p, rotation=R))
+        found.append(link)
+    return found
 
 
 def _driven(link: Link, motors: Sequence[str]) -> Link:

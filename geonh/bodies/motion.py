@@ -64,7 +64,7 @@ class Bodies(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Of each body: ω and v, shape=[3] or [3, k] (None: at rest), the given directions in its axes, shape=[3, k], and
+    """Of each body: ω and v, shape=[3] or [3, k], the given directions in its axes, shape=[3, k], and
     the coordinates of its origin along them, shape=[k].
     """
 
@@ -120,10 +120,25 @@ def bodies(tree: Tree, parameters: Any) -> Bodies:
     return Bodies(found, places, summed)
 
 
-def frames(tree: Tree, laid: Bodies, x: Any, parameters: Any, reduced: bool) -> list[Frame]:
-    """Frame of each body at a point of the group (or the vector of the scalar coordinates, if ``reduced``)."""
+def frames(
+    tree: Tree, laid: Bodies, x: Any, parameters: Any, reduced: bool, only: frozenset[int] | None = None
+) -> list[Any]:
+    """Frame of each body at a point of the group (or the vector of the scalar coordinates, if ``reduced``).
+
+    Of bodies that are not among ``only`` there are none.
+    """
     at = tree.coordinates(x, reduced)
-    return [_frame(tree, body, at[body.joint.name], parameters) for body in laid.bodies]
+    return [
+        _frame(tree, body, at[body.joint.name], parameters) if only is None or i in only else None
+        for i, body in enumerate(laid.bodies)
+    ]
+
+
+def displaced(joint: Joint, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pose of a joint with one coordinate at the value q, in the parent of its link."""
+    body = Body(joint, -1, np.asarray(joint.rotation), np.asarray(joint.place))
+    frame = _frame(Tree((), (0.0, 0.0, 0.0)), body, q, {})
+    return frame.R, frame.p
 
 
 def _frame(tree: Tree, body: Body, q: Any, parameters: Any) -> Frame:
@@ -160,13 +175,15 @@ def plane(axis: np.ndarray) -> np.ndarray:
     return np.stack([first, np.cross(axis, first), axis], axis=1)
 
 
-def motion(tree: Tree, laid: Bodies, at: list[Frame], xi: Any, directions: np.ndarray) -> Motion:
+def motion(tree: Tree, laid: Bodies, at: list[Any], xi: Any, directions: np.ndarray) -> Motion:
     """Velocities of the bodies, and directions of space, shape=[3, k], in their axes; xi of shape=[n] or [n, k]."""
     found = Motion([], [], [], [])
     for body, frame in zip(laid.bodies, at, strict=True):
-        rate = xi[tree.slots[body.joint.name]]
-        if body.joint.mimic is not None:
-            rate = body.joint.mimic.factor * rate
+        if frame is None:
+            for entries in found:
+                entries.append(None)
+            continue
+        rate = rate_of(tree, body.joint, xi)
         omega, v = frame.S_omega @ rate, frame.S_v @ rate
         D, height = directions, 0.0
         if body.parent >= 0:
@@ -179,6 +196,12 @@ def motion(tree: Tree, laid: Bodies, at: list[Frame], xi: Any, directions: np.nd
         found.directions.append(frame.R.T @ D)
         found.heights.append(height + frame.p @ D)
     return found
+
+
+def rate_of(tree: Tree, joint: Joint, xi: Any) -> Any:
+    """Velocities of a joint, shape=[d] or [d, k]."""
+    rate = xi[tree.slots[joint.name]]
+    return rate if joint.mimic is None else joint.mimic.factor * rate
 
 
 def energy(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) -> Array:
@@ -203,8 +226,7 @@ def _of_joints(tree: Tree, x: Any, xi: Array, parameters: Any, reduced: bool) ->
             stretched = at[joint.name] - number(tree, joint, "rest", parameters)
             total = total - 0.5 * number(tree, joint, "stiffness", parameters) * stretched**2
         if has(tree, joint, "armature"):
-            factor = 1.0 if joint.mimic is None else joint.mimic.factor
-            rate = factor * xi[tree.slots[joint.name]]
+            rate = rate_of(tree, joint, xi)
             total = total + 0.5 * number(tree, joint, "armature", parameters) * (rate @ rate)
     return total
 

@@ -12,6 +12,9 @@ from typing import Any
 from geonh.bodies.links import JOINT_SIZES, SIZES, Joint, Link
 from geonh.groups import SE2, SE3, SO3, LieGroup, Product, Torus, Translations
 
+GROUPS: dict[str, LieGroup] = {"spherical": SO3(), "planar": SE2(), "free": SE3()}
+"""Groups of joints with several velocities."""
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -75,19 +78,20 @@ class Tree:
         """Product of the groups of the joints."""
         factors: list[LieGroup] = []
         for run in self.runs:
-            names, kind = tuple(joint.name for joint in run), run[0].kind
+            own, kind = tuple(joint.name for joint in run), run[0].kind
             if run[0].dim == 1:
-                factors.append(Translations(len(run), names) if _unit(run[0]) == "m" else Torus(len(run), names))
+                factors.append(Translations(len(run), own) if _unit(run[0]) == "m" else Torus(len(run), own))
             else:
-                factors.append({"spherical": SO3, "planar": SE2, "free": SE3}[kind]())
+                factors.append(GROUPS[kind])
         if len(factors) == 1 and self.free[0].dim == 1:
             return factors[0]
-        return Product(factors, [None if run[0].dim == 1 else run[0].name for run in self.runs])
+        names: Any = [None if run[0].dim == 1 else run[0].name for run in self.runs]
+        return Product(factors, names)
 
     @cached_property
     def units(self) -> dict[str, str]:
         """Units of coordinates and velocities that their names do not imply."""
-        found = {}
+        found: dict[str, str] = {}
         for joint in self.free:
             if joint.kind == "prismatic":
                 found |= {joint.name: "m", f"v{joint.name}": "m/s"}
@@ -129,7 +133,7 @@ def _unit(joint: Joint) -> str:
 
 
 def _identity(joint: Joint) -> Any:
-    return {"spherical": SO3, "planar": SE2, "free": SE3}[joint.kind]().identity()
+    return GROUPS[joint.kind].identity()
 
 
 def ordered(links: Sequence[Link], gravity: tuple[float, float, float], varied: Sequence[str]) -> Tree:

@@ -267,7 +267,7 @@ def _refuse_weightless(plan: Tree, parameters: Any) -> None:
 
 
 @judged
-def poses(system: TreeSystem, g: Any) -> dict[str, tuple[Array, Array]]:
+def poses(system: TreeSystem, g: Any) -> dict[str, tuple[Any, Any]]:
     """Pose of each link in space.
 
     Parameters
