@@ -50,10 +50,10 @@ def is_float64() -> bool:
 
 def is_traced(*trees: Any) -> bool:
     """True if any leaf is a JAX tracer; the caller is then marked, since it validates concrete values only."""
-    found = has_tracers(trees)
-    if found:
+    traced = has_tracers(trees)
+    if traced:
         tracing.asked = True
-    return found
+    return traced
 
 
 def has_tracers(*trees: Any) -> bool:

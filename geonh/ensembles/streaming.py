@@ -125,7 +125,7 @@ def stream(
     with reporting(progress, n_steps) as report, Interrupts() as interrupts:
         for done in run.shards():
             report(min(done, n_steps), n_steps)
-            if interrupts.heard:
+            if interrupts.requested:
                 break
     return open_store(store)
 

@@ -149,27 +149,27 @@ def _layouts(parts: Parts, start: Layout) -> _Layouts:
 
 @dataclass(frozen=True)
 class _First:
-    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector; ``near`` are the controls there."""
+    """Node 0 as a vector, with its status appended, from (g, ξ) as a vector; ``controls`` are those there."""
 
     layouts: _Layouts
 
-    def __call__(self, problem: Problem, start: Array, near: Array | None) -> Array:
-        state = _begun(_driven(problem, near, 0), self.layouts.start.tree(start))
+    def __call__(self, problem: Problem, start: Array, controls: Array | None) -> Array:
+        state = _begun(_driven(problem, controls, 0), self.layouts.start.tree(start))
         return jnp.append(self.layouts.node.flat(_parted(state)[0]), state.status.astype(start.dtype))
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Step between nodes as vectors, for ``Steps``; ``near`` are the controls at both."""
+    """Step between nodes as vectors, for ``Steps``; ``controls`` are those at both."""
 
     layouts: _Layouts
 
     def __call__(
-        self, problem: Problem, node: Array, inverses: Array, near: Array | None
+        self, problem: Problem, node: Array, inverses: Array, controls: Array | None
     ) -> tuple[Array, Array, Array]:
         state, kept = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
         state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept)), state.warm))
-        system, method, clock, _ = _driven(problem, near, state.k)
+        system, method, clock, _ = _driven(problem, controls, state.k)
         state = method.next_node(system, clock, state)
         bare, found = _parted(state)
         return self.layouts.node.flat(bare), self.layouts.inverses.flat(found), state.status
@@ -192,11 +192,11 @@ def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
 
 
-def _driven(problem: Problem, near: Array | None, k: Any) -> Problem:
+def _driven(problem: Problem, controls: Array | None, k: Any) -> Problem:
     """Problem with the controls from node k on, if they are given at the nodes."""
-    if near is None:
+    if controls is None:
         return problem
-    return problem._replace(clock=problem.clock._replace(controls=NodalControls(near, k)))
+    return problem._replace(clock=problem.clock._replace(controls=NodalControls(controls, k)))
 
 
 def _at_start(problem: Problem, rows: Array | None) -> Problem:

@@ -103,7 +103,7 @@ def advance(
                 for _ in run.steps(begun + n_steps):
                     report(int(run.state.k) - begun, n_steps)
                     save.if_due(run)
-                    if interrupts.heard:
+                    if interrupts.requested:
                         raise KeyboardInterrupt
         except KeyboardInterrupt:
             run.status = Result.INTERRUPTED
