@@ -18,7 +18,7 @@ from geonh.plotting import figures
 from geonh.plotting.bodies import draw_scene, fill_place, set_limits
 from geonh.plotting.labels import units_of
 from geonh.plotting.trajectory import draw_ground, label_space
-from geonh.results.netcdf import written_whole
+from geonh.results.netcdf import replacing_atomically
 from geonh.runs.loop import check_progress, reporting
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def animate(
     moments = np.union1d(nodes, between)  # paths have vertices between the frames too
     stage = _Stage(trajectory, scene(trajectory, moments), trail)
     with (
-        written_whole(path) as made,
+        replacing_atomically(path) as made,
         writer.saving(stage.figure, str(made), dpi),
         reporting(progress, len(times), "pictures", "animation") as report,
     ):

@@ -232,11 +232,11 @@ class Record(Observed):
             return self.read(slice(None))
         unknown = {n: np.full((len(before["xi"]), *values.shape[1:]), np.nan) for n, values in after.items()}
         fits = {n: n in before and before[n].shape[1:] == values.shape[1:] for n, values in after.items()}
-        found = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
+        columns = {n: np.concatenate([before[n] if fits[n] else unknown[n], values]) for n, values in after.items()}
         for n in before.keys() - after.keys():  # observables of the system before a change only
             later = np.full((len(after["xi"]), *before[n].shape[1:]), np.nan)
-            found[n] = np.concatenate([before[n], later])
-        return found
+            columns[n] = np.concatenate([before[n], later])
+        return columns
 
     @property
     def bound_system(self) -> System:
@@ -253,10 +253,10 @@ class Record(Observed):
 
     @cached_property
     def events(self) -> dict[str, Section]:
-        a, found, sections = self.attributes, self.crossings, {}
-        for i, name in enumerate(found.names if found else ()):
-            assert found is not None
-            of = found.taken(found.which == i)
+        a, crossings, sections = self.attributes, self.crossings, {}
+        for i, name in enumerate(crossings.names if crossings else ()):
+            assert crossings is not None
+            of = crossings.taken(crossings.which == i)
             g = unflatten(of.g_vector, a["point_shapes"], a["point_is_tuple"])
             names = tuple(a["point_names"]), tuple(a["velocity_names"])
             sections[name] = Section(of.t, g, of.xi, of.g_vector, *names, of.multipliers)

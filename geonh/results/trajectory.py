@@ -121,18 +121,18 @@ class Trajectory(Record):
     @property
     def _fault(self) -> str:
         """Description of the failure of the last step."""
-        said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
+        message, no_number, reasons = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
                 residual = float(computed(_residual, self.problem, self.state))
                 no_number = not np.isfinite(residual)
-                said += f" (residual of the implicit step {residual:.2g})"
-            found = no_numbers(self.system, self.clock, self.state) if no_number else []
-        if found:
-            return f"before it {', and '.join(found)}"
+                message += f" (residual of the implicit step {residual:.2g})"
+            reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
+        if reasons:
+            return f"before it {', and '.join(reasons)}"
         if no_number:
             return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
-        return said
+        return message
 
     @cached_property
     def spoiled_from(self) -> float | None:

@@ -100,7 +100,7 @@ def with_events(
     known = trajectory.crossings
     if known is None and events:
         known = Crossings.none_of((), trajectory.bound_system, trajectory.state.g, trajectory.t0)
-    known = known and known.going_on(int(trajectory.state.k), [event.name for event in events])
+    known = known and known.to_keep(int(trajectory.state.k), [event.name for event in events])
     return trajectory.with_run(watched=events, crossings=known)
 
 

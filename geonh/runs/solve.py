@@ -19,7 +19,7 @@ from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock
 from geonh.integrators.registry import chosen_method, method_of
 from geonh.mechanics.system import System
-from geonh.results.events import Crossings, Event, made_events
+from geonh.results.events import Crossings, Event, as_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
@@ -203,7 +203,7 @@ def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     if events is None or (isinstance(events, tuple | list) and not events):
         return ()
     with float64():
-        return made_events(events, system, clock.control(0))
+        return as_events(events, system, clock.control(0))
 
 
 def _check_options(throw: bool, progress: Any) -> None:
