@@ -43,7 +43,7 @@ class MemberNode(NamedTuple):
     node: Nodes
 
 
-def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
+def requested_observables(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
     """Return the requested observables, from names, or a mapping of names to names or functions.
 
     Raises
@@ -56,7 +56,7 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
         raise TypeError(
             f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {shortly(observables)}"
         )
-    found = []
+    requested = []
     for name, value in (
         observables if isinstance(observables, Mapping) else {str(name): str(name) for name in listed}
     ).items():
@@ -66,8 +66,8 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
             takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")
             if not name or name in TAKEN or set(name) & set("/:"):
                 raise ValueError(f"{what}: {name!r} cannot be the name of a function, a table or file needs it itself")
-        found.append(Wanted(name, value if callable(value) else None))
-    return tuple(found)
+        requested.append(Wanted(name, value if callable(value) else None))
+    return tuple(requested)
 
 
 def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
