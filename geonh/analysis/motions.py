@@ -14,7 +14,7 @@ from geonh.groups.base import Point
 from geonh.integrators.node import Clock
 from geonh.mechanics.soundness import OFF_GROUP, gap_of, group_fault, place_fault
 from geonh.mechanics.system import System, with_parameters
-from geonh.runs.controls import inspect_forces, made_controls
+from geonh.runs.controls import as_controls, inspect_forces
 
 FURTHER = 0.4
 """Distance along a motion, in the algebra, at which its linear equations are compared again."""
@@ -60,7 +60,7 @@ def value_of_controls(system: System, controls: Any, t: float, g: Point, xi: np.
     if controls is None:
         return None
     u = as_float64(controls, "controls")
-    inspect_forces(system, Clock(as_float64(t, "t", ()), 1.0, made_controls(system, u[None], 1)), g, xi)
+    inspect_forces(system, Clock(as_float64(t, "t", ()), 1.0, as_controls(system, u[None], 1)), g, xi)
     return u
 
 

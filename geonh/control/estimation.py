@@ -22,7 +22,7 @@ from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import made_method
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import inspect_forces
-from geonh.runs.start import made_start
+from geonh.runs.start import as_start
 
 NOISELESS = 1e-9
 """Residuals, relative to the data, up to which they are not tested for noise."""
@@ -165,7 +165,7 @@ def estimate(
     projected = system.project(place, guess[1], t0)
     velocity = np.asarray(projected if system.holonomic is None else projected[1])
     takes = takes_parameters(observe, "g, xi", "observe")
-    clock = made_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
+    clock = as_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
     inspect_forces(system, clock, place, velocity)
     tried("observe", observe, place, velocity, *((system.parameters,) if takes else ()))
     motion = ObservedMotion(system, method, clock, tuple(names), observe, takes)

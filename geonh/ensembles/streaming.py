@@ -200,7 +200,7 @@ class _Stream:
         """Integrate from the last state to the end of a shard, or of the run, and write the shard."""
         stride, begin, end = self.sweep.save_every, shard * self.per, min((shard + 1) * self.per, self.n_nodes)
         rows = np.full((end - begin, self.loop.width), np.nan)
-        watched, status, saved = self.loop.begun(self.state), Result.SUCCESS, 0
+        watched, status, saved = self.loop.watched_at(self.state), Result.SUCCESS, 0
         self.loop.crossings = self.no_events
         if shard == 0:
             rows[0], saved = self.first, 1

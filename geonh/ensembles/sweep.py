@@ -32,7 +32,7 @@ from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.solve import events_of
-from geonh.runs.start import made_start
+from geonh.runs.start import as_start
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -110,7 +110,7 @@ class Sweep(Configuration):
         )
         first = given.member(0)
         one = shared if controls_of_members is None else controls_of_members[0]
-        clock = made_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
+        clock = as_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock
         gathered = entries(statistics)
         if gathered is None:
             raise TypeError(f"statistics must be a list of statistics such as Mean, got {shortly(statistics)}")

@@ -84,12 +84,12 @@ def _fast_mode(problem: Problem, start: InitialData, facts: Facts, step_by: Call
         A = np.block([[np.zeros((d, d)), every], [by_place.T, by_velocity.T]])
         value = max(np.linalg.eigvals(A), key=abs) if np.isfinite(A).all() else 100 * value
         if abs(value * h) <= 10 * PART:
-            return _told(system, value, dt)
+            return _described(system, value, dt)
         h = PART / abs(value) * np.sign(dt)
     return ""
 
 
-def _told(system: System, value: complex, dt: float) -> str:
+def _described(system: System, value: complex, dt: float) -> str:
     """Description of an eigenvalue, 1/s."""
     if not abs(value * dt) > FAST:
         return ""

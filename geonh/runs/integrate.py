@@ -23,7 +23,7 @@ from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import made_start, refuse_unsound
+from geonh.runs.start import as_start, refuse_unsound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -113,7 +113,7 @@ def integrate(
         )
     as_flag(observables, "observables")
     with float64():
-        start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+        start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
         refuse_unsound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
@@ -143,7 +143,9 @@ class _Layouts(NamedTuple):
 def _layouts(parts: Parts, start: Layout) -> _Layouts:
     """Layouts of a problem, from its static part at the start."""
     vector = jax.ShapeDtypeStruct((start.size,), jnp.float64)
-    shapes = jax.eval_shape(lambda arrays, x: _parted(_begun(parts.tree(arrays), start.tree(x))), parts.shapes, vector)
+    shapes = jax.eval_shape(
+        lambda arrays, x: _parted(_initial_state(parts.tree(arrays), start.tree(x))), parts.shapes, vector
+    )
     return _Layouts(start, *map(Layout.of, shapes))
 
 
@@ -154,7 +156,7 @@ class _First:
     layouts: _Layouts
 
     def __call__(self, problem: Problem, start: Array, controls: Array | None) -> Array:
-        state = _begun(_driven(problem, controls, 0), self.layouts.start.tree(start))
+        state = _initial_state(_driven(problem, controls, 0), self.layouts.start.tree(start))
         return jnp.append(self.layouts.node.flat(_parted(state)[0]), state.status.astype(start.dtype))
 
 
@@ -167,12 +169,12 @@ class _Step:
     def __call__(
         self, problem: Problem, node: Array, inverses: Array, controls: Array | None
     ) -> tuple[Array, Array, Array]:
-        state, kept = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
-        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept)), state.warm))
+        state, kept_inverses = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
+        state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept_inverses)), state.warm))
         system, method, clock, _ = _driven(problem, controls, state.k)
         state = method.next_node(system, clock, state)
-        bare, found = _parted(state)
-        return self.layouts.node.flat(bare), self.layouts.inverses.flat(found), state.status
+        bare, new_inverses = _parted(state)
+        return self.layouts.node.flat(bare), self.layouts.inverses.flat(new_inverses), state.status
 
 
 def _parted(state: State) -> tuple[State, list[Any]]:
@@ -204,7 +206,7 @@ def _at_start(problem: Problem, rows: Array | None) -> Problem:
     return _driven(problem, rows if rows is None else rows[:1], jnp.asarray(0))
 
 
-def _begun(problem: Problem, start: tuple[Point, Array]) -> State:
+def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:
     """Node 0 from (g, ξ), with a status for an inconsistent start."""
     system, clock, (g, xi) = problem.system, problem.clock, start
     state = problem.method.first_node(system, clock, g, xi)

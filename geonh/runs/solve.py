@@ -23,9 +23,9 @@ from geonh.results.events import Crossings, Event, as_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
-from geonh.runs.controls import made_controls
+from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress
-from geonh.runs.start import first_node, made_start
+from geonh.runs.start import as_start, first_node
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -101,11 +101,11 @@ def solve(
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
-    start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-    found = events_of(events, system, start.clock)
+    start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
+    watched = events_of(events, system, start.clock)
     node, facts = first_node(system, method, start)
-    crossings = Crossings.none_of(found, system, node.g, start.clock.t0) if found else None
-    problem = Problem(system, method, start.clock, found)
+    crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
+    problem = Problem(system, method, start.clock, watched)
     with float64():
         trajectory = new_trajectory(problem, node, save_every, reason, crossings)
     return advance(trajectory, n_steps, throw, progress, checkpoint, (start, facts))
@@ -179,11 +179,11 @@ def resume(
     before = trajectory
     n_steps = as_count(n_steps, "n_steps")
     _check_options(throw, progress)
-    own = trajectory.system if system is None else system
-    if trajectory.state is not None and isinstance(own, System):
+    bound_system = trajectory.system if system is None else system
+    if trajectory.state is not None and isinstance(bound_system, System):
         total = as_count(int(trajectory.state.k) + n_steps, "n_steps")
-        kept = trajectory.clock.controls if trajectory.clock is not None else None
-        controls = made_controls(own, kept if controls is None else controls, total + 1)
+        earlier_controls = trajectory.clock.controls if trajectory.clock is not None else None
+        controls = as_controls(bound_system, earlier_controls if controls is None else controls, total + 1)
     with float64():
         trajectory = bound(
             trajectory, system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
@@ -193,8 +193,8 @@ def resume(
             raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
         assert trajectory.system is not None
         assert trajectory.clock is not None
-        found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
-        trajectory = with_events(trajectory, found, before, allow_changes)
+        watched = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        trajectory = with_events(trajectory, watched, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 

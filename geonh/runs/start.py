@@ -16,7 +16,7 @@ from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
-from geonh.runs.controls import inspect_forces, made_controls
+from geonh.runs.controls import as_controls, inspect_forces
 
 
 class InitialData(NamedTuple):
@@ -27,7 +27,7 @@ class InitialData(NamedTuple):
     xi: Array
 
 
-def made_start(
+def as_start(
     system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
 ) -> InitialData:
     """Return the start of a run from user input; traced values are validated by shape only.
@@ -39,7 +39,7 @@ def made_start(
     """
     refuse(method, system)
     n_steps = as_count(n_steps, "n_steps")
-    controls = made_controls(system, controls, n_steps + 1)
+    controls = as_controls(system, controls, n_steps + 1)
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
     if not is_traced(step) and not abs(step) >= np.finfo(float).tiny:
@@ -65,12 +65,12 @@ def first_node(system: System, method: Integrator, start: InitialData) -> tuple[
         For an inconsistent start, with an explanation.
     """
     problem = Problem(system, method, start.clock)
-    state, found = computed(node_and_facts, problem, (start.g, start.xi))
-    refuse_start(problem, start.g, start.xi, found)
-    doubt = digits_lost(system, found.rows)
+    state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+    refuse_start(problem, start.g, start.xi, facts)
+    doubt = digits_lost(system, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state, found
+    return state, facts
 
 
 def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
@@ -79,8 +79,8 @@ def refuse_unsound(system: System, method: Integrator, start: InitialData) -> No
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        found = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
-        refuse_start(Problem(system, method, start.clock), start.g, start.xi, found)
+        facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:
