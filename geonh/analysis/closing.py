@@ -17,7 +17,7 @@ from geonh.geometry.field import check_arguments, evaluated, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.node import Result
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK, Gauss
 from geonh.mechanics.system import System
 from geonh.runs.controls import drive_of
@@ -55,7 +55,7 @@ class Periodicity:
 
 def method_of_velocities(system: System, method: Any, default: Integrator) -> Integrator:
     """Method that a user names, whose node is a velocity; ValueError for one that does not suit the system."""
-    method = made_method(default if method is None else method)
+    method = as_method(default if method is None else method)
     refuse(method, system)
     if method.guarantees.node != "velocity":
         raise ValueError(

@@ -139,10 +139,10 @@ class Connection(Precise):
         start = np.zeros(d) if momentum is None else as_float64(momentum, "momentum", (d,))
         count = np.int64(as_count(n_steps, "n_steps"))
         times = _Times(as_float64(t0, "t0", ()), as_float64(span, "span", ()), count)
-        found = computed(_displaced, (self, gait), (times, start))
-        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves(found)):
+        end = computed(_displaced, (self, gait), (times, start))
+        if not all(np.all(np.isfinite(a)) for a in jax.tree.leaves(end)):
             raise ValueError(f"the gait leads {self.system.name} to a shape at which its motion is not determined")
-        return Displacement(*found)
+        return Displacement(*end)
 
     @property
     def _forms(self) -> int:

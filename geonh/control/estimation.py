@@ -19,7 +19,7 @@ from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import inspect_forces
 from geonh.runs.start import as_start
@@ -141,7 +141,7 @@ def estimate(
     ----------
     .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
-    method = made_method(method, controls)
+    method = as_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [name for name in names if np.shape(system.parameters.get(name, [None])) != ()]

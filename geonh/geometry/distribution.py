@@ -298,7 +298,7 @@ def _annihilator_of(frame: Array) -> Array:
     r, n = frame.shape
     if n - r == 1:
         columns = [np.delete(np.arange(n), i) for i in range(n)]
-        minors = [(-1.0) ** i * det(frame[:, kept]) for i, kept in enumerate(columns)]
+        minors = [(-1.0) ** i * det(frame[:, columns_left]) for i, columns_left in enumerate(columns)]
         return jnp.stack(minors)[None, :]
     frame = _apart(frame)
     onto = frame.T @ solve(frame @ frame.T, frame)

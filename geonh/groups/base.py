@@ -81,9 +81,9 @@ def _check_vectors(group: LieGroup, vectors: Any, name: str) -> None:
 
 def as_vectors(group: LieGroup, vectors: Any, name: str) -> Any:
     """Vectors of the algebra or its dual with leading axes, shape=[..., n]; errors as for ``as_points``."""
-    found = as_float64(vectors, name)
-    _check_vectors(group, found, name)
-    return found
+    converted = as_float64(vectors, name)
+    _check_vectors(group, converted, name)
+    return converted
 
 
 def check_rotation(R: Array, name: str) -> None:
@@ -179,8 +179,8 @@ class LieGroup(Precise):
         try:
             np.broadcast_shapes(*(axes for _, axes in leading))
         except ValueError:
-            told = ", ".join(f"{name} {list(axes)}" for name, axes in leading)
-            raise ValueError(f"the leading axes of the arguments of {called} do not fit: {told}") from None
+            shapes = ", ".join(f"{name} {list(axes)}" for name, axes in leading)
+            raise ValueError(f"the leading axes of the arguments of {called} do not fit: {shapes}") from None
 
     def _leading(self, name: str, value: Any) -> list[tuple[int, ...]]:
         """Leading axes of the arrays of a point g, h or of a vector ξ, η, p, where there are any."""

@@ -18,7 +18,7 @@ from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
@@ -105,7 +105,7 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = made_method(method, controls)
+    method = as_method(method, controls)
     save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
     if save_every > n_steps:
         raise ValueError(

@@ -63,8 +63,8 @@ class Page:
         path = checked_path(path)
         if path.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"path must end in .html, got {str(path)!r}")
-        with replacing_atomically(path) as made:
-            made.write_text(self.html, encoding="utf-8")
+        with replacing_atomically(path) as temporary:
+            temporary.write_text(self.html, encoding="utf-8")
         self.path = path
         return path
 
