@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from types import MethodType
 from typing import Any, ParamSpec, TypeVar
 
@@ -141,12 +142,14 @@ class Precise(eqx.Module):
     # takes 0.6 in place of 0.06 µs, and a call of ``momentum`` of the snakeboard 295 in place of 222.
     __getattribute__ = object.__getattribute__
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
-        """Hook for subclasses: an argument of a public method as it computes with it, or an error that names it."""
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        """Hook for subclasses: an argument of a public method as it computes with it, or an error, where it is
+        ``called`` by its name and the method's.
+        """
         return as_given(value, called)
 
-    def _together(self, called: str, arguments: dict[str, Any]) -> None:
-        """Hook for subclasses: raise an error for arguments that do not fit each other."""
+    def _check_together(self, method: str, arguments: Iterable[tuple[str, Any]]) -> None:
+        """Hook for subclasses: raise an error for arguments, pairs (name, value), that do not fit each other."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -205,12 +208,12 @@ def _validating(name: str, method: Callable) -> Callable:
                 if itself:
                     return value
                 called = f"{label} of {type(self).__name__}.{name}"
-                return self._argument(label, as_numbers(value, called) if label in arrays else value, called)
+                return self._argument(name, label, as_numbers(value, called) if label in arrays else value, called)
 
             labels = (*places, *("an argument",) * len(args))
             args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
             kwargs = {label: made(label, value) for label, value in kwargs.items()}
-            self._together(f"{type(self).__name__}.{name}", dict(zip(labels, args, strict=False)) | kwargs)
+            self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
             return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):
             require_float64(method.__qualname__)

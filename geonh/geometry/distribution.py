@@ -99,8 +99,8 @@ class Distribution(Precise):
         ]
         return f"{type(self).__name__}({', '.join(described)})"
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
-        value = super()._argument(name, value, called)
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
+        value = super()._argument(method, name, value, called)
         if name == "M" and (np.ndim(value) != 2 or np.shape(value)[0] != np.shape(value)[1]):
             raise ValueError(f"{called} must have shape [n, n], got {list(np.shape(value))}")
         return value

@@ -86,16 +86,16 @@ class LagrangianSystem(Precise):
     draw: Callable | None = eqx.field(static=True)
     """Drawing function; the motion does not depend on it."""
 
-    def _argument(self, name: str, value: Any, called: str) -> Any:
+    def _argument(self, method: str, name: str, value: Any, called: str) -> Any:
         """Check the shapes of base points and vectors against the system's: the methods are those of a node."""
         if name == "x":
-            return self._base_point(value, called)
-        if name == "g" and called.endswith(".at"):
+            return self._base_point(method, value, called)
+        if name == "g" and method == "at":
             return self._node_point(value, called)
         if name == "point":
             return as_point(self.group, value, called)
         if name not in ("xi", "eta", "p", "reaction") or value is None:
-            return super()._argument(name, value, called)
+            return super()._argument(method, name, value, called)
         value = as_numbers(value, called)
         if np.shape(value) != (self.group.dim,):
             raise ValueError(
@@ -103,12 +103,12 @@ class LagrangianSystem(Precise):
             )
         return value
 
-    def _base_point(self, x: Any, called: str) -> Any:
+    def _base_point(self, method: str, x: Any, called: str) -> Any:
         if isinstance(x, Moment):
-            return x._replace(x=self._base_point(x.x, called))
+            return x._replace(x=self._base_point(method, x.x, called))
         if isinstance(self.action, GroupBase):
             return self._node_point(x, called)
-        x = super()._argument("x", x, called)
+        x = super()._argument(method, "x", x, called)
         if isinstance(self.action, ShapeBase) and np.shape(x) != (len(self.action.names),):
             wanted = f"[{len(self.action.names)}], ({', '.join(self.action.names)})"
             raise ValueError(f"{called} must have shape {wanted}, got {list(np.shape(x))}; for many nodes use jax.vmap")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from geonh.arguments.precision import single_precision_note
 from geonh.engine import computed, traced_once
 from geonh.mechanics.holonomic import ON_HOLONOMIC, residual_scale, rows_fault
 
@@ -120,7 +120,7 @@ def start_fault(system: Any, t: float, g: Any, xi: np.ndarray, dt: float, facts:
         return f"the {what} of {system.name} is not finite at g0 and xi0: the Lagrangian there is {facts.level:g}"
     worst, scale = np.abs(facts.residual).max(initial=0.0), 1.0 + np.abs(xi).max()
     if not worst <= OFF_CONSTRAINT * scale:
-        hint = (single_precision_note(xi) or single_precision_note(g)) if worst < SINGLE * scale else ""
+        hint = (_single_precision_note(xi) or _single_precision_note(g)) if worst < SINGLE * scale else ""
         pair = "" if system.holonomic is None else "g0, xi0 = "
         return (
             f"xi0 does not satisfy the constraints of {system.name} at g0: its forms, as unit vectors, have "
@@ -200,7 +200,7 @@ def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
     """Error message for a point at that distance off the group."""
     if not np.isfinite(gap):
         return f"{name} does not lie on {system.group}, and is near no point of it"
-    hint = single_precision_note(g) if gap < SINGLE else ""
+    hint = _single_precision_note(g) if gap < SINGLE else ""
     return (
         f"{name} does not lie on {system.group}: it is {gap:.2g} away{hint}; system.group.project({name}) gives the "
         "nearest point that does"
@@ -226,3 +226,14 @@ def metric_fault(system: Any, M: Any, where: str) -> str:
             "determine it; leave that coordinate out, or give it an inertia"
         )
     return f"{named} is not positive definite: its least eigenvalue is {values[0]:.3g}"
+
+
+def _single_precision_note(*values: Any) -> str:
+    """Hint for an error message if all of these slightly wrong numbers are exact in float32; "" if not."""
+    arrays = [np.asarray(leaf, float) for leaf in jax.tree.leaves(values)]
+    if not all(np.array_equal(a, a.astype(np.float32)) for a in arrays):
+        return ""
+    return (
+        "; all its numbers are exact in float32, so it seems computed in single precision: compute it inside "
+        "`with geonh.float64():`, or in NumPy"
+    )
