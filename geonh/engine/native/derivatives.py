@@ -378,7 +378,7 @@ def _all_columns(
 
 
 def _by_rows(em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int) -> Memory:
-    """As ``_all_columns``, with the matrix in memory, row by row; the last columns may be computed twice."""
+    """Version of ``_all_columns`` with the matrix in memory, row by row; the last columns may be computed twice."""
     out, width = em.buffer((m, n), "d"), width if em.lanes == 1 else 1
     with em.side_by_side(em.lanes * width):
 
