@@ -301,10 +301,6 @@ def _integer_power(em: Emitter, params: dict, moving: list[bool], x: Entry, out:
     return (em.mul(float(n), power if n >= 1 else em.div(1.0, power)),)
 
 
-def _root_of_difference(em: Emitter, x: Entry, sign: float) -> Entry:
-    return em.intrinsic("sqrt", "d", em.add(1.0, em.mul(sign, em.mul(x, x))))
-
-
 PARTIALS: dict[str, Callable[..., tuple]] = {
     "sin": _one(lambda em, x, out: elementary.cos(em, x)),
     "cos": _one(lambda em, x, out: em.neg(elementary.sin(em, x))),
