@@ -90,11 +90,11 @@ class Connection(Precise):
 
     def form(self, r: Any) -> np.ndarray:
         """Connection form A(r), shape=[n_g, k], of shape coordinates r, shape=[k]: g⁻¹ġ = −A(r)ṙ for zero momentum."""
-        return self._evaluated(_form, r)
+        return self._at_shape(_form, r)
 
     def curvature(self, r: Any) -> np.ndarray:
         """Curvature B(r), shape=[k, k, n_g]: a small loop of area a from r_i to r_j moves the body by −a·B[i, j]."""
-        return self._evaluated(_curvature, r)
+        return self._at_shape(_curvature, r)
 
     def displacement(
         self, gait: Callable, span: float, *, n_steps: int = 200, momentum: Any = None, t0: float = 0.0
@@ -155,7 +155,7 @@ class Connection(Precise):
         """Dimension n_g of the group without the shape factor."""
         return self.system.group.dim - len(self.shape)
 
-    def _evaluated(self, function: Callable, r: Any) -> np.ndarray:
+    def _at_shape(self, function: Callable, r: Any) -> np.ndarray:
         r = as_float64(r, "r", (len(self.shape),))
         value, rows = computed(_with_rows, (self, function), r)
         least = np.linalg.svd(rows, compute_uv=False)[-1] if rows.size else 1.0

@@ -117,7 +117,7 @@ class _Inspection:
             outputs = self.walk(inner, given)
             return outputs if len(outputs) == len(unknown) else unknown
         if all(v is not None for v in given) and all(_is_small_integer(out.aval) for out in eqn.outvars):
-            results = functools.cache(functools.partial(_evaluated, eqn, given))
+            results = functools.cache(functools.partial(_known_outputs, eqn, given))
             return [_Later(results, i) for i in range(len(eqn.outvars))]
         return unknown
 
@@ -208,7 +208,7 @@ def _now(value: Any) -> Any:
     return value.results()[value.position] if isinstance(value, _Later) else value
 
 
-def _evaluated(eqn: Any, given: list) -> list:
+def _known_outputs(eqn: Any, given: list) -> list:
     """Outputs of an equation for known inputs."""
     with float64(), jax.ensure_compile_time_eval():  # as in the trace
         results = eqn.primitive.bind(*map(_now, given), **eqn.params)

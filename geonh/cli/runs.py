@@ -39,7 +39,7 @@ from geonh.results.trajectory import Trajectory
 
 MAX_NODES = 20_000_000
 
-Method = Annotated[
+MethodOption = Annotated[
     str | None,
     typer.Option(
         "--method", metavar="NAME", help="Integrator, as in `geonh methods`; left out, what suits the system."
@@ -74,7 +74,7 @@ def run(
     name: Annotated[
         str, typer.Argument(help="A system of `geonh list`, or your own: FILE.py:NAME, a System or a function of it.")
     ],
-    method: Method = None,
+    method: MethodOption = None,
     rule: Rule = None,
     retraction: Retraction = None,
     dt: Annotated[float | None, typer.Option(help="Time step in seconds; negative runs backwards.")] = None,

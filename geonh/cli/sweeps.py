@@ -24,7 +24,7 @@ from geonh.results import netcdf
 Executor = Annotated[
     str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")
 ]
-Part = Annotated[
+ShardOption = Annotated[
     str | None, typer.Option("--shard", metavar="I/N", help="Of an array of N jobs, the shards of job I = 0 … N − 1.")
 ]
 StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of Sweep.run in Python.")]
@@ -60,7 +60,7 @@ def sweep(
     observe: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Keep these in place of the nodes, e.g. energy,xi.")
     ] = None,
-    shard: Part = None,
+    shard: ShardOption = None,
     shard_members: Annotated[int | None, typer.Option(help="Members of a shard; by its size when left out.")] = None,
     executor: Executor = None,
 ) -> None:

@@ -180,7 +180,7 @@ def poincare_section(
     return Section(zeros.t[order], g, zeros.xi[order], zeros.g_vector[order], *names)
 
 
-class _Step(NamedTuple):
+class _Steps(NamedTuple):
     """Steps between saved nodes (g, ξ), from the time t, of length ``span``, entered at the fraction ``offset``."""
 
     before: tuple
@@ -190,10 +190,10 @@ class _Step(NamedTuple):
     offset: Any
 
 
-def _steps(trajectory: Trajectory, nodes: tuple) -> _Step:
+def _steps(trajectory: Trajectory, nodes: tuple) -> _Steps:
     before, after = jax.tree.map(lambda a: a[:-1], nodes), jax.tree.map(lambda a: a[1:], nodes)
     t = np.asarray(trajectory.t)
-    return _Step(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
+    return _Steps(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
 
 
 def _surface(surface: Callable, node: tuple) -> Any:

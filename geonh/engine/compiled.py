@@ -261,7 +261,7 @@ class _XlaMap:
         return jax.tree.map(np.array, _by_xla(self._function, arrays, nodes))  # JAX arrays are read-only
 
 
-class _Carry(NamedTuple):
+class _LoopState(NamedTuple):
     """Carry of an XLA loop: number of steps or rows so far, last good state, status, and rows."""
 
     i: Array
@@ -278,28 +278,28 @@ class _XlaLoop:
             self.width = int(jax.eval_shape(row, arrays, state).shape[0])
 
         def advance(arrays: Any, state: Any, n_steps: Array) -> tuple[Any, Array]:
-            def body(now: _Carry) -> _Carry:
+            def body(now: _LoopState) -> _LoopState:
                 new, status = step(arrays, now.state)
                 state = jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, now.state)
-                return _Carry(now.i + 1, state, status)
+                return _LoopState(now.i + 1, state, status)
 
-            begin = _Carry(jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
+            begin = _LoopState(jnp.zeros_like(n_steps), state, jnp.zeros((), jnp.int32))
             end = lax.while_loop(lambda now: (now.i < n_steps) & (now.status == 0), body, begin)
             return end.state, end.status
 
-        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> _Carry:
-            def body(now: _Carry) -> _Carry:
+        def chunk(arrays: Any, state: Any, n_nodes: Array, buffer: Array) -> _LoopState:
+            def body(now: _LoopState) -> _LoopState:
                 state, status = advance(arrays, now.state, jnp.asarray(1))
                 saved = lax.dynamic_update_slice(now.rows, row(arrays, state)[None], (now.i, jnp.zeros_like(now.i)))
-                return _Carry(now.i + (status == 0), state, status, jnp.where(status == 0, saved, now.rows))
+                return _LoopState(now.i + (status == 0), state, status, jnp.where(status == 0, saved, now.rows))
 
-            begin = _Carry(jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
+            begin = _LoopState(jnp.zeros_like(n_nodes), state, jnp.zeros((), jnp.int32), buffer)
             return lax.while_loop(lambda now: (now.i < n_nodes) & (now.status == 0), body, begin)
 
         self._advance, self._chunk, self._row = jax.jit(advance), jax.jit(chunk), jax.jit(row)
 
     def pieces(self, arrays: Any, state: Any, n_nodes: int, stride: int, buffer: np.ndarray) -> Iterator[Reached]:
-        """As ``native.Loop.pieces``."""
+        """XLA counterpart of ``native.Loop.pieces``."""
         saved = since = 0  # rows, and steps since the last one
         status, pace = 0, CallSize()
         while saved < n_nodes and status == 0:

@@ -303,7 +303,7 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
 
 
 def _refused_by_method(shared: Shared, member: Member) -> str:
-    """Why the method cannot start a member, or nothing."""
+    """Reason for which the method cannot start a member; "" if it can."""
     if not shared.method.limits_starts:
         return ""
     problem = shared.problem(member)

@@ -82,7 +82,7 @@ class Watching:
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Watched, int, int]]:
-        """As in ``Stepping``; ends early after a step with events, with status 0 unless one of them is terminal."""
+        """Version of ``Stepping.pieces`` that ends early after a step with events: status 0 unless one is terminal."""
         for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
             if status == Result.EVENT:
                 status = int(Result.EVENT) if self._record(after) else 0

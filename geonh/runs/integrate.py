@@ -127,7 +127,7 @@ def integrate(
         stride = 1 if save_every <= SHORT else save_every
         given = arrays if rows is None else [*arrays, rows]
         n_nodes, sizes = n_steps // stride, (layouts.node.size + 1, layouts.inverses.size)
-        run = Steps(_First(layouts), _Step(layouts), parts, n_nodes, stride, *sizes, rows is not None)
+        run = Steps(_FirstNode(layouts), _StepOfVectors(layouts), parts, n_nodes, stride, *sizes, rows is not None)
         nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
         states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
         times = _times(clock, save_every * jnp.arange(len(nodes)))
@@ -153,7 +153,7 @@ def _layouts(parts: Parts, start: Layout) -> _Layouts:
 
 
 @dataclass(frozen=True)
-class _First:
+class _FirstNode:
     """Node 0 as a vector, with its status appended, from (g, ξ) as a vector; ``controls`` are those there."""
 
     layouts: _Layouts
@@ -164,7 +164,7 @@ class _First:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _StepOfVectors:
     """Step between nodes as vectors, for ``Steps``; ``controls`` are those at both."""
 
     layouts: _Layouts

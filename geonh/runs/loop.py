@@ -87,7 +87,7 @@ def advance(
     except KeyboardInterrupt:  # during compilation
         return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
-    run = _Run(begin, loop.begin, status, loop, [begin.nodes.rows])
+    run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
     if not any(event.stop for event in trajectory.watched):  # a terminal event may end a longer run
         n_nodes = n_steps // trajectory.save_every + len(trajectory)
@@ -125,7 +125,7 @@ def advance(
 
 
 @dataclass
-class _Run:
+class _RunInProgress:
     """Current state of a run: a trajectory, and rows of its nodes and of those up to the last good state."""
 
     trajectory: Trajectory
@@ -174,7 +174,7 @@ class _Checkpoints:
         self.path = path
         self.due = time.monotonic() + BETWEEN
 
-    def if_due(self, run: _Run) -> None:
+    def if_due(self, run: _RunInProgress) -> None:
         """Save a checkpoint if it is due; observables of its nodes are not computed again."""
         if self.path is None or time.monotonic() < self.due:
             return
@@ -185,19 +185,19 @@ class _Checkpoints:
             run.trajectory = trajectory
         self.due = time.monotonic() + max(BETWEEN, 20 * (time.monotonic() - begun))
 
-    def at_the_end(self, run: _Run) -> None:
+    def at_the_end(self, run: _RunInProgress) -> None:
         if self.path is not None:
             run.trajectory = run.trajectory_so_far().settled()
             run.trajectory.save(self.path)
 
 
-def _keep(error: BaseException, run: _Run) -> None:
+def _keep(error: BaseException, run: _RunInProgress) -> None:
     """Attach the trajectory so far to an exception."""
     error.trajectory = run.trajectory_so_far()  # type: ignore[attr-defined]
     error.add_note("geonh: what was computed up to there is in the error's .trajectory")
 
 
-def _save_while_handling(error: BaseException, run: _Run, save: _Checkpoints) -> None:
+def _save_while_handling(error: BaseException, run: _RunInProgress, save: _Checkpoints) -> None:
     """Save a checkpoint while handling an exception, which remains the one raised."""
     try:
         save.at_the_end(run)

@@ -301,10 +301,6 @@ def _integer_power(em: Emitter, params: dict, moving: list[bool], x: Entry, out:
     return (em.mul(float(n), power if n >= 1 else em.div(1.0, power)),)
 
 
-def _root_of_difference(em: Emitter, x: Entry, sign: float) -> Entry:
-    return em.intrinsic("sqrt", "d", em.add(1.0, em.mul(sign, em.mul(x, x))))
-
-
 PARTIALS: dict[str, Callable[..., tuple]] = {
     "sin": _one(lambda em, x, out: elementary.cos(em, x)),
     "cos": _one(lambda em, x, out: em.neg(elementary.sin(em, x))),
@@ -378,7 +374,7 @@ def _all_columns(
 
 
 def _by_rows(em: Emitter, columns: Callable[[list[Entry]], list[Entry]], m: int, n: int, width: int) -> Memory:
-    """As ``_all_columns``, with the matrix in memory, row by row; the last columns may be computed twice."""
+    """Version of ``_all_columns`` with the matrix in memory, row by row; the last columns may be computed twice."""
     out, width = em.buffer((m, n), "d"), width if em.lanes == 1 else 1
     with em.side_by_side(em.lanes * width):
 
