@@ -295,17 +295,16 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
     for i in np.flatnonzero(~sound).tolist():
         member, of_member = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (members, facts))
         fault = start_fault(shared.system, float(member.t0), member.g, member.xi, float(member.dt), of_member)
+        fault = fault or _refused_by_method(shared, member)
         if not fault and states.status[i]:
             fault = Result(int(states.status[i])).message
-        if fault := fault or _refused_by_method(shared, member):
+        if fault:
             faults[i] = fault
     return states, faults
 
 
 def _refused_by_method(shared: Shared, member: Member) -> str:
     """Why the method cannot start a member, or nothing."""
-    if not shared.method.limits_starts:
-        return ""
     problem = shared.problem(member)
     try:
         with float64():

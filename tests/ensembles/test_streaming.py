@@ -40,7 +40,7 @@ def test_a_stream_has_the_bits_of_solve_and_goes_on(small, tmp_path, method):
     np.testing.assert_array_equal(data.isel(time=slice(3, 90, 7)).isel(time=slice(2, None)).time, whole.t[3:90:7][2:])
     assert data.sel(time=whole.t[77], method="nearest").time == whole.t[77]
     assert data["g"].dims == ("time", "coordinate")
-    with pytest.raises(StoreError, match="starts and parameters"):
+    with pytest.raises(StoreError, match=r"configuration:\n  xi0: \[.*\] there, \[0.4, 0.2\] here, in member 0\nname"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.2]}, n_steps=500)
     with pytest.raises(ValueError, match="does not satisfy the constraints"):
         gn.stream(system(1.0), method, store=path, **{**RUN, "xi0": [0.4, 0.4]}, n_steps=500)
