@@ -17,7 +17,7 @@ from geonh.engine import computed, mapped
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.events import OCCURRENCE, Passed
-from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of
+from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, labelled, results_of
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
@@ -52,6 +52,9 @@ class Ensemble(Observed):
         Times of the nodes, seconds.
     kept : dict of str to ndarray, shape=[members, N, …]
         Requested observables; the nodes "g", "p_plus", "p_minus" by default.
+    last : dict of str to ndarray, shape=[members, …]
+        The same at the last good node of each member, of step number ``n_steps``: between saved nodes, where the member
+        stopped early. nan for members that did not start, or were interrupted.
     g : point of the group, with leading axes [members, N]
         Group elements; [members, N, 3] on SE(2), a tuple of arrays on a product.
     g_vector : ndarray, shape=[members, N, size]
@@ -76,7 +79,7 @@ class Ensemble(Observed):
     gathered : tuple of Statistic
         The statistics themselves.
     status : ndarray of int, shape=[members]
-        ``Result`` of each member; from a failure on all its entries are nan.
+        ``Result`` of each member; its entries are nan after it stopped.
     n_steps : ndarray of int, shape=[members]
         Good steps of each member.
     parameters : dict of str to ndarray, shape=[members, …]
@@ -101,6 +104,7 @@ class Ensemble(Observed):
     batch: Batch
     k: np.ndarray
     kept: dict[str, np.ndarray]
+    last: dict[str, np.ndarray]
     events: dict[str, Passed]
     statistics: dict[str, np.ndarray]
     gathered: tuple[Statistic, ...]
@@ -120,6 +124,7 @@ class Ensemble(Observed):
             batch=found.batch,
             k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
             kept=found.kept,
+            last=found.last,
             events=found.events,
             statistics=results_of(sweep.statistics, found.statistics) if found.statistics else {},
             gathered=sweep.statistics,
@@ -214,7 +219,7 @@ class Ensemble(Observed):
         return read_all(self._shared, self.batch.members, nodes) | kept
 
     def __getitem__(self, member: int) -> Trajectory:
-        """Member as a ``Trajectory`` up to its last saved node; to continue it, start a ``solve`` there."""
+        """Member as a ``Trajectory`` up to its last good node; to continue it, start a ``solve`` there."""
         i = self._number(member, IndexError)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
@@ -224,6 +229,9 @@ class Ensemble(Observed):
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
         made = on_grid(begun, self.engine)
         rows = [made.nodes.rows, after.rows]
+        if self.n_steps[i] > self.k[n - 1] and np.isfinite(self.last["g"][i, 0]):
+            end = Nodes(self.n_steps[i], *(self.last[name][i] for name in NODES))
+            rows.append(end.taken(None).rows)
         made = extended(made, rows, first, Result(int(self.status[i])))
         return made.with_run(state=None, crossings=self._crossings(i))
 
@@ -273,6 +281,9 @@ class Ensemble(Observed):
         }
         found["status"] = (("member",), self.status, STATUS)
         found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        for name, values in self.last.items():
+            member, _, *axes = found[name][0]
+            found[f"{name}:last"] = ((member, *axes), values, at_the_last(name))
         for name, passed in self.events.items():
             for what, value in passed._asdict().items():
                 label = f"{name}:{what}"

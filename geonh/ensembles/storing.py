@@ -120,6 +120,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
         n_steps=of("n_steps"),
         faults={i - start: words for i, words in faults.items() if start <= i < stop},
         kept={one.name: of(one.name) for one in sweep.observables},
+        last={one.name: of(f"{one.name}:last") for one in sweep.observables},
         events=events,
     )
     return replace(Ensemble.of(sweep, found), statistics=statistics_of(store))

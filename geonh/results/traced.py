@@ -33,7 +33,7 @@ class TracedTrajectory(Observed):
     Attributes
     ----------
     t : array, shape=[N]
-        Times, seconds.
+        Times, seconds; after a failure, that of the last good node.
     k : array of int, shape=[N]
         Step numbers of the nodes; after a failure, that of the last good node.
     g : point of the group, with a leading axis of length N
