@@ -13,10 +13,10 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import is_whole, shortly
-from geonh.engine import computed, mapped
+from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.events import OCCURRENCE, Passed
+from geonh.ensembles.events import OCCURRENCE, Passed, points
 from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, labelled, results_of
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
@@ -201,9 +201,7 @@ class Ensemble(Observed):
 
     @cached_property
     def g(self) -> Any:
-        group = self.system.group
-        flat = mapped(_from_vector, group, self.g_vector.reshape(-1, self.g_vector.shape[2]))
-        return jax.tree.map(lambda a: a.reshape(*self.g_vector.shape[:2], *a.shape[1:]), flat)
+        return points(self.system.group, self.g_vector)
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
@@ -285,7 +283,7 @@ class Ensemble(Observed):
             member, _, *axes = found[name][0]
             found[f"{name}:last"] = ((member, *axes), values, at_the_last(name))
         for name, passed in self.events.items():
-            for what, value in passed._asdict().items():
+            for what, value in passed.data.items():
                 label = f"{name}:{what}"
                 found[label] = (dims_of(label, value, f"event of {name}")[: value.ndim], value, attributes_of(label))
         if not self.same_times:
@@ -357,7 +355,3 @@ def first_trajectory(shared: Shared, member: Member, save_every: int, reason: st
     clock = problem.clock._replace(t0=np.float64(problem.clock.t0), dt=np.float64(problem.clock.dt))
     with float64():
         return new_trajectory(problem._replace(clock=clock), state, save_every, reason), state
-
-
-def _from_vector(group: Any, vector: Any) -> Any:
-    return group.from_vector(vector)

@@ -37,6 +37,9 @@ MOST = 10_240
 BLOCK = 64
 """The number of members of a shard is a multiple of this."""
 
+FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".csv", ".parquet", ".npz", ".npy", ".pkl", ".json", ".mat", ".txt")
+"""Suffixes of files, which a new store may not have."""
+
 
 def store_of(
     sweep: Configuration,
@@ -51,7 +54,13 @@ def store_of(
     An "ensemble" is split into members, a "run" into nodes, ``shard`` of them in each shard (by default as in an
     existing store); ``layout`` returns the arrays and the number of shards of a new one.
     """
-    if not os.path.lexists(checked_path(path)):
+    place = checked_path(path)
+    if not os.path.lexists(place):
+        if place.suffix.lower() in FILES:
+            raise StoreError(
+                f"{path} is the name of a file, and a store is a folder: name it {place.stem}.zarr; solve has "
+                "checkpoint= for a file, and its result save()"
+            )
         fields, shards = layout()
         about = {
             "what": what,

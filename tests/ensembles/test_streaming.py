@@ -154,6 +154,13 @@ def test_the_command_line_tells_of_a_stream(tmp_path):
     assert CliRunner().invoke(app, ["merge", str(tmp_path / "b.zarr"), path]).exit_code == 0
 
 
+@pytest.mark.parametrize("name", ["a.nc", "a.h5", "a.CSV"])
+def test_a_store_is_not_named_as_a_file(tmp_path, name):
+    with pytest.raises(StoreError, match=r"a store is a folder: name it a\.zarr; solve has checkpoint="):
+        gn.stream(system(1.0), store=tmp_path / name, **RUN, n_steps=4)
+    assert not list(tmp_path.iterdir())
+
+
 def towards_an_edge():
     """A particle that is pulled to x = 1, beyond which its potential is not a number."""
     return gn.System(
