@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.newton import Newton
+from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
@@ -343,6 +344,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
 
+@judged
 def _refuse_memory(method: Integrator, what: str) -> None:
     """Raise ValueError if a method has a memory of its node that the step of another would leave behind."""
     for one in method.members if isinstance(method, Composition) else (method,):

@@ -17,6 +17,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import apart, det, pivots, solve_spd
 from geonh.arguments.precision import is_traced
+from geonh.arguments.signatures import argument_type
 from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
@@ -137,6 +138,7 @@ class NextStep(NamedTuple):
     zeta: ArrayLike
 
 
+@argument_type
 class State(NamedTuple):
     """Node of a trajectory.
 
@@ -213,6 +215,7 @@ class NodalControls(NamedTuple):
     k: ArrayLike
 
 
+@argument_type
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``.
 
