@@ -69,10 +69,10 @@ def sweep(
     _carry_out(_sweep_of(words), path_of(store, "--store"), shard, shard_members, executor, json.dumps(words))
 
 
-def finish(path: Path, executor: str | None = None, part: str | None = None) -> None:
+def finish(path: Path) -> None:
     """Implementation of ``geonh resume`` for a store."""
     store = _store(path)
-    _carry_out(_noted(store), path, part, None, executor, store.about["note"])
+    _carry_out(_noted(store), path, None, None, None, store.about["note"])
 
 
 def _sweep_of(words: dict[str, Any]) -> Sweep:
