@@ -263,10 +263,10 @@ def _length(name: str, value: Any, one: Any) -> int | None:
         if len(lengths) == 1 and 0 not in lengths:
             return lengths.pop()
     shapes = ", ".join(str(list(np.shape(a))) for a, _ in pairs)
-    wanted = ", ".join(str(list(np.shape(b))) for _, b in pairs)
+    expected = ", ".join(str(list(np.shape(b))) for _, b in pairs)
     all_of_it = ", all of its arrays" if len(pairs) > 1 else ""
     raise ValueError(
-        f"{name} must have shape {wanted}, with a first axis of members where it differs{all_of_it}; got {shapes}"
+        f"{name} must have shape {expected}, with a first axis of members where it differs{all_of_it}; got {shapes}"
     )
 
 

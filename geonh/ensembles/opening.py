@@ -163,7 +163,8 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
         ours, theirs = store.first(), other.first()
         same = same and all(ours.attributes[name] == theirs.attributes[name] for name in ("system", "parameters"))
-        if not same or (ours.known and ours.known.traces) != (theirs.known and theirs.known.traces):
+        values = [first.function_values for first in (ours, theirs)]
+        if not same or (values[0] and values[0].traces) != (values[1] and values[1].traces):
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)
         for shard in set(store.missing()) - set(other.missing()):

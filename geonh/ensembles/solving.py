@@ -240,7 +240,7 @@ class _Recorder:
             f"{size} members with {nodes} nodes",
             {
                 "nodes": n_numbers,
-                "statistics": sum(s.room(size, nodes, shapes[s.wanted.name]) for s in sweep.statistics),
+                "statistics": sum(s.room(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events
@@ -251,7 +251,7 @@ class _Recorder:
         )
         for one in sweep.observables:
             results.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
-        results.statistics = [s.initial(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
+        results.statistics = [s.initial(start, size, nodes, shapes[s.observable.name]) for s in sweep.statistics]
 
     def members(self, indices: np.ndarray) -> Member:
         """Initial data of some members."""
@@ -268,7 +268,7 @@ class _Recorder:
         for one in self._sweep.observables:
             self._results.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
         for statistic, known in zip(self._sweep.statistics, self._results.statistics, strict=True):
-            statistic.update(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
+            statistic.update(known, values[statistic.observable.name], self._start, int(indices[0]), node)
 
 
 class Starts(NamedTuple):

@@ -119,7 +119,7 @@ class Sweep(Configuration):
                 raise TypeError(f"statistics must be statistics such as Mean('energy'), got {shortly(statistic)}")
         requested = requested_observables(NODES if observables is None else observables)
         refuse_clashes(requested, gathered)
-        inspect_functions(system, (*requested, *(s.wanted for s in gathered)))
+        inspect_functions(system, (*requested, *(s.observable for s in gathered)))
         return cls(
             system=system,
             method=method,

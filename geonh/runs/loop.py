@@ -85,7 +85,7 @@ def advance(
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation
-        return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
+        return replace(trajectory, status=Result.INTERRUPTED).with_run(function_values=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
