@@ -73,7 +73,7 @@ class MemberEvents:
         Returns the number of steps of each member up to a terminal event, or of all.
         """
         data = jax.tree.map(lambda a: a[indices], self._members)
-        before = Nodes(*(np.concatenate([a, b[:, :-1]], axis=1) for a, b in zip(last, after, strict=True)))
+        before = jax.tree.map(lambda a, b: np.concatenate([a, b[:, :-1]], axis=1), last, after)
         n_steps = np.full(len(after.k), after.k.shape[1])
         pairs = flattened(data, before), flattened(data, after)
         values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))

@@ -19,6 +19,7 @@ from geonh.arguments.validators import as_count, entries, shortly
 from geonh.engine import interrupted_at_once
 from geonh.ensembles.batch import as_members, parted_controls
 from geonh.ensembles.configuration import Configuration
+from geonh.ensembles.draws import is_drawn
 from geonh.ensembles.ensemble import Ensemble
 from geonh.ensembles.reading import NODES, inspect_functions, requested_observables
 from geonh.ensembles.solving import solved
@@ -32,7 +33,7 @@ from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
 from geonh.runs.loop import check_progress, reporting
 from geonh.runs.solve import events_of
-from geonh.runs.start import as_start
+from geonh.runs.start import as_span, as_start
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,7 +73,8 @@ class Sweep(Configuration):
         xi0: Any,
         g0: Any = None,
         dt: Any,
-        n_steps: int,
+        n_steps: int | None = None,
+        t_end: float | None = None,
         t0: Any = 0.0,
         controls: Any = None,
         events: Event | Iterable[Event] = (),
@@ -93,7 +95,9 @@ class Sweep(Configuration):
             raise TypeError(
                 "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
             )
-        n_steps = as_count(n_steps, "n_steps")
+        if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
+            raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
+        dt, n_steps, _ = as_span(dt, n_steps, t_end, t0)
         stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")

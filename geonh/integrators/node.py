@@ -248,6 +248,15 @@ class Clock(NamedTuple):
         controls = self._function()
         return None if controls is None else evaluated("controls", controls, t)
 
+    def starting(self, t: ArrayLike) -> Clock:
+        """Clock whose node 0 is at time t, a scalar; there, controls at the nodes are interpolated linearly."""
+        if self.controls is None or callable(self.controls):
+            return self._replace(t0=t)
+        number = (t - self.t0) / self.dt
+        here = jnp.clip(jnp.floor(number), 0, len(self.controls) - 2).astype(int)
+        s, rows = number - here, jnp.asarray(self.controls)
+        return Clock(t, self.dt, ((1 - s) * rows[here] + s * rows[here + 1])[None])
+
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0; all scalars."""
         return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())

@@ -78,10 +78,11 @@ def trajectory_card(trajectory: Any) -> str:
     from geonh.diagnostics.invariants import invariants  # would be a circular import
 
     a = trajectory.attributes
+    step = with_reason(f"{trajectory.dt:g} s", a["dt_reason"])
     facts = [
         ("space", html.escape(a["group"])),
         ("method", html.escape(with_reason(a["method"], a["method_reason"]))),
-        ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {trajectory.dt:g} s"),
+        ("time", f"t = {trajectory.t[0]:g} … {trajectory.t[-1]:g} s, dt = {step}"),
         ("nodes", f"{len(trajectory)}"),
         ("ended", html.escape(trajectory.message)),
     ]

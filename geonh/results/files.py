@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the file format; files of a later version are refused with an explanation."""
-_OWN = ("g", "p_plus", "p_minus", "step", "time", "coordinate", "component", "constraint")
 _OBSERVABLES = {"xi", "p", "energy", "energy_minus", "constraint_residual", "holonomic_residual", "multipliers"}
 _OBSERVABLES |= {"impulse_multipliers", "alternating", "kinetic"}
 _RENAMED = {"alternation": "alternating"}
@@ -114,7 +113,8 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
 def _fields(data: Any) -> dict[str, Any]:
     words = ("system", "method", "group", "geonh_version", "catalogue", "engine", "controls")
     attributes: dict[str, Any] = {name: attribute(data, name, str) for name in words}
-    attributes["method_reason"] = attribute(data, "method_reason", str) if "method_reason" in data.ncattrs() else ""
+    for name in ("method_reason", "dt_reason"):
+        attributes[name] = attribute(data, name, str) if name in data.ncattrs() else ""
     attributes |= {name: _json(data, name) for name in ("parameters", "changes", "point_shapes")}
     attributes["units"] = _json(data, "units") if "units" in data.ncattrs() else {}
     if wrong := misfit(attributes, ATTRIBUTES):
@@ -135,7 +135,11 @@ def _fields(data: Any) -> dict[str, Any]:
     }
     if [a.shape for a in nodes.values()] != [(len(k), len(attributes["point_names"])), (len(k), n), (len(k), n)]:
         refuse(data, f"the shapes of its nodes do not belong together: {[a.shape for a in nodes.values()]}")
-    if not len(k) or k[0] != 0 or np.any(np.diff(k) <= 0) or not all(np.all(np.isfinite(a)) for a in nodes.values()):
+    t = read_array(data, "time", "f", ndim=1) if "times" in data.ncattrs() else None
+    if t is not None and not np.all(np.isfinite(t)):
+        refuse(data, "its times are not finite")
+    in_order = np.all(np.diff(k) >= 0) if t is not None else len(k) and k[0] == 0 and np.all(np.diff(k) > 0)
+    if not len(k) or not in_order or not all(np.all(np.isfinite(a)) for a in nodes.values()):
         refuse(data, "its nodes are not one after another, or not finite")
     numbers: dict[str, Any] = {name: attribute(data, name, float) for name in ("dt", "t0")}
     numbers["save_every"] = attribute(data, "save_every", int)
@@ -147,6 +151,7 @@ def _fields(data: Any) -> dict[str, Any]:
     loaded = _observables(data, len(k), n)
     return {
         "k": k,
+        "t": t,
         **nodes,
         **numbers,
         "status": Result[status],

@@ -96,8 +96,8 @@ def observe(problem: Problem, node: Node) -> dict[str, Any]:
         ``impulse_multipliers``, λ of p⁻ = p⁺ + h(f + μᵀλ), ``alternating``, ‖(h/2)μᵀ(λ_impulse − λ)‖ in the kinetic
         norm, √J, and ``kinetic``, ½ξᵀMξ.
     """
-    system, method, clock = problem.system, problem.method, problem.clock
-    k, g, p_plus, p_minus = node
+    system, method, g, p_plus, p_minus = problem.system, problem.method, node.g, node.p_plus, node.p_minus
+    clock, k = node.local(problem.clock)
     x = system.at(g, clock.time(k))
     p = (p_plus + p_minus) / 2
     xi = system.velocity(x, p)

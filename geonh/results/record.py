@@ -192,7 +192,7 @@ class Record(Observed):
 
     @property
     def t(self) -> np.ndarray:
-        return self.t0 + self.k * self.dt
+        return self.t0 + self.k * self.dt if self.nodes.t is None else self.nodes.t
 
     @cached_property
     def g(self) -> Point:
@@ -201,7 +201,7 @@ class Record(Observed):
     @property
     def points(self) -> Node:
         """The nodes as arguments of ``observe``, along the first axis."""
-        return Node(self.k, self.g, self.p_plus, self.p_minus)
+        return Node(self.k, self.g, self.p_plus, self.p_minus, self.nodes.t)
 
     @cached_property
     def x(self) -> Any:
@@ -219,7 +219,8 @@ class Record(Observed):
     def read(self, these: slice) -> dict[str, np.ndarray]:
         """Compute ``observe`` at some of the nodes, without storing: arrays of shape=[nodes, …]."""
         nodes = jax.tree.map(lambda a: a[these], self.points)
-        impulse = self.method is not None and self.method.guarantees.node == "impulse"  # else one program for all
+        impulse = self.method is not None and self.method.guarantees.node == "impulse" and self.nodes.t is None
+        # without an impulse one program serves all methods
         return mapped(observe, self.problem._replace(method=self.method if impulse else None), nodes)
 
     def _joined(self, after: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -38,7 +38,7 @@ EVENT_NAMES = {
 }
 EVENT_AXES = {"g_vector": ("coordinate",), "xi": ("component",), "multipliers": ("constraint",)}
 """Names of further axes of an event's arrays."""
-WORDS = ("system", "catalogue", "engine", "method", "method_reason", "group", "controls", "geonh_version")
+WORDS = ("system", "catalogue", "engine", "method", "method_reason", "dt_reason", "group", "controls", "geonh_version")
 _DIMENSIONS = {
     "xi": "component",
     "p": "component",
@@ -92,6 +92,8 @@ def dataset(trajectory: Record, message: str) -> xr.Dataset:
         "point_shapes": json.dumps(a["point_shapes"]),
         "point_is_tuple": int(a["point_is_tuple"]),
     }
+    if trajectory.nodes.t is not None:
+        attributes["times"] = "of each node"
     crossings = trajectory.crossings
     if crossings is not None:
         for key, value in zip(crossings._fields[1:], crossings[1:], strict=True):

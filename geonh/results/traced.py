@@ -78,7 +78,7 @@ class TracedTrajectory(Observed):
         """Create from nodes, with a leading axis, of a problem, and controls there if they were given at the nodes."""
         impulse = problem.method.guarantees.node == "impulse"  # else one program for all methods
         arrays, parts = Parts.of(problem if impulse else problem._replace(method=None))
-        return cls(t, *node, status, controls, arrays, parts)
+        return cls(t, node.k, node.g, node.p_plus, node.p_minus, status, controls, arrays, parts)
 
     @property
     def g_vector(self) -> Array:

@@ -35,15 +35,24 @@ recognisers: list[Callable[[System], str]] = []
 
 
 def new_trajectory(
-    problem: Problem, state: State, save_every: int, reason: str = "", crossings: Crossings | None = None
+    problem: Problem,
+    state: State,
+    save_every: int,
+    reason: str = "",
+    crossings: Crossings | None = None,
+    dt_reason: str = "",
 ) -> Trajectory:
-    """Trajectory of one node, the start of a run of a problem; ``crossings`` is the record of events, if it has any."""
+    """Trajectory of one node, the start of a run of a problem; ``crossings`` is the record of events, if it has any.
+
+    ``reason`` and ``dt_reason`` say why the method and the step are not the ones given.
+    """
     system, method, clock, events = problem
     group = system.group
     attributes = {
         **_facts(system, clock),
         "method": describe(method),
         "method_reason": reason,
+        "dt_reason": dt_reason,
         "group": str(group),
         "point_names": list(group.point_names),
         "velocity_names": list(group.velocity_names),

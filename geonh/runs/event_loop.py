@@ -1,10 +1,8 @@
 r"""Stepping loop of a run that monitors the alternating mode and locates events.
 
 In the loop, the interpolation between its nodes indicates whether a step may contain an event. The event is located by
-partial steps of the method itself: from the node (t_k, g_k, ξ̃_k) it restarts with the step sh, s ∈ [0, 1]: its node at
-t_k + sh has the order of the method, and preserves at the event what the method preserves at its nodes. For methods
-whose node is a velocity this is the step itself, shortened; those that hold an impulse or the next increment begin with
-their own start, which has their order. Samples and roots in s are evaluated in machine code, by one program.
+partial steps of the method itself (``results/dense.py``). Samples and roots in s are evaluated in machine code, by one
+program.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from geonh.integrators.base import Problem
 from geonh.integrators.node import ArrayLike, Clock, Result, State
 from geonh.mechanics.equations import multipliers
 from geonh.mechanics.system import System
+from geonh.results.dense import controls_of_part, partial_step
 from geonh.results.events import Crossings, Event
 from geonh.results.interpolation import curve
 from geonh.results.nodes import Node, node_row
@@ -260,7 +259,7 @@ def possible_events(
     place = curve(system.group, before, after, jnp.asarray(clock.dt))
 
     def at(s: Array) -> Array:
-        part = Clock(clock.time(k), s * clock.dt, _controls(clock, k, s))
+        part = Clock(clock.time(k), s * clock.dt, controls_of_part(clock, k, s))
         return _values(system, events, part.time(1), *place(s), part.control(1))
 
     inner = lax.map(at, jnp.asarray(PLACES[1:-1]))
@@ -278,8 +277,8 @@ def _repeated(tree: Any, n: int) -> Any:
 
 def at_node(problem: Problem, node: Node) -> tuple[Array, Array]:
     """ξ̃ at a node, and the values of the events there, shape=[number of events]."""
-    system, clock, events = problem.system, problem.clock, problem.events
-    k, g, p_plus, p_minus = node
+    system, events, g, p_plus, p_minus = problem.system, problem.events, node.g, node.p_plus, node.p_minus
+    clock, k = node.local(problem.clock)
     t, u = clock.time(k), clock.control(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
     return xi, _values(system, events, t, g, xi, u)
@@ -324,14 +323,13 @@ class Located(NamedTuple):
 
 def located(problem: Problem, search: Search) -> Located:
     """Locate an event in an interval of a step, by partial steps of the method; at b if there is none."""
-    system, method, clock, events = problem.system, problem.method, problem.clock, problem.events
-    k, g, p_plus, p_minus = search.node
+    system, clock, events = problem.system, problem.clock, problem.events
+    k, g, p_plus, p_minus, _ = search.node
     t = clock.time(k)
     xi = system.velocity(system.at(g, t), (p_plus + p_minus) / 2)
 
     def at(s: Array) -> tuple[Array, Located]:
-        part = Clock(t, s * clock.dt, _controls(clock, k, s))
-        state = method.next_node(system, part, method.first_node(system, part, g, xi))
+        state, part = partial_step(problem, k, g, xi, s)
         time, u = part.time(1), part.control(1)
         velocity = system.velocity(system.at(state.g, time), (state.p_plus + state.p_minus) / 2)
         value = _values(system, events, time, state.g, velocity, u)[search.event]
@@ -340,11 +338,3 @@ def located(problem: Problem, search: Search) -> Located:
         return value, Located(value, s, time, system.group.to_vector(state.g), velocity, lam)
 
     return root(at, search.at_a, 4e-16 * jnp.abs(t / clock.dt), (search.a, search.b))
-
-
-def _controls(clock: Clock, k: Array, s: Array) -> Any:
-    """Controls of a partial step: nodal values are interpolated linearly."""
-    if clock.controls is None or callable(clock.controls):
-        return clock.controls
-    here, there = clock.control(k), clock.control(k + 1)
-    return jnp.stack([here, (1 - s) * here + s * there])

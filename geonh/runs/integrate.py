@@ -23,7 +23,7 @@ from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import as_start, refuse_unsound
+from geonh.runs.start import as_span, as_start, refuse_unsound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -38,7 +38,8 @@ def integrate(
     xi0: Any,
     g0: Any = None,
     dt: Any,
-    n_steps: int,
+    n_steps: int | None = None,
+    t_end: float | None = None,
     t0: Any = 0.0,
     controls: Any = None,
     save_every: int = 1,
@@ -69,7 +70,9 @@ def integrate(
     dt : float
         Time step in seconds; negative runs backwards.
     n_steps : int
-        Number of steps; static under ``jit``.
+        Number of steps; static under ``jit``; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node, as for ``solve``, where dt and t0 are not traced.
     t0 : float
         Initial time in seconds; t_k = t0 + k·dt.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
@@ -106,7 +109,7 @@ def integrate(
     """
     require_float64("integrate")
     method = as_method(method, controls)
-    save_every, n_steps = as_count(save_every, "save_every"), as_count(n_steps, "n_steps")
+    save_every, (dt, n_steps, _) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
     if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
