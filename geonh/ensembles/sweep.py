@@ -51,7 +51,7 @@ class Sweep(Configuration):
         Initial data of the members, as a recipe for any range of them.
     n_steps, save_every : int
         Number of steps, and steps between saved nodes.
-    observables : tuple of Wanted
+    observables : tuple of Observable
         Observables kept at the saved nodes.
     statistics : tuple of Statistic
         Running statistics.
