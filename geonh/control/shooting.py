@@ -206,7 +206,7 @@ def shooting_control(
     )
     knots = np.linspace(0, 1, J)
     limits = UNBOUNDED if bounds is None else bounds_on_controls(bounds, n_u)
-    optimum = _optimised(problem, _guess_at(knots, guess, n_u), limits, solver, max_iterations)
+    optimum = _minimum(problem, _guess_at(knots, guess, n_u), limits, solver, max_iterations)
     cost_there = shooting_values(problem, optimum.u).cost
     if not np.isfinite(cost_there):
         raise RuntimeError(f"{system.name}: the cost of the solution is not finite, {cost_there}: check cost")
@@ -248,7 +248,7 @@ class Optimum(NamedTuple):
     iterations: int
 
 
-def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver: str, max_iterations: int) -> Optimum:
+def _minimum(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver: str, max_iterations: int) -> Optimum:
     """Minimum from a guess, or else from controls near it that reach the end."""
 
     @functools.lru_cache(maxsize=1)
@@ -275,7 +275,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
 
     def guesses() -> Iterator[np.ndarray]:
         yield u0.ravel()
-        yield _reaching(program, u0, problem.tolerance)
+        yield _feasible_controls(program, u0, problem.tolerance)
 
     iterations = 0
     for begin in guesses():
@@ -289,7 +289,7 @@ def _optimised(problem: ShootingProblem, u0: np.ndarray, bounds: Bounds, solver:
     )
 
 
-def _reaching(program: NonlinearProgram, u0: np.ndarray, tolerance: float) -> np.ndarray:
+def _feasible_controls(program: NonlinearProgram, u0: np.ndarray, tolerance: float) -> np.ndarray:
     """Feasibility restoration: controls near a guess, or near perturbations of it, that reach the end if some exist.
 
     By least squares with a trust region, since the derivative may be rank deficient: from rest, sideways.

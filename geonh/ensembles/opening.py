@@ -68,7 +68,7 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
     data, about = store.opened().assign(store.events()), store.about
-    _try(store)
+    _read_one_shard(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()
     sizes = data.sizes
@@ -96,7 +96,7 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     return data.assign_attrs({**facts, "missing": missing})
 
 
-def _try(store: SweepStore) -> None:
+def _read_one_shard(store: SweepStore) -> None:
     """Read an entry of each array from an existing shard, to detect undecodable data on opening."""
     there = set(range(store.shards)) - set(store.missing())
     for name in store.about["arrays"] if there else ():

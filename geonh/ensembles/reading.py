@@ -108,7 +108,7 @@ def read(shared: Shared, members: Member, nodes: Nodes, observables: tuple[Obser
 def read_all(shared: Shared, members: Member, nodes: Nodes) -> dict[str, np.ndarray]:
     """Evaluate all observables of ``observe`` at nodes."""
     flat = flattened(members, nodes)
-    observables = mapped(_everything, shared, flat)
+    observables = mapped(_all_observables, shared, flat)
     empty = np.isnan(flat.node.g_vector[:, 0])
     for value in observables.values():
         value[empty] = np.nan
@@ -144,7 +144,7 @@ class Placed(NamedTuple):
         return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus, t))
 
 
-def _everything(shared: Shared, node: MemberNode) -> dict[str, Any]:
+def _all_observables(shared: Shared, node: MemberNode) -> dict[str, Any]:
     return observe(*Placed.of(shared, node))
 
 

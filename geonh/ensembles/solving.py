@@ -82,7 +82,7 @@ def solved(
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     results = Solved(batch, "", status, counts, {})
-    first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
+    first = _member_starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
     recorder = _Recorder(sweep, start, results, first.nodes)
     events = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events) if sweep.events else None
     results.events = events.results if events else {}
@@ -135,7 +135,7 @@ class _Integration:
         """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
         sweep, results, recorder, events = self.sweep, self.results, self.recorder, self.events
         members = recorder.members(indices)
-        starts = _starts(sweep.shared, members)
+        starts = _member_starts(sweep.shared, members)
         results.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
         progress = _Progress.at(starts, indices)
         progress.record(results)
@@ -197,7 +197,7 @@ class _Progress:
         rows[active] = computed
         self.status[active] = reached.status
         self.n_steps[active] += reached.state.k - before.k
-        self.states = _put(self.states, active, reached.state)
+        self.states = _replaced_at(self.states, active, reached.state)
         return rows
 
     def stop(self, last: np.ndarray, nodes: Nodes, done: int) -> None:
@@ -214,7 +214,7 @@ class _Progress:
         results.status[self.indices[~self.active]] = self.status[~self.active]
 
 
-def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
+def _replaced_at(tree: Any, where: np.ndarray, values: Any) -> Any:
     """Replace entries of the arrays of a tree."""
     if where.all():
         return values
@@ -279,7 +279,7 @@ class Starts(NamedTuple):
     nodes: Nodes
 
 
-def _starts(shared: Shared, members: Member) -> Starts:
+def _member_starts(shared: Shared, members: Member) -> Starts:
     with float64():
         states, faults = first_nodes(shared, members)
     rows = mapped(node_row, Problem(shared.system, None, None), states)[:, None]

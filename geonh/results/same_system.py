@@ -172,7 +172,7 @@ def differences(
     for name in dict.fromkeys((*known.values, *here.values)):
         if name.startswith(EVENT) or (clock is None and name in ("forces", "controls")):
             continue
-        words = _differ(known, here, name, same_tools)
+        words = _difference(known, here, name, same_tools)
         if words and name.startswith(INTEGRAL):
             earlier = [changes["first_integrals"]] if "first_integrals" in changes else []
             changes["first_integrals"] = "; ".join([*earlier, f"{name.removeprefix(INTEGRAL)} {words}"])
@@ -193,7 +193,7 @@ def different_events(trajectory: Record, system: System, events: tuple[Event, ..
     system = _with_data(system, trajectory.attributes["parameters"])
     here, same_versions = events_of(trajectory, system, events, known.nodes), _same_versions(known)
     both = [name for name in here.values if name in known.values]
-    changed = {name: words for name in both if (words := _differ(known, here, name, same_versions))}
+    changed = {name: words for name in both if (words := _difference(known, here, name, same_versions))}
     details = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in changed.items())
     return {"events": details} if details else {}
 
@@ -210,7 +210,7 @@ def _count(values: dict[str, np.ndarray], n: int) -> int:
     return sizes["forms"] // n + sizes["holonomic"] // (n + 1)
 
 
-def _differ(there: FunctionValues, here: FunctionValues, name: str, same_tools: bool) -> str:
+def _difference(there: FunctionValues, here: FunctionValues, name: str, same_tools: bool) -> str:
     if name not in here.values or name not in there.values:
         return "given there, not here" if name in there.values else "given here, not there"
     a, b = there.values[name], here.values[name]
