@@ -101,7 +101,7 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
     Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
     n = rows.shape[1]
-    parted = _separated(jnp.concatenate([rows, beside], axis=1), n)
+    parted = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n)
     scales = jnp.sqrt(parted.squares[:1] / parted.squares)
     scaled = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
     return scaled[:, :n], scaled[:, n:]
@@ -111,7 +111,7 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
 def orthogonal(rows: Array, beside: Array) -> tuple[Array, Array]:
     """``apart`` without the scaling, and thus without roots, for what does not depend on the lengths of the rows."""
     n = rows.shape[1]
-    separated = _separated(jnp.concatenate([rows, beside], axis=1), n).rows
+    separated = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n).rows
     return separated[:, :n], separated[:, n:]
 
 
@@ -125,7 +125,7 @@ class Orthogonal(NamedTuple):
     squares: Array
 
 
-def _separated(extended: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
+def _orthogonal_rows(extended: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
     """Orthogonalize rows in their first n entries, each against those before it; ``held`` is applied to what
     coefficients and lengths are computed from (stop_gradient), where rows are few.
     """
@@ -160,7 +160,7 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     """
     m, n = mu.shape
     extended = jnp.concatenate([mu, right[:, None]], axis=1)
-    rows, coefficients, _ = _separated(extended, n, lax.stop_gradient)  # the solution does not depend on these
+    rows, coefficients, _ = _orthogonal_rows(extended, n, lax.stop_gradient)  # the solution does not depend on these
     mu, right = rows[:, :n], rows[:, n]
     solution, lam = saddle_directly(M, mu, force, right)
     if m >= BY_ROWS:  # multipliers of the original rows
