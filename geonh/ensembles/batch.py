@@ -22,6 +22,9 @@ from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import digest
 from geonh.runs.controls import inspect_forces
 
+SHOWN = 64
+"""Largest number of values of member 0 that a store shows of each argument."""
+
 
 class Member(NamedTuple):
     """Initial data of a member; for a batch, every array has the members along the first axis.
@@ -87,13 +90,20 @@ class MemberRecipe:
     def varied(self) -> tuple[str, ...]:
         return tuple(name for names, _ in self.axes for name in names)
 
-    def digest(self) -> str:
-        """Digest of the given data, bitwise, and of the initial data of the first and last members, to rounding."""
-        given = [self.given[name] for name in sorted(self.given) if not is_drawn(self.given[name])]
-        arrays = map(np.asarray, jax.tree.leaves(given))
-        numbers = [(a.shape, hashlib.sha256(a.tobytes()).hexdigest()) for a in arrays]
-        ends = [self.batch(0, min(64, self.size)).members, self.batch(max(self.size - 64, 0), self.size).members]
-        return digest(str((self.axes, numbers)), [np.asarray(a) for a in jax.tree.leaves(ends)])
+    def initial_data(self) -> dict[str, list[Any]]:
+        """For each name: digest of the given data, bitwise, and of the first and last members, to rounding; and the
+        numbers of member 0, if they are few, as JSON data.
+        """
+        ends = [_by_name(self.batch(0, min(64, self.size)).members)]
+        ends.append(_by_name(self.batch(max(self.size - 64, 0), self.size).members))
+        found: dict[str, list[Any]] = {}
+        for name, first in ends[0].items():
+            given = [] if is_drawn(self.given.get(name)) else jax.tree.leaves(self.given.get(name))
+            numbers = [(np.shape(a), hashlib.sha256(np.asarray(a).tobytes()).hexdigest()) for a in given]
+            arrays = [np.asarray(a) for a in jax.tree.leaves([end[name] for end in ends])]
+            values = np.concatenate([*(np.ravel(np.asarray(a)[0]) for a in jax.tree.leaves(first)), np.zeros(0)])
+            found[name] = [digest(str(numbers), arrays), values.tolist() if values.size <= SHOWN else []]
+        return found
 
     def member(self, i: int) -> Member:
         """Initial data of a member."""
@@ -207,6 +217,13 @@ class Shared(NamedTuple):
         controls = self.controls if member.controls is None else member.controls
         clock = Clock(member.t0, member.dt, controls)
         return Problem(with_parameters(self.system, member.parameters), self.method, clock, self.events)
+
+
+def _by_name(members: Member) -> dict[str, Any]:
+    """Initial data by the names of the arguments, and of the parameters."""
+    return {"xi0": members.xi, "g0": members.g, "dt": members.dt, "t0": members.t0, **members.parameters} | (
+        {} if members.controls is None else {"controls": members.controls}
+    )
 
 
 def _projected(shared: Shared, member: Member) -> tuple:

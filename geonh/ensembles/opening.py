@@ -67,7 +67,8 @@ def open_store(path: str | os.PathLike) -> xr.Dataset:
 
 def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
-    data, about = store.opened().assign(store.events()), store.about
+    data, about = store.opened(), store.about
+    data = data.assign(store.events() | store.last(data))
     _read_one_shard(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()

@@ -119,7 +119,7 @@ class Distribution(Precise):
     def residual(self, xi: Array, x: Any, parameters: Any = None) -> Array:
         """μ(x)ξ − b(x), shape=[m], of a velocity of shape=[n]."""
         if self.forms is not None and isinstance(self.forms.function, VelocityForms):
-            return self.forms.function.of(x, xi, parameters) - self.right_hand_side(x, parameters)
+            return self.forms.part(self.forms.function.of(x, xi, parameters)) - self.right_hand_side(x, parameters)
         rows = self.annihilator(x, parameters)
         _refuse_shape("xi", xi, rows.shape[1:])
         return rows @ xi - self.right_hand_side(x, parameters)

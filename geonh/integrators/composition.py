@@ -126,6 +126,13 @@ class Composition(Integrator):
         for member in self.members:
             member.refuse_start(system, dt * max(map(abs, self.fractions)), g0, xi0)
 
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        within: Array | bool = True
+        for member in self.members:
+            one = member.within_limits(system, dt * max(map(abs, self.fractions)), g0, xi0)
+            within = one if within is True else within & one
+        return within
+
     @property
     def limits_starts(self) -> bool:
         return any(member.limits_starts for member in self.members)

@@ -58,7 +58,8 @@ class Result(IntEnum):
     EVENT : 8
         An event stopped the run.
     START : 9
-        The run did not start, as a member of an ensemble.
+        The run did not start: its initial state is invalid, or dt past the method's limits. Members of ensembles, and
+        runs in a JAX transformation.
     LEAP : 10
         The contact of a rolling body leaps to another place within one step.
     """
@@ -102,7 +103,10 @@ class Result(IntEnum):
                 "or take Gauss(2)"
             ),
             Result.EVENT: "stopped at an event",
-            Result.START: "did not start",
+            Result.START: (
+                "did not start: g0 or xi0 is off the group or the constraints, or dt past the method's limits; "
+                "geonh.solve says which"
+            ),
             Result.LEAP: (
                 "the contact leaps within one step over a part of the surface that is more curved than the body, which "
                 "rests on two points there and meets the surface anew; a smaller or rounder body would not"

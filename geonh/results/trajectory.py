@@ -24,6 +24,7 @@ from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.registry import methods
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
@@ -333,9 +334,16 @@ class Trajectory(Record):
         return view(self, *others, **options)
 
 
-def with_reason(chosen: str, reason: str) -> str:
-    """Description of a method or a step, with the reason for it in parentheses if there is one."""
-    return f"{chosen} ({reason})" if reason else chosen
+def with_reason(method: str, reason: str) -> str:
+    """Description of a method, after its name in ``methods`` if it has one; with the reason for it in parentheses."""
+    name = _names().get(method)
+    return (f"{name}, " if name else "") + method + (f" ({reason})" if reason else "")
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Names of the methods, by their descriptions."""
+    return {describe(method.make()): name for name, method in methods.items()}
 
 
 def describe(method: Integrator) -> str:

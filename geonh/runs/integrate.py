@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.arguments.precision import float64, require_float64
+from geonh.arguments.signatures import named
 from geonh.arguments.validators import as_count, as_flag
 from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
@@ -31,6 +32,7 @@ SHORT = 64
 """Largest spacing of saved nodes, in steps, for which all nodes are kept for the derivatives."""
 
 
+@named
 def integrate(
     system: System,
     method: Integrator | str | None = None,
@@ -130,8 +132,9 @@ def integrate(
         run = Steps(_FirstNode(layouts), _StepOfVectors(layouts), parts, n_nodes, stride, *sizes, rows is not None)
         nodes = run(given, layouts.start.flat(begin))[:: save_every // stride]
         states, status = layouts.node.tree(nodes[:, :-1]), nodes[:, -1].astype(jnp.int32)
-        times = _times(clock, save_every * jnp.arange(len(nodes)))
-        return TracedTrajectory.of(problem, times, Node.of(states), status, None if rows is None else rows[states.k])
+        return TracedTrajectory.of(
+            problem, _times(clock, states.k), Node.of(states), status, None if rows is None else rows[states.k]
+        )
 
 
 class _Layouts(NamedTuple):
