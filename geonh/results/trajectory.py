@@ -294,7 +294,7 @@ class Trajectory(Record):
         """
         fields = files.read(path)
         nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
-        run = RunState(**{name: fields.pop(name) for name in ("state", "known", "crossings")})
+        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings")})
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
@@ -302,7 +302,7 @@ class Trajectory(Record):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
-        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
+        refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 
     def plot(self, **options: Any) -> Any:
