@@ -225,6 +225,7 @@ OBJECTS: dict[str, Callable[[Any, str], None]] = {
     "State": _instance("State", "a State of geonh.integrators"),
     "LieGroup": _instance("LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("Support", "a support such as geonh.rolling.ball(1.0)"),
+    "TreeSystem": _instance("TreeSystem", "a system of geonh.bodies.tree or from_file"),
     "PlanarBody": _instance("PlanarBody", "a PlanarBody, made by planar_body or trailer"),
     "PeriodicOrbit": _instance("PeriodicOrbit", "one that periodic_orbit found"),
     "Callable": _function,
