@@ -184,7 +184,7 @@ class Trajectory(Record):
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
         times = as_times(times, "times", self.t[0], end_of(self))
-        run = replace(self.run, state=None, known=None, trail=None)
+        run = replace(self.run, state=None, function_values=None, trail=None)
         return replace(self, nodes=evaluated(self, times), run=run, loaded={})
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
