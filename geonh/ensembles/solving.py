@@ -203,7 +203,7 @@ class _Progress:
     def stop(self, last: np.ndarray, nodes: Nodes, done: int) -> None:
         """Stop members at events, ``last`` steps after ``done`` steps; their nodes after that become nan."""
         n = nodes.k.shape[1]
-        for values in nodes:
+        for values in jax.tree.leaves(nodes):
             values[np.arange(n) >= last[:, None]] = np.nan
         stopped = last < n
         self.status[stopped], self.n_steps[stopped] = Result.EVENT, done + last[stopped]
