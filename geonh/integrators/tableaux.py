@@ -54,6 +54,8 @@ DORMAND_PRINCE = (
     ),
     np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
 )
+DORMAND_PRINCE_ERROR = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
+"""Weights of the fifth order minus those of the embedded fourth; the seventh stage is at the end of the step."""
 
 
 def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Array:
