@@ -75,10 +75,12 @@ class Guarantees:
 
     @property
     def steps(self) -> str:
-        """Steps that the method takes besides those of one length: "controlled", by its embedded error estimate, or
-        "fixed", none.
+        """Steps that the method takes besides those of one length: "controlled", by its embedded error estimate,
+        "reversible", of a symmetric method whose node is a velocity, or "fixed", none.
         """
-        return "controlled" if self.embedded else "fixed"
+        if self.embedded:
+            return "controlled"
+        return "reversible" if self.symmetric and self.node == "velocity" else "fixed"
 
 
 @argument_type

@@ -1,14 +1,13 @@
-r"""Steps of variable length, of a method that another one makes.
+r"""Steps of variable length with a controlled error, of a method with an embedded error estimate.
 
-**Controlled** (methods with an embedded error estimate e): a step is accepted if its error is at most the tolerance δ,
+A step is accepted if its estimated error e is at most a tenth of the tolerance δ,
 
-    r = max(|e_σ|, |e_ξ|/(1 + |ξ|))/δ ≤ 1,
+    r = 10 max(|e_σ|, |e_ξ|/(1 + |ξ|))/δ ≤ 1,
 
 else tried again with the length 0.9 r^{−1/q} h, q = 1 + the order of the embedded solution; the next length is
 0.9 r^{−0.7/q} r₋^{0.4/q} h, with r₋ of the step before (the PI controller of Gustafsson 1991).
 
-The time of a node, and the length of the step that follows, are memory of the method. Derivatives are those of the
-scheme with the lengths that were found.
+Derivatives are those of the scheme with the lengths that were found.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ from geonh.integrators.node import Pace, Result
 from geonh.integrators.variable_steps import VariableSteps, rescaled, without_derivatives
 from geonh.mechanics.system import System
 
+SHARE = 0.1
+"""Share of the tolerance that the error of one step may have."""
 SAFETY = 0.9
 """Factor of the step lengths that the error estimate allows."""
 LEAST_FACTOR, LARGEST_FACTOR = 0.2, 5.0
@@ -36,6 +37,14 @@ VANISHING = 1e-14
 """Step length, relative to the time and to the step before, at which a run ends."""
 SMALLEST_ERROR = 1e-4
 """Error relative to the tolerance below which it does not lengthen the next step further."""
+
+
+class Found(NamedTuple):
+    """Length of a step, its error relative to the tolerance, and the number of attempts."""
+
+    h: Array
+    ratio: Array
+    tries: Array
 
 
 class ErrorControlled(VariableSteps):
@@ -48,7 +57,7 @@ class ErrorControlled(VariableSteps):
     method : Integrator
         Method whose ``guarantees.steps`` is "controlled": ``RKMK(5)``.
     tolerance : float
-        Largest error of a step: of g in the units of its logarithm, of ξ relative to 1 + |ξ|.
+        Ten times the largest error of a step: of g in the units of its logarithm, of ξ relative to 1 + |ξ|.
     max_step : float
         Largest length of a step, seconds.
 
@@ -79,9 +88,14 @@ class ErrorControlled(VariableSteps):
         return made._replace(memory=Pace(clock.time(0), h, jnp.ones(()), jnp.zeros(0), made.memory))
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
-        pace, problem, q = state.memory, (self, system, clock, state), self.method.guarantees.embedded + 1
-        found, made = without_derivatives(_search, problem)
+        problem = self, system, clock, state
+        found, made = without_derivatives(searched, problem)
         made = jax.tree.map(_differentiated_as, made, _attempt(problem, found.h)[0])
+        return self.accepted(state, found, made)
+
+    def accepted(self, state: State, found: Found, made: Outcome) -> Outcome:
+        """Outcome of the length that was found, with the next one to try."""
+        pace, q = state.memory, self.method.guarantees.embedded + 1
         size = jnp.maximum(found.ratio, SMALLEST_ERROR)
         factor = SAFETY * size ** (-0.7 / q) * pace.weight ** (0.4 / q)
         factor = jnp.clip(factor, LEAST_FACTOR, jnp.where(found.tries > 1, 1.0, LARGEST_FACTOR))
@@ -95,17 +109,9 @@ class ErrorControlled(VariableSteps):
         n = system.group.dim
         before = system.velocity(system.at(state.g, clock.time(state.k)), state.p_minus)
         size = 1 + jnp.maximum(jnp.max(jnp.abs(before)), jnp.max(jnp.abs(made.xi)))
-        ratio = jnp.maximum(jnp.max(jnp.abs(error[:n])), jnp.max(jnp.abs(error[n:])) / size) / self.tolerance
+        ratio = jnp.maximum(jnp.max(jnp.abs(error[:n])), jnp.max(jnp.abs(error[n:])) / size) / (SHARE * self.tolerance)
         valid = jnp.isfinite(ratio) & jnp.asarray(made.found) & (jnp.asarray(made.turn) < jnp.pi / 2)
         return jnp.where(valid, ratio, jnp.inf)
-
-
-class _Found(NamedTuple):
-    """Length of a step, its error relative to the tolerance, and the number of attempts."""
-
-    h: Array
-    ratio: Array
-    tries: Array
 
 
 def _attempt(problem: tuple, h: Array) -> tuple[Outcome, Array]:
@@ -116,20 +122,20 @@ def _attempt(problem: tuple, h: Array) -> tuple[Outcome, Array]:
     return made, method.ratio(system, part, inner, made, error)
 
 
-def _search(problem: tuple) -> tuple[_Found, Outcome]:
+def searched(problem: tuple) -> tuple[Found, Outcome]:
     """Longest of the lengths tried that the tolerance allows, and the step."""
     method, _, _, state = problem
     pace, q = state.memory, method.method.guarantees.embedded + 1
     least = VANISHING * (jnp.abs(pace.t) + jnp.abs(pace.h))
 
-    def again(carry: tuple[_Found, Outcome]) -> tuple[_Found, Outcome]:
+    def again(carry: tuple[Found, Outcome]) -> tuple[Found, Outcome]:
         h, ratio, tries = carry[0]
         h = jnp.where(tries > 0, h * jnp.clip(SAFETY * ratio ** (-1 / q), LEAST_FACTOR, SAFETY), h)
         made, ratio = _attempt(problem, h)
-        return _Found(h, ratio, tries + 1), made
+        return Found(h, ratio, tries + 1), made
 
     nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(lambda: _attempt(problem, pace.h)[0]))
-    begin = _Found(jnp.asarray(pace.h), jnp.asarray(jnp.inf), jnp.zeros(()))
+    begin = Found(jnp.asarray(pace.h), jnp.asarray(jnp.inf), jnp.zeros(()))
     return lax.while_loop(lambda carry: (carry[0].ratio > 1) & (jnp.abs(carry[0].h) > least), again, (begin, nothing))
 
 

@@ -114,8 +114,8 @@ class Result(IntEnum):
                 "rests on two points there and meets the surface anew; a smaller or rounder body would not"
             ),
             Result.STEP: (
-                "the steps vanish: the motion is singular here, forces or metric are not finite, or the tolerance is "
-                "below rounding"
+                "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
+                "or metric are not finite, or the tolerance is below rounding, or too large for reversible steps"
             ),
             Result.END: "reached the end",
         }[self]

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from geonh.groups.base import Point
-from geonh.integrators.base import Clock, Guarantees, Integrator, State, Warm
+from geonh.integrators.base import Clock, Guarantees, Integrator, Outcome, State, Warm
 from geonh.integrators.node import Pace, Result, judge
 from geonh.mechanics.system import System
 
@@ -52,7 +52,10 @@ class VariableSteps(Integrator):
         return self.method.residual(system, *self.inside(clock, state, state.memory.h))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
-        made = self.step(system, clock, state)
+        return self.judged(system, clock, state, self.step(system, clock, state))
+
+    def judged(self, system: System, clock: Clock, state: State, made: Outcome) -> State:
+        """Node of an outcome, validated; its status is END if it is past the end of the run."""
         new = judge(system, state, made, made.memory.t, made.memory.t - state.memory.t)
         if clock.end is None:
             return new

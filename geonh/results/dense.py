@@ -91,8 +91,9 @@ def refuse_outside(times: np.ndarray, name: str, begin: float, end: float) -> No
 
 def end_of(run: Record) -> float:
     """Last time of a run: of the event at which it stopped, or of its last node."""
-    stopped = run.status is Result.EVENT and run.crossings is not None
-    return run.crossings.t[-1] if stopped else run.t[-1]
+    if run.status is Result.EVENT and run.crossings is not None:
+        return run.crossings.t[-1]
+    return run.t[-1]
 
 
 def evaluated(run: Record, times: np.ndarray) -> Nodes:

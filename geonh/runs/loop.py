@@ -155,9 +155,10 @@ class _Run:
     def steps(self, end: int) -> Iterator[None]:
         """Advance to step ``end``, to a failure or to a terminal event, yielding after each batch."""
         loop, stride = self.loop, self.trajectory.save_every
+        t_end = None if self.trajectory.clock is None else self.trajectory.clock.end
         while int(self.state.k) < end and self.status is Result.SUCCESS:
             n_nodes, leap = portion(int(self.state.k), end, stride)
-            n_nodes = n_nodes if self.trajectory.clock.end is None else min(n_nodes, FEW)
+            n_nodes = n_nodes if t_end is None else min(n_nodes, FEW)
             *before, last = self.rows
             if len(last) > 1:  # a single node is copied, so that the rows of a run that fit a buffer stay there
                 before, last = self.rows, last[:0]
@@ -168,9 +169,9 @@ class _Run:
                     self.rows = [*before, buffer[: len(last) + n]]
                 self.watched, self.status = watched, Result(status)
                 yield
-        if self.status is Result.END:
+        if self.status is Result.END and t_end is not None:
             self.before, self.status = self.state, Result.SUCCESS
-            self.watched, status = loop.shortened(self.watched, float(self.trajectory.clock.end))
+            self.watched, status = loop.shortened(self.watched, float(t_end))
             self.status = Result(status)
             yield
 

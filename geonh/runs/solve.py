@@ -86,8 +86,7 @@ def solve(
         Times at which the solution is wanted, in the order of the run, in place of its nodes: ``traj(t_eval)``. Where
         neither ``n_steps`` nor ``t_end`` is given, the run ends at the last of them.
     tolerance : float, optional
-        Chooses the steps: largest error of each, as of ``Adaptive(method, tolerance)``; the method is ``RKMK(5)`` when
-        left out.
+        Chooses the steps, as ``Adaptive(method, tolerance)``; the method is ``RKMK(5)`` when left out.
     throw : bool
         Raise on failure; otherwise see ``success``, ``status`` and ``message`` of the result.
     progress : bool or callable
@@ -222,8 +221,9 @@ def resume(
             raise ValueError(f"the run looked for events ({names}): pass events=, or events=() to look for none")
         assert trajectory.system is not None
         assert trajectory.clock is not None
-        trajectory = trajectory.with_run(clock=trajectory.clock._replace(end=end))
-        found = trajectory.watched if events is None else events_of(events, trajectory.system, trajectory.clock)
+        clock = trajectory.clock._replace(end=end)
+        found = trajectory.watched if events is None else events_of(events, trajectory.system, clock)
+        trajectory = trajectory.with_run(clock=clock)
         trajectory = with_events(trajectory, found, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
