@@ -110,7 +110,7 @@ class ErrorControlled(VariableSteps):
         before = system.velocity(system.at(state.g, clock.time(state.k)), state.p_minus)
         size = 1 + jnp.maximum(jnp.max(jnp.abs(before)), jnp.max(jnp.abs(made.xi)))
         ratio = jnp.maximum(jnp.max(jnp.abs(error[:n])), jnp.max(jnp.abs(error[n:])) / size) / (SHARE * self.tolerance)
-        valid = jnp.isfinite(ratio) & jnp.asarray(made.found) & (jnp.asarray(made.turn) < jnp.pi / 2)
+        valid = jnp.isfinite(ratio) & jnp.asarray(made.converged) & (jnp.asarray(made.turn) < jnp.pi / 2)
         return jnp.where(valid, ratio, jnp.inf)
 
 

@@ -148,7 +148,7 @@ def stepping_method(method: Integrator | str | None, tolerance: Any, controls: A
     return Default(Adaptive(chosen_method(method, controls).method, tolerance), "")
 
 
-def made_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
+def as_method(method: Integrator | str | None, controls: Any = None) -> Integrator:
     """Convert a user's input to a method with steps of one length, as ``chosen_method``, without the reason."""
     made = chosen_method(method, controls).method
     refuse_variable_steps(made)

@@ -57,6 +57,9 @@ DORMAND_PRINCE = (
 DORMAND_PRINCE_ERROR = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
 """Weights of the fifth order minus those of the embedded fourth; the seventh stage is at the end of the step."""
 
+EXPLICIT = {"euler": (EULER, 1, 2.0), "rk4": (RK4, 4, 2.78), "dormand-prince": (DORMAND_PRINCE, 5, 3.3)}
+"""Tableau, order, and length of the real interval of stability."""
+
 
 def weighted(weights: np.ndarray | Array, slopes: list[Array], size: int) -> Array:
     """Weighted sum Σ wᵢ sᵢ over the slopes that exist and the nonzero weights."""

@@ -89,8 +89,8 @@ def trajectory_card(trajectory: Any) -> str:
     if trajectory.spoiled_from is not None:
         facts.append(("spoiled", f"<b>from t = {trajectory.spoiled_from:.4g} s: the momentum alternates</b>"))
     rows = [(q.name, f"{q.error.max():.1e}", f"{q.relative.max():.1e}", q.note) for q in invariants(trajectory)]
-    kept = table(("quantity", "largest change", "relative", "known of it"), rows)
-    return card(f"Trajectory of {a['system']}", facts, kept + "<i>.plot(), .view(), .animate(path)</i>")
+    conserved = table(("quantity", "largest change", "relative", "known of it"), rows)
+    return card(f"Trajectory of {a['system']}", facts, conserved + "<i>.plot(), .view(), .animate(path)</i>")
 
 
 def method_card(method: Any) -> str:

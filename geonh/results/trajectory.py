@@ -24,6 +24,7 @@ from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.registry import methods
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
@@ -124,18 +125,18 @@ class Trajectory(Record):
     @property
     def _fault(self) -> str:
         """Description of the failure of the last step."""
-        said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
+        message, no_number, reasons = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
                 residual = float(computed(_residual, self.problem, self.state))
                 no_number = not np.isfinite(residual)
-                said += f" (residual of the implicit step {residual:.2g})"
-            found = no_numbers(self.system, self.clock, self.state) if no_number else []
-        if found:
-            return f"before it {', and '.join(found)}"
+                message += f" (residual of the implicit step {residual:.2g})"
+            reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
+        if reasons:
+            return f"before it {', and '.join(reasons)}"
         if no_number:
             return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
-        return said
+        return message
 
     @cached_property
     def spoiled_from(self) -> float | None:
@@ -188,7 +189,7 @@ class Trajectory(Record):
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
         times = as_times(times, "times", self.t[0], end_of(self))
-        run = replace(self.run, state=None, known=None, trail=None)
+        run = replace(self.run, state=None, function_values=None, trail=None)
         return replace(self, nodes=evaluated(self, times), run=run, loaded={})
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
@@ -298,7 +299,7 @@ class Trajectory(Record):
         """
         fields = files.read(path)
         nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
-        run = RunState(**{name: fields.pop(name) for name in ("state", "known", "crossings")})
+        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings")})
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
@@ -306,7 +307,7 @@ class Trajectory(Record):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
-        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
+        refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 
     def plot(self, **options: Any) -> Any:
@@ -338,9 +339,16 @@ class Trajectory(Record):
         return view(self, *others, **options)
 
 
-def with_reason(chosen: str, reason: str) -> str:
-    """Description of a method or a step, with the reason for it in parentheses if there is one."""
-    return f"{chosen} ({reason})" if reason else chosen
+def with_reason(method: str, reason: str) -> str:
+    """Description of a method, after its name in ``methods`` if it has one; with the reason for it in parentheses."""
+    name = _names().get(method)
+    return (f"{name}, " if name else "") + method + (f" ({reason})" if reason else "")
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Names of the methods, by their descriptions."""
+    return {describe(method.make()): name for name, method in methods.items()}
 
 
 def describe(method: Integrator) -> str:

@@ -63,7 +63,7 @@ class Watching:
 
     def __init__(self, problem: Problem, state: State, trail: Trail | None, crossings: Crossings | None) -> None:
         self._problem, events = problem, problem.events
-        self.begin = self.begun(state, trail)
+        self.begin = self.watched_at(state, trail)
         unknown = [event.name for event, value in zip(events, self.begin.values, strict=True) if np.isnan(value)]
         if unknown:
             raise ValueError(f"events {unknown} are not a number where the run begins")
@@ -73,7 +73,7 @@ class Watching:
         self.is_new = self._loop.is_new
         self.crossings = crossings
 
-    def begun(self, state: State, trail: Trail | None = None) -> Watched:
+    def watched_at(self, state: State, trail: Trail | None = None) -> Watched:
         """Loop state at a node from which the run goes on."""
         events = self._problem.events
         xi, values = computed(at_node, self._problem, Node.of(state)) if events else (np.zeros(0), np.zeros(0))
@@ -82,7 +82,7 @@ class Watching:
     def pieces(
         self, watched: Watched, n_nodes: int, stride: int, buffer: np.ndarray
     ) -> Iterator[tuple[Watched, int, int]]:
-        """As in ``Stepping``; ends early after a step with events, with status 0 unless one of them is terminal."""
+        """Version of ``Stepping.pieces`` that ends early after a step with events: status 0 unless one is terminal."""
         for after, status, saved in self._loop.pieces(watched, n_nodes, stride, buffer):
             if status == Result.EVENT:
                 status = int(Result.EVENT) if self._record(after) else 0
@@ -120,15 +120,17 @@ class Watching:
         assert self.crossings is not None
         nodes = (_repeated(node, len(which)) for node in self._ends(here.state, after.state))
         directions = np.array([events[i].direction for i in which])
-        zeros = passages(self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions)
+        zeros = located_zeros(
+            self._locate, *nodes, which, np.stack([here.values, after.values], axis=1)[which], directions
+        )
         order = np.argsort(np.sign(clock.dt) * zeros.t, kind="stable")
-        kept = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
+        recorded = list(self._notices.occurrences(zeros, order, np.zeros(len(order), np.int64)))
         names = self.crossings.names
         places = np.array([names.index(events[i].name) for i in zeros.which], np.int64)
         k = np.full(len(places), int(here.state.k), np.int64)
-        found = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
-        self.crossings = self.crossings.joined(found.taken(np.array(kept))) if kept else self.crossings
-        return bool(kept) and events[zeros.which[kept[-1]]].stop
+        crossings = Crossings(names, places, k, zeros.t, zeros.g_vector, zeros.xi, zeros.multipliers)
+        self.crossings = self.crossings.joined(crossings.taken(np.array(recorded))) if recorded else self.crossings
+        return bool(recorded) and events[zeros.which[recorded[-1]]].stop
 
     @staticmethod
     def _ends(here: State, after: State) -> tuple[Node, Node]:
@@ -174,7 +176,7 @@ class Zeros(NamedTuple):
     multipliers: np.ndarray
 
 
-def passages(
+def located_zeros(
     locate: Callable[[Any], Any],
     before: Any,
     after: Any,
@@ -207,13 +209,16 @@ def passages(
     if len(row):
         ends = ends.copy()
         ends[row, side] = LEAST * np.sign(np.nan_to_num(sample(row + n * side, np.full(len(row), NEAREST))))
-    found = brackets(sample, ends)
-    found = found.taken(crossed(found.at_a, found.at_b, directions[found.row]))
-    zero = at(found.row, found.a, found.b, found.at_a)
+    intervals = brackets(sample, ends)
+    intervals = intervals.taken(crossed(intervals.at_a, intervals.at_b, directions[intervals.row]))
+    zero = at(intervals.row, intervals.a, intervals.b, intervals.at_a)
     # partial steps of a method that restarts may end before a zero that its nodes have passed
-    short, around = (zero.s == 1.0) & (zero.value * np.sign(found.at_a) > 0), np.abs(found.at_b - found.at_a)
-    jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * around) | ~np.isfinite(around)
-    return Zeros(found.row, which[found.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
+    short, change = (
+        (zero.s == 1.0) & (zero.value * np.sign(intervals.at_a) > 0),
+        np.abs(intervals.at_b - intervals.at_a),
+    )
+    jumped = ~(np.abs(zero.value) <= np.where(short, 0.25, SMALL) * change) | ~np.isfinite(change)
+    return Zeros(intervals.row, which[intervals.row], jumped, zero.t, zero.g_vector, zero.xi, zero.multipliers)
 
 
 class Notices:
@@ -263,14 +268,16 @@ def next_watched(problem: Problem, watched: Watched) -> tuple[Watched, Array]:
     step = Node.of(watched.state)
     if new.t is not None:
         step = step._replace(span=new.t - watched.state.t)
-    suspects = suspects_of(problem, step, before, after, watched.values, values)
+    suspects = possible_events(problem, step, before, after, watched.values, values)
     lost = jnp.isnan(values) & ~jnp.isnan(watched.values)
-    seen = jnp.any(suspects | lost) & (watched.armed > 0)
-    status = jnp.where((new.status == 0) & seen, np.int32(Result.EVENT), new.status)
+    possible = jnp.any(suspects | lost) & (watched.armed > 0)
+    status = jnp.where((new.status == 0) & possible, np.int32(Result.EVENT), new.status)
     return Watched(new, trail, xi, values, jnp.asarray(suspects, float), jnp.ones_like(watched.armed)), status
 
 
-def suspects_of(problem: Problem, step: Node, before: tuple, after: tuple, at_before: Array, at_after: Array) -> Array:
+def possible_events(
+    problem: Problem, step: Node, before: tuple, after: tuple, at_before: Array, at_after: Array
+) -> Array:
     """Events that may lie in the step from a node, by the interpolation from (g, ξ) before to (g, ξ) after,
     shape=[events].
     """

@@ -23,13 +23,13 @@ from geonh.integrators.registry import method_of, stepping_method
 from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.system import System
 from geonh.results.dense import ROUNDING, as_times, end_of
-from geonh.results.events import Crossings, Event, made_events
+from geonh.results.events import Crossings, Event, as_events
 from geonh.results.netcdf import check_destination
 from geonh.results.trajectory import Trajectory
 from geonh.runs.continuation import bound, new_trajectory, with_events
-from geonh.runs.controls import made_controls
+from geonh.runs.controls import as_controls
 from geonh.runs.loop import IntegrationError, advance, check_progress
-from geonh.runs.start import first_node, made_span, made_start, made_variable_span
+from geonh.runs.start import as_span, as_start, as_variable_span, first_node
 
 __all__ = ["IntegrationError", "resume", "solve"]
 
@@ -115,21 +115,21 @@ def solve(
     if t_eval is not None and n_steps is None and t_end is None:
         t_end = np.atleast_1d(as_float64(t_eval, "t_eval"))[-1] if np.size(t_eval) else None
     varies = isinstance(method, VariableSteps)
-    span = made_variable_span(dt, n_steps, t_end, t0, xi0) if varies else made_span(dt, n_steps, t_end, t0)
+    span = as_variable_span(dt, n_steps, t_end, t0, xi0) if varies else as_span(dt, n_steps, t_end, t0)
     _check_options(throw, progress)
     if checkpoint is not None:
         check_destination(checkpoint, "checkpoint")
-    start = made_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
+    start = as_start(system, method, xi0, g0, span.dt, t0, 1 if varies else span.n_steps, controls)
     start = start._replace(clock=start.clock._replace(end=span.end))
     if t_eval is not None:
         if varies and (n_steps is not None or save_every > 1):
             raise ValueError("t_eval with steps of variable length needs t_end, not n_steps, and save_every=1")
         end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
         t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
-    found = events_of(events, system, start.clock)
+    watched = events_of(events, system, start.clock)
     node, facts = first_node(system, method, start)
-    crossings = Crossings.none_of(found, system, node.g, start.clock.t0) if found else None
-    problem = Problem(system, method, start.clock, found)
+    crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
+    problem = Problem(system, method, start.clock, watched)
     with float64():
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
     made = advance(trajectory, span.n_steps, throw, progress, checkpoint, None if varies else (start, facts))
@@ -205,13 +205,13 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     before = trajectory
-    n_steps, end = _further(trajectory, n_steps, t_end)
+    n_steps, end = _remaining_steps(trajectory, n_steps, t_end)
     _check_options(throw, progress)
-    own = trajectory.system if system is None else system
-    if trajectory.state is not None and isinstance(own, System):
+    bound_system = trajectory.system if system is None else system
+    if trajectory.state is not None and isinstance(bound_system, System):
         total = as_count(int(trajectory.state.k) + n_steps, "n_steps")
-        kept = trajectory.clock.controls if trajectory.clock is not None else None
-        controls = made_controls(own, kept if controls is None else controls, total + 1)
+        earlier_controls = trajectory.clock.controls if trajectory.clock is not None else None
+        controls = as_controls(bound_system, earlier_controls if controls is None else controls, total + 1)
     with float64():
         trajectory = bound(
             trajectory, system, method_of(method) if isinstance(method, str) else method, controls, allow_changes
@@ -222,9 +222,9 @@ def resume(
         assert trajectory.system is not None
         assert trajectory.clock is not None
         clock = trajectory.clock._replace(end=end)
-        found = trajectory.watched if events is None else events_of(events, trajectory.system, clock)
+        watched = trajectory.watched if events is None else events_of(events, trajectory.system, clock)
         trajectory = trajectory.with_run(clock=clock)
-        trajectory = with_events(trajectory, found, before, allow_changes)
+        trajectory = with_events(trajectory, watched, before, allow_changes)
     return advance(trajectory, n_steps, throw, progress, checkpoint)
 
 
@@ -235,18 +235,18 @@ def _at_times(run: Trajectory, t_eval: np.ndarray) -> Trajectory:
     return run(reached) if len(reached) else run.first(1)
 
 
-def _further(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> tuple[int, Any]:
+def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> tuple[int, Any]:
     """Number of steps from the last one of a run, and the time at which steps of variable length end.
 
     ValueError if others do not lead to ``t_end``.
     """
     dt, last = trajectory.dt, trajectory.t[-1]
     if trajectory.nodes.t is not None:
-        span = made_variable_span(dt, n_steps, t_end, last, ())
+        span = as_variable_span(dt, n_steps, t_end, last, ())
         return span.n_steps, span.end
     if trajectory.state is not None:
         last = trajectory.t0 + int(trajectory.state.k) * dt
-    span = made_span(dt, n_steps, t_end, last)
+    span = as_span(dt, n_steps, t_end, last)
     if span.dt != dt:
         nodes = " and ".join(f"{last + (span.n_steps - i) * dt:.12g}" for i in (1, 0))
         raise ValueError(f"t_end must be a node of the run, whose dt = {dt:g}: {nodes} are the nearest, got {t_end:g}")
@@ -258,7 +258,7 @@ def events_of(events: Any, system: System, clock: Clock) -> tuple[Event, ...]:
     if events is None or (isinstance(events, tuple | list) and not events):
         return ()
     with float64():
-        return made_events(events, system, clock.control(0))
+        return as_events(events, system, clock.control(0))
 
 
 def _check_options(throw: bool, progress: Any) -> None:

@@ -17,7 +17,7 @@ from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
-from geonh.runs.controls import inspect_forces, made_controls
+from geonh.runs.controls import as_controls, inspect_forces
 
 FIRST = 0.01
 """First step of variable length, relative to the run, and its largest change of a coordinate of the group."""
@@ -44,7 +44,7 @@ class Span(NamedTuple):
     end: Any = None
 
 
-def made_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
+def as_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     """Return the span of a run from ``n_steps``, or from ``t_end``: the last node is there.
 
     Where the interval is not a whole number of steps, dt is lowered to divide it: all steps are of the same length, as
@@ -80,13 +80,13 @@ def made_span(dt: Any, n_steps: Any, t_end: Any, t0: Any) -> Span:
     return Span(np.float64(length / whole), whole, f"lowered from {step:g}, to end at t = {end:g}")
 
 
-def made_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Span:
+def as_variable_span(dt: Any, n_steps: Any, t_end: Any, t0: Any, xi0: Any) -> Span:
     """Return the span of a run with steps of variable length: dt bounds the first one, and is chosen where it is None.
 
     Raises
     ------
     TypeError, ValueError
-        As of ``made_span``.
+        As of ``as_span``.
     """
     _refuse_both(n_steps, t_end)
     if dt is not None:
@@ -124,7 +124,7 @@ def _length(begin: np.ndarray, end: np.ndarray, step: Any) -> np.ndarray:
     return length
 
 
-def made_start(
+def as_start(
     system: System, method: Integrator, xi0: Any, g0: Any, dt: Any, t0: Any, n_steps: int, controls: Any
 ) -> InitialData:
     """Return the start of a run from user input; traced values are validated by shape only.
@@ -136,7 +136,7 @@ def made_start(
     """
     refuse(method, system)
     n_steps = as_count(n_steps, "n_steps")
-    controls = made_controls(system, controls, n_steps + 1)
+    controls = as_controls(system, controls, n_steps + 1)
     step, begin = as_float64(dt, "dt", ()), as_float64(t0, "t0", ())
     xi = as_float64(xi0, "xi0", (system.group.dim,))
     _refuse_zero(step)
@@ -166,12 +166,12 @@ def first_node(system: System, method: Integrator, start: InitialData) -> tuple[
         For an inconsistent start, with an explanation.
     """
     problem = Problem(system, method, start.clock)
-    state, found = computed(node_and_facts, problem, (start.g, start.xi))
-    refuse_start(problem, start.g, start.xi, found)
-    doubt = digits_lost(system, found.rows)
+    state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+    refuse_start(problem, start.g, start.xi, facts)
+    doubt = digits_lost(system, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state, found
+    return state, facts
 
 
 def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
@@ -180,8 +180,8 @@ def refuse_unsound(system: System, method: Integrator, start: InitialData) -> No
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
-        found = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
-        refuse_start(Problem(system, method, start.clock), start.g, start.xi, found)
+        facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:

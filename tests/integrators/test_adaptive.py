@@ -8,7 +8,7 @@ import pytest
 import geonh as gn
 from geonh.groups import Translations
 from geonh.integrators import Clock, Result
-from geonh.runs.start import first_node, made_start
+from geonh.runs.start import as_start, first_node
 
 SLEIGH = gn.systems.chaplygin_sleigh()
 START = {"xi0": [0.8, -0.5, 0.0]}
@@ -261,7 +261,7 @@ def test_a_monitor_may_be_given():
 def test_node_and_density_return_to_rounding(inner):
     method = gn.Adaptive(inner, 1e-4)
     clock = Clock(np.float64(0.0), np.float64(0.01), None, np.float64(100.0))
-    begin = made_start(PARTICLE, method, **{"xi0": ORBIT["xi0"], "g0": ORBIT["g0"]}, dt=0.01, t0=0.0, n_steps=1,
+    begin = as_start(PARTICLE, method, **{"xi0": ORBIT["xi0"], "g0": ORBIT["g0"]}, dt=0.01, t0=0.0, n_steps=1,
                        controls=None)  # fmt: skip
     first, _ = first_node(PARTICLE, method, begin._replace(clock=clock))
     back_clock = clock._replace(dt=-clock.dt, end=None)

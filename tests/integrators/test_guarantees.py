@@ -14,7 +14,7 @@ from geonh.engine.tracing import forward_only
 from geonh.groups import SO3
 from geonh.integrators import Feedback
 from geonh.integrators.base import Clock
-from geonh.runs.start import first_node, made_start
+from geonh.runs.start import as_start, first_node
 from geonh.systems import catalogue
 
 NAMES = list(gn.methods)
@@ -199,7 +199,7 @@ def test_momentum_of_a_horizontal_symmetry_is_not_kept(name):
 def test_embedded_error_estimates_have_their_order(name):
     system, sizes = system_for(name), []
     for dt in (0.02, 0.01):
-        begin = made_start(system, method(name), **start(system), dt=dt, t0=0.0, n_steps=1, controls=None)
+        begin = as_start(system, method(name), **start(system), dt=dt, t0=0.0, n_steps=1, controls=None)
         state, _ = first_node(system, method(name), begin)
         with gn.float64():
             sizes.append(jnp.linalg.norm(method(name).estimate(system, begin.clock, state)[1]))
