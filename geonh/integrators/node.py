@@ -20,6 +20,7 @@ from geonh.arguments.precision import is_traced
 from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
+from geonh.mechanics.redundancy import RISE, excess
 from geonh.mechanics.system import System
 
 ArrayLike: TypeAlias = Any
@@ -261,8 +262,7 @@ class Clock(NamedTuple):
 def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
     x = system.at(made.g, t)
-    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
-    unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
+    unit = _unit_rows(system, x)
     numbers = jax.tree.leaves((made.g, made.p_plus, made.p_minus, made.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
@@ -273,11 +273,36 @@ def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = No
         (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
         (jnp.logical_not(made.found), Result.NEWTON),
         (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
         (_parted(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
     return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
+
+
+def held_at(system: System, state: State, t: ArrayLike) -> tuple[System, State]:
+    """System with independent rows at a node, for the step from there, and the node with those rows; themselves if all
+    rows are independent.
+    """
+    if system.rank is None:
+        return system, state
+    x = system.at(state.g, t)
+    held = system.holding(x)
+    return held, state._replace(rows=_unit_rows(held, x))
+
+
+def unless_risen(system: System, state: State, t: ArrayLike) -> State:
+    """Node with the status RANK if other rows than those of the step are independent there, or contradict them."""
+    if system.rank is None:
+        return state
+    risen = ~(excess(system, system.at(state.g, t)) <= RISE)
+    return state._replace(status=jnp.where((state.status == 0) & risen, np.int32(Result.RANK), state.status))
+
+
+def _unit_rows(system: System, x: Any) -> Array:
+    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
+    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
 
 
 def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:

@@ -103,7 +103,7 @@ def solve(
         check_destination(checkpoint, "checkpoint")
     start = made_start(system, method, xi0, g0, dt, t0, n_steps, controls)
     found = events_of(events, system, start.clock)
-    node, facts = first_node(system, method, start)
+    system, node, facts = first_node(system, method, start)
     crossings = Crossings.none_of(found, system, node.g, start.clock.t0) if found else None
     problem = Problem(system, method, start.clock, found)
     with float64():

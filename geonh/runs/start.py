@@ -14,6 +14,7 @@ from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State
+from geonh.mechanics.redundancy import with_known_rank
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
 from geonh.runs.controls import inspect_forces, made_controls
@@ -56,8 +57,17 @@ def made_start(
         return InitialData(Clock(begin, step, controls), system.point(g0, on_group=False), xi)
 
 
-def first_node(system: System, method: Integrator, start: InitialData) -> tuple[State, Facts]:
-    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits.
+class FirstNode(NamedTuple):
+    """Node 0, the diagnostics of the start, and the system, with the number of its independent rows."""
+
+    system: System
+    state: State
+    facts: Facts
+
+
+def first_node(system: System, method: Integrator, start: InitialData) -> FirstNode:
+    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits, or if constraints
+    are redundant.
 
     Raises
     ------
@@ -66,21 +76,30 @@ def first_node(system: System, method: Integrator, start: InitialData) -> tuple[
     """
     problem = Problem(system, method, start.clock)
     state, found = computed(node_and_facts, problem, (start.g, start.xi))
+    known = with_known_rank(system, start.clock.t0, start.g, found.forms)
+    if known is not system:
+        problem = problem._replace(system=known)
+        state, found = computed(node_and_facts, problem, (start.g, start.xi))
     refuse_start(problem, start.g, start.xi, found)
-    doubt = digits_lost(system, found.rows)
+    doubt = digits_lost(known, found.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state, found
+    return FirstNode(known, state, found)
 
 
-def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
-    """Raise as ``first_node`` does, as far as the start is not traced."""
+def sound(system: System, method: Integrator, start: InitialData) -> System:
+    """System with the number of its independent rows; raises as ``first_node`` does, as far as the start is not traced."""
     inspect_forces(system, start.clock, start.g, start.xi)
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
         found = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        known = with_known_rank(system, start.clock.t0, start.g, found.forms)
+        if known is not system:
+            system = known
+            found = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
         refuse_start(Problem(system, method, start.clock), start.g, start.xi, found)
+    return system
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:
