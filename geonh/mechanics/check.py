@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -93,6 +94,8 @@ def check_system(
         raise ValueError(f"scale must be > 0, got {scale}; n_samples=0 looks at the named points alone")
     samples = _samples(system, at, n_samples, seed, float(scale))
     force, note = _force_of(system, controls)
+    with contextlib.suppress(ValueError):  # what is wrong with the rank is among the problems
+        system = system.with_rank_at(samples[0].g, samples[0].t)
     with float64():
         evaluate = in_numpy(lambda t, g, v: _evaluate(system, force, t, g, v), *samples[0][:3])
         found = [evaluate(s.t, s.g, s.v) for s in samples]
@@ -101,9 +104,9 @@ def check_system(
     problems = []
     for test in (_test_mass, _test_rank, _test_finite, _test_integrals):
         problems += [text for i in inside if (text := test(system, found[i], f"at {samples[i].where}"))][:1]
-    m = found[0]["mu"].shape[0]
-    n = system.group.dim
-    notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {n - m}"]
+    m, n = found[0]["mu"].shape[0], system.group.dim
+    rank = n - (m if system.rank is None else system.rank.total)
+    notes = [f"{system.group}, dimension {n}, {m} constraint(s), rank of D {rank}"]
     if len(inside) < len(found):
         outside = next(s.where for i, s in enumerate(samples) if i not in inside)
         off = "" if system.holonomic is None else ", or dependent off φ = 0"
@@ -202,7 +205,7 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
     if not system.is_quadratic:
         out["velocity of the momentum"] = system.velocity(x, p)
     out["phi"] = system.holonomic_residual(x)
-    out["mu"], out["rows"] = system.annihilator(x), system.rows(x)
+    out["mu"], out["rows"] = system.annihilator(x), system.holding(x).rows(x)
     if system.forces is None:
         xi_dot, out["multipliers"] = accelerations(system, t, g, xi)
         out["accelerations"] = xi_dot

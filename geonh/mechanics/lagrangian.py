@@ -351,6 +351,35 @@ class LagrangianSystem(Precise):
         mu, b = apart(held.annihilator(x), held.right_hand_side(x)[:, None])
         return mu, b[:, 0]
 
+    def with_rank_at(self, g0: Any, t0: Any = None) -> Any:
+        """System that knows the number of its independent constraints at a point, as ``solve`` finds it at a start.
+
+        Parameters
+        ----------
+        g0 : point of the group, or None for the identity
+            Point, on the holonomic constraints.
+        t0 : float, optional
+            Time in seconds, for a system that depends on it; 0 when left out.
+
+        Returns
+        -------
+        System
+            The system itself if all constraints are independent, or anything is traced.
+
+        Raises
+        ------
+        ValueError
+            If constraints are dependent at the point only, contradict each other, or are as many as ``rank`` does not
+            say.
+
+        Warns
+        -----
+        UserWarning
+            If constraints are redundant and ``rank`` is not given.
+        """
+        g, t = self.point(g0, on_group=False), 0.0 if t0 is None else t0
+        return self if is_traced(self, g, t) else with_rank_near(self, as_float64(t, "t0", ()), g)
+
     def holding(self, x: Any) -> Any:
         """System with independent rows alone, chosen at the base point x; the system itself if all are independent."""
         return holding(self, x)

@@ -81,7 +81,6 @@ def aligned_constraint(system: System, x: Any, N: Normals) -> tuple[Array, Array
 
 def _constraint(system: System, x: Any) -> tuple[Array, Array]:
     """μ(x) and b(x) in orthogonal rows for ``_across``, of any lengths where they are few."""
-    system = system.holding(x)
     mu = system.annihilator(x)
     if len(mu) > FEW:
         return system.constraint_apart(x)
@@ -120,7 +119,7 @@ def reduced_momentum(system: System, x: Any, p: Array, N: Normals) -> tuple[Arra
 
 def velocity_of_momentum(system: System, x: Any, pi: Array) -> Array:
     """Velocity ξ, shape=[n], in D(x) of a linear system, momentum π modulo constraint forces."""
-    mu = system.holding(x).annihilator(x)
+    mu = system.annihilator(x)
     kinetic = pi - system.momentum_at_rest(x)
     return system.constrained(system.mass_matrix(x), mu, kinetic, jnp.zeros(len(mu)))[0]
 

@@ -4,8 +4,8 @@ A cart on four wheels has four forms of which two are independent, Bricard's mec
 independent derivatives. The velocities that satisfy the rows, and so the projectors and the motion, are those of any
 maximal independent subset. A system that knows its ``rank`` therefore computes with independent rows alone: those of
 ``chosen``, by elimination with pivots relative to the rows' own sizes, at the beginning of each step, and the same
-ones throughout the step (``holding``). A subset fixed for a whole run would not do: in a mechanism of closed loops
-every row is, at some configuration, the one that the others need.
+ones throughout the step (``holding``). A subset fixed for a whole run would not do: of three rows that span a plane
+the two chosen may become parallel, where the third would serve.
 
 The constraint force μᵀλ is determined, its parts λ_iμ_i are not. Of all multipliers of the force, ``spread`` returns
 those with the least sum of the squares of these parts in M⁻¹,
@@ -28,6 +28,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.linear import orthonormal_forms, solve_spd
+from geonh.arguments.precision import float64
 from geonh.engine import computed
 from geonh.geometry.distribution import DEPENDENT, rank_fault
 
@@ -140,7 +141,7 @@ class Dependence(NamedTuple):
 
 def dependence(rows: np.ndarray, k: int) -> Dependence:
     """Analyse rows, shape=[m, n], the first k those of φ, by the elimination of ``chosen``."""
-    m = len(rows)
+    rows, m = np.asarray(rows), len(rows)
     sizes = np.linalg.norm(rows, axis=1)
     left, kept, counts = rows / sizes[:, None], [], []
     for first, last in ((0, k), (k, m)):
@@ -187,7 +188,9 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
     if not len(found.others) or not np.all(np.linalg.eigvalsh(place.M) > 0):
         return system
     ranked = with_rank(system, found.rank)
-    fault = _contradiction(system, found, place, names, where) or _singularity(ranked, t, g, found, place, where)
+    fault = _contradiction(system, found, place, names, where)
+    if not fault and system.rank is None:
+        fault = _singularity(ranked, t, g, found, place, where)
     if fault:
         raise ValueError(fault)
     if system.rank is None:
@@ -197,7 +200,7 @@ def with_known_rank(system: Any, t: Any, g: Any, rows: np.ndarray, where: str = 
 
 def with_rank_near(system: Any, t: Any, g: Any) -> Any:
     """``with_known_rank``, where rows are not known yet; off φ = 0 the number of independent rows is a first guess."""
-    if system.rank is not None:
+    if system.rank is not None or not _has_many_rows(system):
         return system
     place = computed(_place, system, (g, np.float64(t)))
     if np.abs(place.phi).max(initial=0.0) <= ON_BOTH:
@@ -206,11 +209,24 @@ def with_rank_near(system: Any, t: Any, g: Any) -> Any:
     return with_rank(system, dependence(place.rows, len(place.phi)).rank) if found else system
 
 
+def _has_many_rows(system: Any) -> bool:
+    """True if the system has two rows or more, of φ and of forms."""
+    if not system.is_constrained or _is_framed(system):
+        return False
+    with float64():
+        rows = jax.eval_shape(lambda: system.annihilator(system.at(system.group.identity(), 0.0)))
+    return len(rows) > 1
+
+
+def _is_framed(system: Any) -> bool:
+    return system.distribution is not None and system.distribution.forms is None
+
+
 def _may_depend(system: Any, rows: np.ndarray) -> bool:
     """True unless the rows, shape=[m, n], are independent, or no rows of forms."""
-    if system.distribution is not None and system.distribution.forms is None:
+    if _is_framed(system) or len(rows) < 2:
         return False
-    if len(rows) < 2 or not np.all(np.isfinite(rows)) or not np.all(np.linalg.norm(rows, axis=1) > 0):
+    if not np.all(np.isfinite(rows)) or not np.all(np.linalg.norm(rows, axis=1) > 0):
         return False
     return system.rank is not None or bool(rank_fault(system.name, rows, ""))
 
@@ -300,7 +316,8 @@ def _moved(system: Any, node: tuple) -> Any:
 def _said(system: Any, found: Dependence, names: list[str], where: str) -> str:
     follow = "; ".join(f"{names[j]} follows from {_sources(found, names, i)}" for i, j in enumerate(found.others))
     rank = found.rank
-    told = f"({rank.positions}, {rank.forms})" if rank.positions and rank.forms else f"{rank.total}"
+    both = system.holonomic is not None and system.distribution is not None
+    told = f"({rank.positions}, {rank.forms})" if both else f"{rank.total}"
     return (
         f"constraints of {system.name} are redundant {where}: {follow}. The motion is that of the others, and the "
         f"multipliers are those of least norm; System(rank={told}) says so and needs no warning"

@@ -88,7 +88,7 @@ def first_node(system: System, method: Integrator, start: InitialData) -> FirstN
 
 
 def sound(system: System, method: Integrator, start: InitialData) -> System:
-    """System with the number of its independent rows; raises as ``first_node`` does, as far as the start is not traced."""
+    """System with the number of its independent rows; raises as ``first_node``, as far as the start is not traced."""
     inspect_forces(system, start.clock, start.g, start.xi)
     if not is_traced(start.g):
         system.point(start.g)

@@ -80,9 +80,9 @@ def test_bad_systems_say_what_does_not_fit(options, error, words):
         gn.System(SO3(), **options)
 
 
-def test_dependent_forms_are_refused_and_rhs_needs_forms():
+def test_dependent_frames_are_refused_and_rhs_needs_forms():
     with pytest.raises(ValueError, match="linearly independent"):
-        gn.Distribution([[1.0, 0.0], [2.0, 0.0]])
+        gn.Distribution(frame=[[1.0, 0.0], [2.0, 0.0]])
     with pytest.raises(TypeError, match="rhs= needs forms="):
         gn.AffineDistribution(frame=[[1.0, 0.0]], rhs=[1.0])
     with pytest.raises(TypeError, match="either forms= or frame="):
