@@ -107,8 +107,8 @@ def _correction(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
     while left:
         block = [i for i in left if needs[left[0], i] and needs[i, left[0]]]
         left = [i for i in left if i not in block]
-        found = [j for j in range(n) if j not in block and j not in left]
-        right = [em.sub(b[i], _sum(em, [em.mul(A[i, j], out[j]) for j in found])) for i in block]
+        solved = [j for j in range(n) if j not in block and j not in left]
+        right = [em.sub(b[i], _sum(em, [em.mul(A[i, j], out[j]) for j in solved])) for i in block]
         for i, x in zip(block, _block(em, A[np.ix_(block, block)].tolist(), right), strict=True):
             out[i] = x
     return [pack(out, (n,))]

@@ -141,7 +141,7 @@ def steady_motion(
         raise ValueError("free is empty: nothing may change")
     iterate = _Unknowns(g, xi, np.zeros(len(material)))
 
-    def evaluated(at: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
+    def equations_at(at: _Unknowns) -> tuple[np.ndarray, np.ndarray]:
         """Conditions, and their derivatives by all that is free."""
         same = jax.tree.map(lambda a: np.broadcast_to(a, (len(directions), *np.shape(a))), (np.float64(t), *at, u))
         value, slope = mapped(_conditions, (system, conditions, material), _Direction(*same, directions))
@@ -152,7 +152,7 @@ def steady_motion(
             there = group.project(group.compose(at.g, group.exp(jnp.asarray(step[:n]))))
         return _Unknowns(jax.tree.map(np.asarray, there), at.xi + step[n : 2 * n], at.turning + step[2 * n :])
 
-    value, slope = evaluated(iterate)
+    value, slope = equations_at(iterate)
     iteration = -1
     while (iteration := iteration + 1) <= max_iterations:
         g, xi = iterate.g, iterate.xi
@@ -165,7 +165,7 @@ def steady_motion(
             break
         for halvings in range(HALVINGS):
             trial = moved(iterate, 0.5**halvings * step)
-            new, new_slope = evaluated(trial)
+            new, new_slope = equations_at(trial)
             if np.linalg.norm(new) < np.linalg.norm(value):
                 break
         else:

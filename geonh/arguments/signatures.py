@@ -40,15 +40,17 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
-        def made(name: str, value: Any) -> Any:
+        def validated(name: str, value: Any) -> Any:
             judge, default = judges.get(name, (None, None))
             if judge is None or value is default:
                 return value
-            found = judge(value, name)
-            return found if judge in (_number, _text, as_flag) else value
+            result = judge(value, name)
+            return result if judge in (_number, _text, as_flag) else value
 
-        given: Any = [made(name, value) for name, value in zip(places, args, strict=False)] + [*args[len(places) :]]
-        named: Any = {name: made(name, value) for name, value in kwargs.items()}
+        given: Any = [validated(name, value) for name, value in zip(places, args, strict=False)] + [
+            *args[len(places) :]
+        ]
+        named: Any = {name: validated(name, value) for name, value in kwargs.items()}
         return function(*given, **named)  # Python itself reports missing or surplus arguments
 
     return wrapper

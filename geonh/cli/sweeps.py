@@ -24,7 +24,7 @@ from geonh.results import netcdf
 Executor = Annotated[
     str | None, typer.Option(metavar="threads|processes", help="What computes the shards; left out, one after another.")
 ]
-Part = Annotated[
+ShardOption = Annotated[
     str | None, typer.Option("--shard", metavar="I/N", help="Of an array of N jobs, the shards of job I = 0 … N − 1.")
 ]
 StorePath = Annotated[str, typer.Argument(help="A store of `geonh sweep`, or of Sweep.run in Python.")]
@@ -60,7 +60,7 @@ def sweep(
     observe: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Keep these in place of the nodes, e.g. energy,xi.")
     ] = None,
-    shard: Part = None,
+    shard: ShardOption = None,
     shard_members: Annotated[int | None, typer.Option(help="Members of a shard; by its size when left out.")] = None,
     executor: Executor = None,
 ) -> None:
@@ -104,13 +104,13 @@ def _sweep_of(words: dict[str, Any]) -> Sweep:
         drawn = scipy.stats.uniform(low, np.subtract(high, low))
         values[key] = drawn if count is None else np.linspace(low, high, count)
     with refusing(ValueError, TypeError):
-        made = entry.system(**parameters)
-        start = entry.start(made)
+        system = entry.system(**parameters)
+        start = entry.start(system)
         xi0 = start.xi0
         if words["spread"]:
             xi0 = scipy.stats.norm(np.asarray(xi0), words["spread"])
         return Sweep.of(
-            made,
+            system,
             integrator_of(entry.method if words["method"] is None else words["method"]),
             xi0=xi0,
             g0=start.g0,
@@ -148,24 +148,24 @@ def _range(entry: Any, text: str) -> tuple[str, Any, Any, int | None]:
 def _part(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or int(found[1]) >= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or int(match[1]) >= int(match[2]):
         refuse(f"--shard takes I/N with 0 ≤ I < N, got {text!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _carry_out(
-    made: Sweep, path: Path, shard: str | None, members: int | None, executor: str | None, note: str
+    sweep: Sweep, path: Path, shard: str | None, members: int | None, executor: str | None, note: str
 ) -> None:
     """Compute missing shards, and report."""
     part = _part(shard)
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", StoreWarning)
-            made.run(path, shard=members, only=part, executor=executor, progress=True, note=note)
+            sweep.run(path, shard=members, only=part, executor=executor, progress=True, note=note)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         refuse(str(error) if isinstance(error, StoreError) else message_of(error))
-    for warning in told:
+    for warning in caught:
         if "again:" in str(warning.message):
             err.print(escape(str(warning.message)), highlight=False)
     store = _store(path)

@@ -19,10 +19,10 @@ from geonh.control.least_squares import LeastSquares, ObservedMotion, Unknowns
 from geonh.geometry.field import takes_parameters, tried
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, refuse
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.system import System, with_parameters
 from geonh.runs.controls import inspect_forces
-from geonh.runs.start import made_start
+from geonh.runs.start import as_start
 
 NOISELESS = 1e-9
 """Residuals, relative to the data, up to which they are not tested for noise."""
@@ -141,7 +141,7 @@ def estimate(
     ----------
     .. [Nocedal2006] J. Nocedal, S. J. Wright, *Numerical Optimization*, 2nd ed., Springer (2006); §10.3.
     """
-    method = made_method(method, controls)
+    method = as_method(method, controls)
     refuse(method, system)
     names = [names] if isinstance(names, str) else as_names(names, "names")
     unknown = [name for name in names if np.shape(system.parameters.get(name, [None])) != ()]
@@ -166,7 +166,7 @@ def estimate(
     projected = system.project(place, guess[1], t0)
     velocity = np.asarray(projected if system.holonomic is None else projected[1])
     takes = takes_parameters(observe, "g, xi", "observe")
-    clock = made_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
+    clock = as_start(system, method, velocity, place, dt, t0, max(int(places[-1]), 1), controls).clock
     inspect_forces(system, clock, place, velocity)
     tried("observe", observe, place, velocity, *((system.parameters,) if takes else ()))
     motion = ObservedMotion(system, method, clock, tuple(names), observe, takes)

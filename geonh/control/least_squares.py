@@ -189,7 +189,7 @@ def _refuse_unobservable(names: tuple[str, ...], directions: np.ndarray) -> None
             )
 
 
-class _Motion(NamedTuple):
+class _ObservedRun(NamedTuple):
     """Observations of a motion, its status, and its start."""
 
     observations: Array
@@ -198,13 +198,13 @@ class _Motion(NamedTuple):
     xi: Array
 
 
-def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> tuple[_Motion, Array]:
+def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> tuple[_ObservedRun, Array]:
     """A motion, and the derivative of its observations in one direction of (θ, η, δ)."""
     unknowns, counts, direction = node
     method, clock, group = motion.method, motion.clock, motion.system.group
     k, n = len(motion.names), group.dim
 
-    def along(s: Array) -> _Motion:
+    def along(s: Array) -> _ObservedRun:
         observations: Array
         values = unknowns.theta + s * direction[:k]
         system = with_parameters(motion.system, dict(zip(motion.names, values, strict=True)))
@@ -220,7 +220,7 @@ def _predicted(motion: ObservedMotion, node: tuple[Unknowns, Array, Array]) -> t
 
         first = method.first_node(system, clock, start, velocity)
         done, observations = lax.scan(observation, Integration(first, first.status), counts)
-        return _Motion(observations, done.status, start, velocity)
+        return _ObservedRun(observations, done.status, start, velocity)
 
     zero = jnp.zeros(())
     value, derivative = jax.jvp(along, (zero,), (zero + 1.0,))

@@ -36,7 +36,7 @@ from geonh.control.steering import (
     steering_problem,
 )
 from geonh.integrators.base import Integrator
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.integrators.runge_kutta import RKMK
 from geonh.mechanics.system import System
 from geonh.results.trajectory import Trajectory
@@ -168,7 +168,7 @@ def shooting_control(
     .. [Betts2010] J. T. Betts, *Practical Methods for Optimal Control and Estimation Using Nonlinear Programming*,
        2nd ed., SIAM (2010); §3.3.
     """
-    method = made_method(RKMK() if method is None else method)
+    method = as_method(RKMK() if method is None else method)
     require(solver)
     steering = steering_problem(
         system,

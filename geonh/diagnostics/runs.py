@@ -21,7 +21,7 @@ from geonh.geometry.field import check_arguments, evaluated
 from geonh.results.events import Section
 from geonh.results.interpolation import curve
 from geonh.results.zeros import PLACES, root, suspected
-from geonh.runs.event_loop import EventWarning, Located, Search, passages
+from geonh.runs.event_loop import EventWarning, Located, Search, located_zeros
 
 if TYPE_CHECKING:
     from geonh.results.trajectory import Trajectory
@@ -167,7 +167,7 @@ def poincare_section(
     after = jax.tree.map(lambda a: a[np.where(last, i, i + 1)], steps)._replace(offset=1.0 * last)
     one = Search(jax.tree.map(lambda a: a[0], here), np.int64(0), *np.zeros(3))
     locate = prepared(_located, (group, surface), one)
-    zeros = passages(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
+    zeros = located_zeros(locate, here, after, np.zeros(len(i), np.int64), ends[i], np.full(len(i), direction))
     order = np.lexsort([np.sign(here.span[zeros.row]) * zeros.t, zeros.row])
     jumps = order[zeros.jumped[order]]
     if len(jumps):
@@ -180,7 +180,7 @@ def poincare_section(
     return Section(zeros.t[order], g, zeros.xi[order], zeros.g_vector[order], *names)
 
 
-class _Step(NamedTuple):
+class _Steps(NamedTuple):
     """Steps between saved nodes (g, ξ), from the time t, of length ``span``, entered at the fraction ``offset``."""
 
     before: tuple
@@ -190,10 +190,10 @@ class _Step(NamedTuple):
     offset: Any
 
 
-def _steps(trajectory: Trajectory, nodes: tuple) -> _Step:
+def _steps(trajectory: Trajectory, nodes: tuple) -> _Steps:
     before, after = jax.tree.map(lambda a: a[:-1], nodes), jax.tree.map(lambda a: a[1:], nodes)
     t = np.asarray(trajectory.t)
-    return _Step(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
+    return _Steps(before, after, t[:-1], np.diff(t), np.zeros(len(t) - 1))
 
 
 def _surface(surface: Callable, node: tuple) -> Any:

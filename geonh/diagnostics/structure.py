@@ -23,10 +23,10 @@ from geonh.engine import computed, in_float64
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator
 from geonh.integrators.node import Clock, State
-from geonh.integrators.registry import made_method
+from geonh.integrators.registry import as_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
-from geonh.runs.start import made_start, sound
+from geonh.runs.start import as_start, known_sound
 
 
 @judged
@@ -187,12 +187,12 @@ def contraction_rate(system: System, method: Integrator | str, *, xi0: Any, g0: 
 def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, xi0: Any, *rest: Any) -> Array:
     """Compile and call ``function(system, methods, clock, g, xi, *rest)`` on validated input."""
     together = isinstance(methods, tuple)
-    methods = tuple(map(made_method, methods)) if together else made_method(methods)
+    methods = tuple(map(as_method, methods)) if together else as_method(methods)
     if together and not methods:
         raise ValueError("methods must be one method or several, got none")
     for method in methods if together else (methods,):
-        start = made_start(system, method, xi0, g0, dt, 0.0, 1, None)
-        system = sound(system, method, start)
+        start = as_start(system, method, xi0, g0, dt, 0.0, 1, None)
+        system = known_sound(system, method, start)
     return computed(_on_node, (function, system, methods, start.clock), (start.g, start.xi, *rest))
 
 
@@ -276,12 +276,12 @@ def _contraction(system: System, method: Integrator, clock: Clock, g: Point, xi:
     x, after = system.at(g, clock.time(0)), method.next_node(system, clock, method.first_node(system, clock, g, xi))
     x_after = system.at(after.g, clock.time(1))
     (N, lifts, _), (_, lifts_after, _) = (system.split_forms(at)[1] for at in (x, x_after))
-    kept = normals(system, x)
+    rows = normals(system, x)
 
     def flow(z: Array) -> Array:
         across = N @ z[n:]
         moved = group.compose(g, group.exp(z[:n]))
-        velocity = restored(system, system.at(moved, clock.time(0)), xi + z[n:] - across @ lifts, kept)
+        velocity = restored(system, system.at(moved, clock.time(0)), xi + z[n:] - across @ lifts, rows)
         new = method.next_node(system, clock, method.first_node(system, clock, moved, velocity))
         new_xi = system.velocity(system.at(new.g, clock.time(1)), (new.p_plus + new.p_minus) / 2)
         return jnp.concatenate([group.log(group.compose(group.inverse(after.g), new.g)), new_xi + across @ lifts_after])

@@ -47,25 +47,25 @@ def _equation(eqn: Any, xs: Arrays) -> Sequence[np.ndarray]:
     if rule is not None:
         return rule(eqn.params, *xs)
     with jax.ensure_compile_time_eval():  # also within a trace
-        found = eqn.primitive.bind(*jax.device_put(xs), **eqn.params)
-        return list(map(np.asarray, found if eqn.primitive.multiple_results else [found]))
+        results = eqn.primitive.bind(*jax.device_put(xs), **eqn.params)
+        return list(map(np.asarray, results if eqn.primitive.multiple_results else [results]))
 
 
 def rule_of(primitive: Any) -> Callable[..., Sequence[np.ndarray]] | None:
     """NumPy rule of a primitive, a function of its parameters and arrays; None if there is none."""
     if primitive in functions:
-        return RULES.get(primitive.name) or functools.partial(_own, functions[primitive])
+        return RULES.get(primitive.name) or functools.partial(_inlined, functions[primitive])
     return RULES.get(primitive.name)
 
 
-def _own(function: Callable, params: dict, *xs: np.ndarray) -> Arrays:
+def _inlined(function: Callable, params: dict, *xs: np.ndarray) -> Arrays:
     """Evaluate a primitive of the library by its jaxpr."""
     types = tuple((x.shape, x.dtype) for x in xs)
-    return _run(_written_out(function, types, tuple(params.items())), xs)
+    return _run(_jaxpr_of(function, types, tuple(params.items())), xs)
 
 
 @functools.lru_cache(maxsize=256)
-def _written_out(function: Callable, types: tuple, options: tuple) -> Any:
+def _jaxpr_of(function: Callable, types: tuple, options: tuple) -> Any:
     """Jaxpr of the function of a primitive of the library."""
     return jax.make_jaxpr(functools.partial(function, **dict(options)))(*(jax.ShapeDtypeStruct(*t) for t in types))
 
@@ -75,12 +75,12 @@ def _power(x: np.ndarray, n: int) -> np.ndarray:
     """xⁿ by repeated squaring, as compilers do."""
     if n < 0:
         return 1 / _power(x, -n)
-    found: np.ndarray | None = None
+    product: np.ndarray | None = None
     while n:
         if n & 1:
-            found = x if found is None else found * x
+            product = x if product is None else product * x
         x, n = x * x if n > 1 else x, n >> 1
-    return np.ones_like(x) if found is None else found
+    return np.ones_like(x) if product is None else product
 
 
 def _quotient(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -89,8 +89,8 @@ def _quotient(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return x / y
     some = np.where(y == 0, 1, y)
     below = x // some
-    found = below + ((below * some != x) & ((x < 0) != (some < 0)))
-    return np.where(y == 0, np.array(-1).astype(x.dtype), found).astype(x.dtype)
+    quotient = below + ((below * some != x) & ((x < 0) != (some < 0)))
+    return np.where(y == 0, np.array(-1).astype(x.dtype), quotient).astype(x.dtype)
 
 
 def _remainder(params: dict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -133,8 +133,8 @@ def _rounded(params: dict, x: np.ndarray) -> np.ndarray:
     """Round to the nearest integer, halves to even or away from zero."""
     if params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
         return np.rint(x)
-    whole = np.trunc(x)
-    return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)
+    truncated = np.trunc(x)
+    return truncated + np.where(np.abs(x - truncated) >= 0.5, np.sign(x), 0.0)
 
 
 def _plain(function: Callable) -> Callable:
@@ -211,8 +211,8 @@ def _place(function: Callable) -> Callable:
 def _running(function: Callable) -> Callable:
     def rule(params: dict, x: np.ndarray) -> np.ndarray:
         axis, back = params["axis"], params["reverse"]
-        found = function(np.flip(x, axis) if back else x, axis=axis, dtype=x.dtype)
-        return np.flip(found, axis) if back else found
+        result = function(np.flip(x, axis) if back else x, axis=axis, dtype=x.dtype)
+        return np.flip(result, axis) if back else result
 
     return rule
 
@@ -243,15 +243,15 @@ def _entries(starts: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.nda
 def _gather(params: dict, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     windows = gathered(params)
     starts, inside = _places(params, x, indices, windows)
-    found = x[_entries(starts, windows.sizes)]
+    entries = x[_entries(starts, windows.sizes)]
     if not inside.all():
         filler = params["fill_value"]
         if filler is None:
             filler = {"f": np.nan, "b": True}.get(x.dtype.kind)
         if filler is None:
             filler = np.iinfo(x.dtype).min if x.dtype.kind == "i" else np.iinfo(x.dtype).max
-        found[~inside] = filler
-    return assembled(params, found, indices)
+        entries[~inside] = filler
+    return assembled(params, entries, indices)
 
 
 def _scatter(combine: Any) -> Callable:
@@ -259,11 +259,11 @@ def _scatter(combine: Any) -> Callable:
         windows, parts = scattered(params, x.ndim, updates)
         starts, inside = _places(params, x, indices, windows)
         places, out = _entries([start[inside] for start in starts], windows.sizes), np.array(x)
-        own = params.get("update_jaxpr")
-        own = getattr(own, "jaxpr", own)
-        if combine is None and own is not None and own.eqns:  # .at[i].apply(f), number by number
+        update = params.get("update_jaxpr")
+        update = getattr(update, "jaxpr", update)
+        if combine is None and update is not None and update.eqns:  # .at[i].apply(f), number by number
             for at in zip(*(np.broadcast_to(axis, parts[inside].shape).ravel() for axis in places), strict=True):
-                out[at] = _run(ClosedJaxpr(own, params["update_consts"]), [out[at], np.zeros((), x.dtype)])[0]
+                out[at] = _run(ClosedJaxpr(update, params["update_consts"]), [out[at], np.zeros((), x.dtype)])[0]
         elif combine is None:
             out[places] = parts[inside]
         else:

@@ -67,7 +67,7 @@ def register_lowering(
     """
     RULES[primitive] = rule
     if degree is not None:
-        (dependence.SOLVES if degree == "solution" else dependence.BILINEAR).add(primitive.name)
+        (dependence.LINEAR_SOLUTIONS if degree == "solution" else dependence.BILINEAR).add(primitive.name)
     if tangent is not None:
         TANGENTS[primitive.name] = tangent
     if in_numpy is not None:

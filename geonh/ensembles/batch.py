@@ -123,7 +123,7 @@ class MemberRecipe:
         return Batch(members, self.varied, stop - start, self.shape if stop - start == self.size else {})
 
 
-def made_members(
+def as_members(
     system: System,
     values: Mapping[str, Any],
     parameters: Mapping[str, Any] | None,

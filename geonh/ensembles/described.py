@@ -89,10 +89,10 @@ class SweepStore(Store):
         parts = [unpacked(record["events"]) for record in self._finished()]
         if not parts:
             return {}
-        found = Crossings(self._names, *map(np.concatenate, zip(*parts, strict=True)))
+        crossings = Crossings(self._names, *map(np.concatenate, zip(*parts, strict=True)))
         variables: dict[str, tuple] = {}
         for i, name in enumerate(self._names):
-            of = found.taken(found.which == i)
+            of = crossings.taken(crossings.which == i)
             for what in ("t", "k", "g_vector", "xi", "multipliers"):
                 axes = (f"event of {name}", *EVENT_AXES.get(what, ()))
                 variables[f"{name}:{what}"] = axes, getattr(of, what), {"long_name": EVENT_NAMES[what]}
@@ -111,11 +111,11 @@ class SweepStore(Store):
 
     def first(self) -> Trajectory:
         """First node of member 0; StoreError if it belongs to another store."""
-        found = Trajectory.load(self.file(START))
-        told = (found.save_every, found.attributes["point_names"], found.attributes["velocity_names"])
-        if told != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):
+        trajectory = Trajectory.load(self.file(START))
+        layout = (trajectory.save_every, trajectory.attributes["point_names"], trajectory.attributes["velocity_names"])
+        if layout != (self.about["configuration"]["save_every"], self.about["coordinate"], self.about["component"]):
             raise StoreError(f"{self.path} is damaged: its first node, in {START}, is one of another store")
-        return found
+        return trajectory
 
 
 def packed(arrays: Iterable[Any]) -> list[list[Any]]:

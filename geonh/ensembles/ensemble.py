@@ -111,22 +111,22 @@ class Ensemble(Observed):
     method_reason: str = ""
 
     @classmethod
-    def of(cls, sweep: Configuration, found: Solved) -> Ensemble:
+    def of(cls, sweep: Configuration, solved: Solved) -> Ensemble:
         """Create an ensemble from the solved members of a sweep."""
         return cls(
             system=sweep.system,
             method=sweep.method,
             controls=sweep.controls,
-            batch=found.batch,
+            batch=solved.batch,
             k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
-            kept=found.kept,
-            events=found.events,
-            statistics=results_of(sweep.statistics, found.statistics) if found.statistics else {},
+            kept=solved.kept,
+            events=solved.events,
+            statistics=results_of(sweep.statistics, solved.statistics) if solved.statistics else {},
             gathered=sweep.statistics,
-            status=found.status,
-            n_steps=found.n_steps,
-            faults=found.faults,
-            engine=found.engine,
+            status=solved.status,
+            n_steps=solved.n_steps,
+            faults=solved.faults,
+            engine=solved.engine,
             method_reason=sweep.method_reason,
         )
 
@@ -222,10 +222,10 @@ class Ensemble(Observed):
         one = jax.tree.map(lambda a: a[i], self.batch.members)
         begun, first = first_trajectory(self._shared, one, int(self.k[1]), self.method_reason)
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
-        made = on_grid(begun, self.engine)
-        rows = [made.nodes.rows, after.rows]
-        made = extended(made, rows, first, Result(int(self.status[i])))
-        return made.with_run(state=None, crossings=self._crossings(i))
+        trajectory = on_grid(begun, self.engine)
+        rows = [trajectory.nodes.rows, after.rows]
+        trajectory = extended(trajectory, rows, first, Result(int(self.status[i])))
+        return trajectory.with_run(state=None, crossings=self._crossings(i))
 
     def _crossings(self, i: int) -> Crossings | None:
         """First events of a member, in the order of time; None if none were asked for."""
@@ -240,8 +240,8 @@ class Ensemble(Observed):
             for name in OCCURRENCE
         )
         which, k = np.repeat(np.arange(len(counts)), counts), np.floor((t - t0) / dt).astype(np.int64)
-        found = Crossings(tuple(self.events), which, k, t, *others)
-        return found.taken(np.argsort(np.sign(dt) * t, kind="stable"))
+        crossings = Crossings(tuple(self.events), which, k, t, *others)
+        return crossings.taken(np.argsort(np.sign(dt) * t, kind="stable"))
 
     def _number(self, member: Any, kind: type[Exception]) -> int:
         """Index of a member, of which -1 is the last; raises an error of the given kind if there is none."""
@@ -268,21 +268,25 @@ class Ensemble(Observed):
         """
         units = self.units
         nodes = "time" if self.same_times else "step"
-        found: dict[str, tuple] = {
+        variables: dict[str, tuple] = {
             name: (dims_of(name, values, nodes), values, attributes_of(name)) for name, values in self.kept.items()
         }
-        found["status"] = (("member",), self.status, STATUS)
-        found["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        variables["status"] = (("member",), self.status, STATUS)
+        variables["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
         for name, passed in self.events.items():
             for what, value in passed._asdict().items():
                 label = f"{name}:{what}"
-                found[label] = (dims_of(label, value, f"event of {name}")[: value.ndim], value, attributes_of(label))
+                variables[label] = (
+                    dims_of(label, value, f"event of {name}")[: value.ndim],
+                    value,
+                    attributes_of(label),
+                )
         if not self.same_times:
-            found["t"] = (("member", "step"), self.t, {"units": units["time"]})
+            variables["t"] = (("member", "step"), self.t, {"units": units["time"]})
         for name, values in self.parameters.items():
-            label = f"parameter {name}" if name in {*found, *others, *TAKEN} else name
-            found[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
-        return found
+            label = f"parameter {name}" if name in {*variables, *others, *TAKEN} else name
+            variables[label] = (("member", *(f"{name} axis {i}" for i in range(values.ndim - 1))), values, {})
+        return variables
 
     @property
     def same_times(self) -> bool:
@@ -315,8 +319,8 @@ class Ensemble(Observed):
         coordinates |= {name: along for name, along in of_axes.items() if along[0] in dims}
         times = {"dt": self.batch.members.dt, "t0": self.batch.members.t0}
         once = {name: float(values[0]) for name, values in times.items() if name not in self.batch.varied}
-        made = xr.Dataset(data, coordinates, {**self.attributes, **once, "geonh_version": __version__})
-        return made.set_coords(
+        dataset = xr.Dataset(data, coordinates, {**self.attributes, **once, "geonh_version": __version__})
+        return dataset.set_coords(
             [f"parameter {name}" if f"parameter {name}" in data else name for name in self.parameters]
         )
 

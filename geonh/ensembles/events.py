@@ -13,7 +13,7 @@ from geonh.ensembles.batch import Member, Shared
 from geonh.ensembles.reading import MemberNode, Placed, flattened
 from geonh.results.events import Event
 from geonh.results.nodes import Nodes
-from geonh.runs.event_loop import Located, Notices, Search, at_node, located, passages, suspects_of
+from geonh.runs.event_loop import Located, Notices, Search, at_node, located, located_zeros, possible_events
 
 OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
 """Data of an event where it occurs."""
@@ -73,7 +73,7 @@ class MemberEvents:
         Returns the number of steps of each member up to a terminal event, or of all.
         """
         data = jax.tree.map(lambda a: a[indices], self._members)
-        before = Nodes(*(np.concatenate([a, b[:, :-1]], axis=1) for a, b in zip(last, after, strict=True)))
+        before = jax.tree.map(lambda a, b: np.concatenate([a, b[:, :-1]], axis=1), last, after)
         n_steps = np.full(len(after.k), after.k.shape[1])
         pairs = flattened(data, before), flattened(data, after)
         values = _EventValues(*(a.reshape(*before.k.shape, -1) for a in mapped(_event_values, self._shared, pairs)))
@@ -89,7 +89,7 @@ class MemberEvents:
         one = jax.tree.map(lambda a: np.asarray(a)[0], here)
         locate = prepared(_located, self._shared, Search(one, which[0], *np.zeros(3)))
         at_ends = np.stack([a[members, steps, which] for a in (values.before, values.after)], axis=1)
-        zeros = passages(locate, here, there, which, at_ends, self._directions[which])
+        zeros = located_zeros(locate, here, there, which, at_ends, self._directions[which])
         owners = members[zeros.row]
         order = np.lexsort((zeros.t * np.sign(data.dt[owners]), owners))  # of each member in its order of time
         for i in self._notices.occurrences(zeros, order, owners):
@@ -117,7 +117,7 @@ def _event_values(shared: Shared, nodes: tuple[MemberNode, MemberNode]) -> _Even
     before, after = (Placed.of(shared, node) for node in nodes)
     (xi, at_before), (xi_after, at_after) = at_node(*before), at_node(*after)
     ends = (before.node.g, xi), (after.node.g, xi_after)
-    suspects = suspects_of(before.problem, before.node.k, *ends, at_before, at_after)
+    suspects = possible_events(before.problem, before.node.k, *ends, at_before, at_after)
     return _EventValues(at_before, at_after, suspects)
 
 

@@ -14,7 +14,7 @@ from geonh.arguments.signatures import judged
 from geonh.arguments.validators import entries, shortly
 from geonh.ensembles.described import STATISTIC, SweepStore
 from geonh.ensembles.labels import labelled, results_of
-from geonh.ensembles.statistics import made_statistic
+from geonh.ensembles.statistics import statistic_from_data
 from geonh.ensembles.stores import Store, StoreError, StoreWarning
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     differ = about["configuration"]["what differs"]
     labels = [f"parameter {name}" if f"parameter {name}" in data else name for name in differ]
     data = data.set_coords([label for label in labels if label in data])
-    statistics = [made_statistic(one) for one in about["statistics"]]
+    statistics = [statistic_from_data(one) for one in about["statistics"]]
     for label, (dims, values, attributes) in labelled(statistics, statistics_of(store), about["nodes"]).items():
         data[label] = (dims, values, attributes)
     facts = {name: before.attributes[name] for name in ("system", "method", "group")}
@@ -106,7 +106,7 @@ def _try(store: SweepStore) -> None:
 
 def statistics_of(store: Store) -> dict[str, np.ndarray]:
     """Results of the statistics of a store's finished shards, merged in the order of the shards."""
-    statistics = [made_statistic(data) for data in store.about["statistics"]]
+    statistics = [statistic_from_data(data) for data in store.about["statistics"]]
     missing = set(store.missing())
     finished = [i for i in range(store.shards) if i not in missing]
     known = []
@@ -121,7 +121,7 @@ def statistics_of(store: Store) -> dict[str, np.ndarray]:
             if "numbers" in one:
                 there = one["numbers"] >= 0
                 one = {name: values[there] for name, values in one.items()}
-            joined = one if joined is None else statistic.joined(joined, one)
+            joined = one if joined is None else statistic.merge(joined, one)
         known.append(joined or {})
     pairs = [(s, k) for s, k in zip(statistics, known, strict=True) if k]
     return results_of([s for s, _ in pairs], [k for _, k in pairs])

@@ -43,7 +43,7 @@ class MemberNode(NamedTuple):
     node: Nodes
 
 
-def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
+def requested_observables(observables: Any, what: str = "observables") -> tuple[Wanted, ...]:
     """Return the requested observables, from names, or a mapping of names to names or functions.
 
     Raises
@@ -56,7 +56,7 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
         raise TypeError(
             f"{what} must be names, or a mapping of names to functions of ({ARGUMENTS}), got {shortly(observables)}"
         )
-    found = []
+    requested = []
     for name, value in (
         observables if isinstance(observables, Mapping) else {str(name): str(name) for name in listed}
     ).items():
@@ -66,8 +66,8 @@ def made_wanted(observables: Any, what: str = "observables") -> tuple[Wanted, ..
             takes_parameters(value, ARGUMENTS, f"{what}[{name!r}]")
             if not name or name in TAKEN or set(name) & set("/:"):
                 raise ValueError(f"{what}: {name!r} cannot be the name of a function, a table or file needs it itself")
-        found.append(Wanted(name, value if callable(value) else None))
-    return tuple(found)
+        requested.append(Wanted(name, value if callable(value) else None))
+    return tuple(requested)
 
 
 def inspect_functions(system: System, wanted: Iterable[Wanted]) -> None:
@@ -92,7 +92,7 @@ def read(shared: Shared, members: Member, nodes: Nodes, wanted: tuple[Wanted, ..
         Data common to the members.
     """
     shape, n = nodes.k.shape, nodes.k.size
-    known = {name: part for name, part in zip(NODES, nodes[1:], strict=True) if Wanted(name) in wanted}
+    known = {name: part for name, part in zip(NODES, nodes[1:4], strict=True) if Wanted(name) in wanted}
     others = tuple(one for one in wanted if one.name not in known)
     if others:
         flat = flattened(members, nodes)
@@ -125,7 +125,7 @@ def flattened(members: Member, nodes: Nodes) -> MemberNode:
         rows = np.stack([members.controls[np.arange(count)[:, None], np.minimum(k + i, last)] for i in (0, 1)], axis=2)
         rows = rows.reshape(count * n, *rows.shape[2:])
     many = jax.tree.map(lambda a: np.repeat(np.asarray(a), n, axis=0), members._replace(controls=None))
-    flat = Nodes(*(a.reshape(count * n, *a.shape[2:]) for a in (k, *nodes[1:])))
+    flat = jax.tree.map(lambda a: a.reshape(count * n, *a.shape[2:]), nodes._replace(k=k))
     return MemberNode(many._replace(controls=rows), flat)
 
 
@@ -137,11 +137,11 @@ class Placed(NamedTuple):
 
     @classmethod
     def of(cls, shared: Shared, at: MemberNode) -> Placed:
-        problem, (k, g_vector, p_plus, p_minus) = shared.problem(at.member), at.node
+        problem, (k, g_vector, p_plus, p_minus, t) = shared.problem(at.member), at.node
         if at.member.controls is not None:
             clock = Clock(problem.clock.time(k), problem.clock.dt, at.member.controls)
             problem, k = problem._replace(clock=clock), jnp.zeros_like(k)
-        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus))
+        return cls(problem, Node(k, problem.system.group.from_vector(g_vector), p_plus, p_minus, t))
 
 
 def _everything(shared: Shared, node: MemberNode) -> dict[str, Any]:

@@ -81,17 +81,17 @@ def solved(
     batch = sweep.members.batch(start, stop)
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
-    found = Solved(batch, "", status, counts, {})
+    results = Solved(batch, "", status, counts, {})
     first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
-    recorder = _Recorder(sweep, start, found, first.nodes)
+    recorder = _Recorder(sweep, start, results, first.nodes)
     events = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events) if sweep.events else None
-    found.events = events.results if events else {}
+    results.events = events.results if events else {}
     with contextlib.suppress(KeyboardInterrupt):  # finished members are kept
         if not empty:
             runner = _runner(sweep, batch, first.states)
-            found.engine = runner.engine
-            _Integration(sweep, runner, threads, recorder, events, found).all_members(report)
-    return found
+            results.engine = runner.engine
+            _Integration(sweep, runner, threads, recorder, events, results).all_members(report)
+    return results
 
 
 def _runner(sweep: Configuration, batch: Batch, states: State) -> BatchStepping:
@@ -115,11 +115,11 @@ class _Integration:
     threads: int
     recorder: _Recorder
     events: MemberEvents | None
-    found: Solved
+    results: Solved
 
     def all_members(self, report: Callable[[int, int], None]) -> None:
         """Integrate all members, some at a time, as many as take about ``SECONDS``."""
-        done, size, total = 0, FIRST, self.found.batch.size
+        done, size, total = 0, FIRST, self.results.batch.size
         while done < total:
             indices = np.arange(done, min(done + size, total))
             begun = time.perf_counter()
@@ -133,12 +133,12 @@ class _Integration:
 
     def _some_members(self, indices: np.ndarray) -> Iterator[float]:
         """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
-        sweep, found, recorder, events = self.sweep, self.found, self.recorder, self.events
+        sweep, results, recorder, events = self.sweep, self.results, self.recorder, self.events
         members = recorder.members(indices)
         starts = _starts(sweep.shared, members)
-        found.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
+        results.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
         progress = _Progress.at(starts, indices)
-        progress.record(found)
+        progress.record(results)
         stride = 1 if events else sweep.save_every
         nodes_per_saved = sweep.save_every // stride
         longest = max(PIECE // (8 * self.runner.width * len(indices)), 1)
@@ -153,9 +153,9 @@ class _Integration:
             to_save = nodes.taken(np.s_[:, -(done + 1) % nodes_per_saved :: nodes_per_saved])
             recorder.take(to_save, indices, saved)
             done, saved = done + n * stride, saved + to_save.k.shape[1]
-            progress.record(found)
+            progress.record(results)
             yield done / sweep.n_steps
-        found.status[indices[progress.active]] = Result.SUCCESS
+        results.status[indices[progress.active]] = Result.SUCCESS
 
 
 @dataclass
@@ -208,10 +208,10 @@ class _Progress:
         stopped = last < n
         self.status[stopped], self.n_steps[stopped] = Result.EVENT, done + last[stopped]
 
-    def record(self, found: Solved) -> None:
+    def record(self, results: Solved) -> None:
         """Enter the numbers of steps, and the status of the members that have stopped, into the results."""
-        found.n_steps[self.indices] = self.n_steps
-        found.status[self.indices[~self.active]] = self.status[~self.active]
+        results.n_steps[self.indices] = self.n_steps
+        results.status[self.indices[~self.active]] = self.status[~self.active]
 
 
 def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
@@ -230,16 +230,16 @@ def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
 class _Recorder:
     """Destination of results: arrays for the observables kept, and the statistics."""
 
-    def __init__(self, sweep: Configuration, start: int, found: Solved, first: Nodes) -> None:
-        self._sweep, self._start, self._found = sweep, start, found
-        size, nodes = found.batch.size, sweep.n_steps // sweep.save_every + 1
+    def __init__(self, sweep: Configuration, start: int, results: Solved, first: Nodes) -> None:
+        self._sweep, self._start, self._results = sweep, start, results
+        size, nodes = results.batch.size, sweep.n_steps // sweep.save_every + 1
         sample = self._read(first.taken(np.s_[:1]), np.arange(1))
         shapes = {name: value.shape[2:] for name, value in sample.items()}
-        kept = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
+        n_numbers = size * nodes * sum(int(np.prod(shapes[one.name], dtype=int)) for one in sweep.observables)
         refuse_too_much(
             f"{size} members with {nodes} nodes",
             {
-                "nodes": kept,
+                "nodes": n_numbers,
                 "statistics": sum(s.room(size, nodes, shapes[s.wanted.name]) for s in sweep.statistics),
                 "events": size
                 * len(sweep.events)
@@ -250,12 +250,12 @@ class _Recorder:
             "most_events=, or take statistics= of less memory",
         )
         for one in sweep.observables:
-            found.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
-        found.statistics = [s.nothing(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
+            results.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
+        results.statistics = [s.initial(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
 
     def members(self, indices: np.ndarray) -> Member:
         """Initial data of some members."""
-        return jax.tree.map(lambda a: a[indices], self._found.batch.members)
+        return jax.tree.map(lambda a: a[indices], self._results.batch.members)
 
     def _read(self, nodes: Nodes, indices: np.ndarray) -> dict[str, np.ndarray]:
         return read(self._sweep.shared, self.members(indices), nodes, self._sweep.reading)
@@ -266,9 +266,9 @@ class _Recorder:
             return
         values, end = self._read(nodes, indices), node + nodes.k.shape[1]
         for one in self._sweep.observables:
-            self._found.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
-        for statistic, known in zip(self._sweep.statistics, self._found.statistics, strict=True):
-            statistic.seen(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
+            self._results.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
+        for statistic, known in zip(self._sweep.statistics, self._results.statistics, strict=True):
+            statistic.update(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
 
 
 class Starts(NamedTuple):
@@ -303,7 +303,7 @@ def first_nodes(shared: Shared, members: Member) -> tuple[State, dict[int, str]]
 
 
 def _refused_by_method(shared: Shared, member: Member) -> str:
-    """Why the method cannot start a member, or nothing."""
+    """Reason for which the method cannot start a member; "" if it can."""
     if not shared.method.limits_starts:
         return ""
     problem = shared.problem(member)

@@ -130,8 +130,8 @@ def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: i
         before = store.first()
         first, _ = first_of(sweep)
         assert first.system is not None
-        found = differences(before, before.known, first.system, first.clock)
-        lines = [f"{name}: {words}" for name, words in found.items()]
+        changes = differences(before, before.known, first.system, first.clock)
+        lines = [f"{name}: {words}" for name, words in changes.items()]
     if lines:
         words = "\n".join(f"  {line}" for line in lines)
         raise StoreError(f"{store.path} is of another configuration:\n{words}\nname another store, or delete this one")
@@ -152,13 +152,13 @@ class _ShardArray(NamedTuple):
     of_shard: bool
 
 
-def shard_arrays(sweep: Configuration, found: Solved, size: int) -> dict[str, _ShardArray]:
+def shard_arrays(sweep: Configuration, results: Solved, size: int) -> dict[str, _ShardArray]:
     """Content of a shard of a store: arrays of members, and states of the statistics."""
     arrays = {
         name: _ShardArray(np.asarray(values), dims, attributes, of_shard=False)
-        for name, (dims, values, attributes) in Ensemble.of(sweep, found).variables().items()
+        for name, (dims, values, attributes) in Ensemble.of(sweep, results).variables().items()
     }
-    for i, (statistic, known) in enumerate(zip(sweep.statistics, found.statistics, strict=True)):
+    for i, (statistic, known) in enumerate(zip(sweep.statistics, results.statistics, strict=True)):
         for name, values in known.items():
             label, of_shard = f"{STATISTIC}{i}:{name}", statistic.over == "members"
             if isinstance(statistic, Quantiles):

@@ -49,7 +49,8 @@ def stream(
     xi0: Any,
     g0: Any = None,
     dt: float,
-    n_steps: int,
+    n_steps: int | None = None,
+    t_end: float | None = None,
     t0: float = 0.0,
     controls: Any = None,
     events: Event | Iterable[Event] = (),
@@ -75,7 +76,9 @@ def stream(
     dt : float
         Time step in seconds; negative runs backwards.
     n_steps : int
-        Number of steps.
+        Number of steps; left out where ``t_end`` is given.
+    t_end : float, optional
+        Time of the last node, as for ``solve``.
     t0 : float
         Initial time in seconds.
     controls : callable or array_like, shape=[n_steps + 1, …], optional
@@ -112,6 +115,7 @@ def stream(
         g0=g0,
         dt=dt,
         n_steps=n_steps,
+        t_end=t_end,
         t0=t0,
         controls=controls,
         events=events,
@@ -122,10 +126,10 @@ def stream(
     if not sweep.observables:
         raise ValueError("observables must name what is kept of each node, got none")
     run = _Stream(sweep, store)
-    with reporting(progress, n_steps) as report, Interrupts() as interrupts:
+    with reporting(progress, sweep.n_steps) as report, Interrupts() as interrupts:
         for done in run.shards():
-            report(min(done, n_steps), n_steps)
-            if interrupts.heard:
+            report(min(done, sweep.n_steps), sweep.n_steps)
+            if interrupts.requested:
                 break
     return open_store(store)
 
@@ -200,7 +204,7 @@ class _Stream:
         """Integrate from the last state to the end of a shard, or of the run, and write the shard."""
         stride, begin, end = self.sweep.save_every, shard * self.per, min((shard + 1) * self.per, self.n_nodes)
         rows = np.full((end - begin, self.loop.width), np.nan)
-        watched, status, saved = self.loop.begun(self.state), Result.SUCCESS, 0
+        watched, status, saved = self.loop.watched_at(self.state), Result.SUCCESS, 0
         self.loop.crossings = self.no_events
         if shard == 0:
             rows[0], saved = self.first, 1

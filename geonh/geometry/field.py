@@ -230,7 +230,7 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise ValueError(f"{name} {error}") from None
     except Exception as error:
         given = ", ".join(map("{} = {}".format, _names(function, len(args)), map(_described, args)))
-        raise ValueError(f"{name} could not be evaluated, given {given}: {_said(error)}") from error
+        raise ValueError(f"{name} could not be evaluated, given {given}: {_error_text(error)}") from error
     return _as_array(value, name)
 
 
@@ -256,7 +256,7 @@ def _names(function: Callable, n: int) -> list[str]:
     return (named + [f"argument {i + 1}" for i in range(len(named), n)])[:n]
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """First line of an error's text, with its type where the text alone is uninformative."""
     text = str(error).strip().split("\n")[0]
     if text.startswith("Error interpreting argument to"):  # JAX's words for an array that it does not take

@@ -164,15 +164,15 @@ class Integrator(Precise):
     def first_node(self, system: System, clock: Clock, g0: Point, xi0: Array) -> State:
         """Node 0, validated; g0 a point of the group, xi0 of shape=[n]."""
         system = system.holding(system.at(g0, clock.time(0)))
-        made = self.init(system, clock, g0, xi0)
+        outcome = self.init(system, clock, g0, xi0)
         cold = self.cold(system, clock, jnp.asarray(0), g0, xi0)
-        return judge(system, None, made._replace(warm=cold), clock.time(0))
+        return judge(system, None, outcome._replace(warm=cold), clock.time(0))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """Node after ``state``, validated: see its ``status``."""
         held, state = held_at(system, state, clock.time(state.k))
-        new = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
-        return unless_risen(system, new, clock.time(new.k))
+        after = judge(held, state, self.step(held, clock, state), clock.time(state.k + 1), clock.dt)
+        return unless_risen(system, after, clock.time(after.k))
 
     def impulse_step(self, clock: Clock) -> Array:
         """Step h, a scalar, of the impulse h(f + μᵀλ) at a node; of a composition, that of its first substep."""
@@ -247,15 +247,15 @@ class ImplicitIntegrator(Integrator):
 
     @abstractmethod
     def update(self, system: System, clock: Clock, state: State, z: Array) -> Outcome:
-        """Outcome of their solution z, shape=[r]; ``warm.inverse`` and ``found`` of the solve are set by
+        """Outcome of their solution z, shape=[r]; ``warm.inverse`` and ``converged`` of the solve are set by
         the base class.
         """
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         z, solved, inverse = self._solution(self.equations(system, clock, state), state)
-        made = self.update(system, clock, state, z)
-        warm = state.warm if inverse is None else made.warm._replace(inverse=inverse)
-        return made._replace(warm=warm, found=solved & made.found)
+        outcome = self.update(system, clock, state, z)
+        warm = state.warm if inverse is None else outcome.warm._replace(inverse=inverse)
+        return outcome._replace(warm=warm, converged=solved & outcome.converged)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         system, state = held_at(system, state, clock.time(state.k))
@@ -307,10 +307,10 @@ def refuse(method: Any, system: System) -> None:
     method.refuse(system)
 
 
-def refuse_start(problem: Problem, g: Point, xi: Array, found: Facts) -> None:
+def refuse_start(problem: Problem, g: Point, xi: Array, facts: Facts) -> None:
     """Raise ValueError if (g, ξ) is no start of the problem: inconsistent by its facts, or refused by the method."""
     system, method, clock = problem.system, problem.method, problem.clock
-    fault = start_fault(system, float(clock.t0), g, np.asarray(xi), float(clock.dt), found)
+    fault = start_fault(system, float(clock.t0), g, np.asarray(xi), float(clock.dt), facts)
     if fault:
         raise ValueError(fault)
     with float64(), jax.ensure_compile_time_eval():

@@ -104,8 +104,10 @@ class RungeKutta(Integrator):
             raise ValueError(f"Baumgarte's term repels backwards in time: dt must be > 0, got {dt}, or baumgarte=0")
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
-        made, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
-        return made._replace(memory=Target(system.energy(x, made.p_minus))) if self.project == "energy" else made
+        outcome, x = super().init(system, clock, g0, xi0), system.at(g0, clock.time(0))
+        return (
+            outcome._replace(memory=Target(system.energy(x, outcome.p_minus))) if self.project == "energy" else outcome
+        )
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         group = system.group
@@ -117,14 +119,14 @@ class RungeKutta(Integrator):
             return self._slope(system, t, at[: start.size], at[start.size :], clock.between(t))
 
         end = explicit_step(slope, SCHEMES[self.scheme][0], clock.dt, jnp.concatenate([start, xi0]))
-        g, xi, t, found = (
+        g, xi, t, converged = (
             group.from_vector(end[: start.size]),
             end[start.size :],
             clock.time(state.k + 1),
             jnp.asarray(True),
         )
         if self.project != "none":
-            g, found = onto(system, group.project(g), t)
+            g, converged = onto(system, group.project(g), t)
             xi = system.projected_velocity(system.at(g, t), xi)
         x = system.at(g, t)
         if self.project == "energy":
@@ -133,7 +135,7 @@ class RungeKutta(Integrator):
             moves = kinetic > 0
             xi = xi * jnp.sqrt(jnp.where(moves, wanted / jnp.where(moves, kinetic, 1.0), 1.0))
         p = system.momentum(x, xi)
-        return Outcome(g, p, p, state.memory, found=found, xi=xi)
+        return Outcome(g, p, p, state.memory, converged=converged, xi=xi)
 
     def _slope(self, system: System, t: Array, position: Array, xi: Array, u: object) -> Array:
         g = system.group.from_vector(position)

@@ -135,28 +135,28 @@ class Composition(Integrator):
 
     def init(self, system: System, clock: Clock, g0: Point, xi0: Array) -> Outcome:
         inner = clock.part(0, 0.0, self.fractions[0])
-        made = [member.init(system, inner, g0, xi0) for member in self.members]
-        return made[0]._replace(memory=tuple(one.memory for one in made))
+        outcomes = [member.init(system, inner, g0, xi0) for member in self.members]
+        return outcomes[0]._replace(memory=tuple(one.memory for one in outcomes))
 
     def cold(self, system: System, clock: Clock, k: Array, g: Point, xi: Array) -> Any:
         """One ``Warm`` start for each substep, ``xi`` of shape=[n]; stacked if there is a single method."""
         zero = jnp.asarray(0)
-        made = [
+        warm_starts = [
             part.cold(system, clock.part(k, 0.0, fraction), zero, g, xi)
             for part, fraction in zip(self.parts, self.fractions, strict=True)
         ]
-        return jax.tree.map(lambda *a: jnp.stack(a), *made) if len(self.members) == 1 else tuple(made)
+        return jax.tree.map(lambda *a: jnp.stack(a), *warm_starts) if len(self.members) == 1 else tuple(warm_starts)
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         """Largest residual, a scalar, of the substep that fails, or of the last."""
-        inner, found = self._inside(state), jnp.zeros(())
+        inner, residual = self._inside(state), jnp.zeros(())
         for i, part in enumerate(self.parts):
             at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
             mine = self._entering(inner, state, i)
-            found, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
+            residual, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
             if inner.status != 0:
                 break
-        return found
+        return residual
 
     def step(self, system: System, clock: Clock, state: State) -> Outcome:
         fractions = np.array(self.fractions)
@@ -184,12 +184,12 @@ class Composition(Integrator):
             columns = (state.warm, tuple(map(jnp.asarray, (fractions, done, ratios))))
             (inner, memory[0]), warm = lax.scan(one, (inner, memory[0]), columns)
         else:
-            made = []
+            warm_starts = []
             for i, which in enumerate(self.sequence):
                 at = tuple(map(jnp.asarray, (fractions[i], done[i], ratios[i])))
                 inner, memory[which], new_warm = substep(which, inner, memory[which], state.warm[i], at)
-                made.append(new_warm)
-            warm = tuple(made)
+                warm_starts.append(new_warm)
+            warm = tuple(warm_starts)
         return Outcome(inner.g, inner.p_plus, inner.p_minus, tuple(memory), warm, status=inner.status)
 
     def _inside(self, state: State) -> State:

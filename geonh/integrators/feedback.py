@@ -186,24 +186,24 @@ class Feedback(Integrator):
 
     def _defects(self, system: System, z: Array, targets: Array) -> Array:
         """Terms of V = ½Σ(·)² without the group part: c, φ and the integrals, times roots of their gains."""
-        found = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
+        defects = [np.sqrt(self._weights(system)) * (self._integrals(system, z) - targets)]
         if self._gain("constraint"):
             g, p = self._split(system, z)
             x, root = system.action.at(g), np.sqrt(self._gain("constraint"))
-            found += [root * self.constraint_momenta(system, x, p), root * system.holonomic_residual(x)]
-        return jnp.concatenate(found)
+            defects += [root * self.constraint_momenta(system, x, p), root * system.holonomic_residual(x)]
+        return jnp.concatenate(defects)
 
     def _integrals(self, system: System, z: Array) -> Array:
         """Vector of h̃ and the chosen first integrals."""
         g, p = self._split(system, z)
         x = system.action.at(g)
-        found = [self.hamiltonian(system, x, p)[None]] if self._gain("energy") else []
+        integrals = [self.hamiltonian(system, x, p)[None]] if self._gain("energy") else []
         for name in self.names:
             if name not in BUILT_IN:
                 function = system.first_integrals[name].function
                 value = function(g, system.velocity(x, p), p, system.parameters)
-                found.append(jnp.ravel(jnp.asarray(value, dtype=float)))
-        return jnp.concatenate([*found, jnp.zeros(0)])
+                integrals.append(jnp.ravel(jnp.asarray(value, dtype=float)))
+        return jnp.concatenate([*integrals, jnp.zeros(0)])
 
     def _weights(self, system: System) -> np.ndarray:
         """Gain of each entry of ``_integrals``."""
@@ -252,11 +252,11 @@ def _hessian(tree: tuple, node: tuple) -> Array:
     z = method._start(system, *node)
     targets = method._integrals(system, z)
     slopes = jacobian(lambda z: method._defects(system, z, targets), z, together=SIDE_BY_SIDE)
-    found, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim
+    hessian, gain, size = slopes.T @ slopes, method._gain("group"), len(z) - system.group.dim
     if not gain:
-        return found
+        return hessian
     curved = jax.hessian(lambda g: system.group.defect(system.group.from_vector(g)))(z[:size])
-    return found.at[:size, :size].add(gain * curved)
+    return hessian.at[:size, :size].add(gain * curved)
 
 
 def _diffrax_step(solver: Any, slope: Any, h: Array, z: Array) -> Array:

@@ -201,7 +201,7 @@ class Outcome(NamedTuple):
     p_minus: Array
     memory: Any = ()
     warm: Any = Warm()
-    found: ArrayLike = True
+    converged: ArrayLike = True
     turn: ArrayLike = 0.0
     status: ArrayLike = 0
     xi: Any = None
@@ -249,6 +249,15 @@ class Clock(NamedTuple):
         controls = self._function()
         return None if controls is None else evaluated("controls", controls, t)
 
+    def starting(self, t: ArrayLike) -> Clock:
+        """Clock whose node 0 is at time t, a scalar; there, controls at the nodes are interpolated linearly."""
+        if self.controls is None or callable(self.controls):
+            return self._replace(t0=t)
+        number = (t - self.t0) / self.dt
+        here = jnp.clip(jnp.floor(number), 0, len(self.controls) - 2).astype(int)
+        s, rows = number - here, jnp.asarray(self.controls)
+        return Clock(t, self.dt, ((1 - s) * rows[here] + s * rows[here + 1])[None])
+
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0; all scalars."""
         return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())
@@ -259,25 +268,25 @@ class Clock(NamedTuple):
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")
 
 
-def judge(system: System, before: State | None, made: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
+def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
-    x = system.at(made.g, t)
+    x = system.at(outcome.g, t)
     unit = _unit_rows(system, x)
-    numbers = jax.tree.leaves((made.g, made.p_plus, made.p_minus, made.memory))
+    numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, x, made, before is None) & jnp.isfinite(total), Result.METRIC),
-        (_led_astray(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(made.found)), Result.METRIC),
-        (~jnp.isfinite(total) & made.found, Result.NOT_FINITE),
-        (jnp.logical_not(made.found), Result.NEWTON),
-        (jnp.asarray(made.turn) >= jnp.pi, Result.CHART),
+        (_improper(system, x, outcome, before is None) & jnp.isfinite(total), Result.METRIC),
+        (_lost_metric(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(outcome.converged)), Result.METRIC),
+        (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
+        (jnp.logical_not(outcome.converged), Result.NEWTON),
+        (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
         (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
         (_parted(system, before, x, t, h), Result.LEAP),
     )
-    status = jnp.where(jnp.asarray(made.status) == 0, status, made.status)
-    return State(k, made.g, made.p_plus, made.p_minus, made.memory, made.warm, unit, status)
+    status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
+    return State(k, outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory, outcome.warm, unit, status)
 
 
 def held_at(system: System, state: State, t: ArrayLike) -> tuple[System, State]:
@@ -313,7 +322,7 @@ def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: Array
     return False if joins is True else jnp.logical_not(joins)
 
 
-def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | bool:
+def _improper(system: System, x: Any, outcome: Outcome, first: bool) -> Array | bool:
     """True if the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
     if no velocity has the node's momentum.
 
@@ -325,15 +334,15 @@ def _improper(system: System, x: Any, made: Outcome, first: bool) -> Array | boo
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
         return False
     if not system.is_quadratic:
-        p = (made.p_plus + made.p_minus) / 2
-        xi = system.velocity(x, p) if made.xi is None else _confirmed(system, x, p, made.xi)
+        p = (outcome.p_plus + outcome.p_minus) / 2
+        xi = system.velocity(x, p) if outcome.xi is None else _confirmed(system, x, p, outcome.xi)
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 
 
-def _led_astray(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
+def _lost_metric(system: System, before: State | None, t: ArrayLike, h: ArrayLike, failed: Array) -> Array | bool:
     """True if a step failed and the metric is not positive definite within half a step to one and a half along the
     velocity, which may grow on the way: no velocities exist there, and the equations of a step have no solution.
     """

@@ -120,10 +120,10 @@ class RKMK(RetractingIntegrator):
             slopes.append((tau.dtau_inv(group, -sigma) @ xi if i else xi, rate))
             turned = turned + h * b[i] * xi
         sigma = weighted(h * b, [s for s, _ in slopes], n)
-        g, found = onto(system, group.compose(state.g, tau(group, sigma)), end)
+        g, converged = onto(system, group.compose(state.g, tau(group, sigma)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + weighted(h * b, [r for _, r in slopes], n), N)
-        return velocity_node(system, y, g, xi, group.turn(turned), found=found)
+        return velocity_node(system, y, g, xi, group.turn(turned), converged=converged)
 
 
 class CommutatorFree(Integrator):
@@ -156,10 +156,10 @@ class CommutatorFree(Integrator):
         K4, L4 = slope(1, system.act(x2, group.exp(K3 - K1 / 2), h / 2), w + L3)
         first, second = (3 * K1 + 2 * K2 + 2 * K3 - K4) / 12, (-K1 + 2 * K2 + 2 * K3 + 3 * K4) / 12
         turn = group.turn(first) + group.turn(second)
-        g, found = onto(system, group.compose(group.compose(state.g, group.exp(first)), group.exp(second)), end)
+        g, converged = onto(system, group.compose(group.compose(state.g, group.exp(first)), group.exp(second)), end)
         y = system.at(g, end)
         xi = restored(system, y, w + (L1 + 2 * L2 + 2 * L3 + L4) / 6, N)
-        return velocity_node(system, y, g, xi, turn, found=found)
+        return velocity_node(system, y, g, xi, turn, converged=converged)
 
 
 class Gauss(ImplicitIntegrator, RetractingIntegrator):

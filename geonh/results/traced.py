@@ -78,7 +78,7 @@ class TracedTrajectory(Observed):
         """Create from nodes, with a leading axis, of a problem, and controls there if they were given at the nodes."""
         impulse = problem.method.guarantees.node == "impulse"  # else one program for all methods
         arrays, parts = Parts.of(problem if impulse else problem._replace(method=None))
-        return cls(t, *node, status, controls, arrays, parts)
+        return cls(t, node.k, node.g, node.p_plus, node.p_minus, status, controls, arrays, parts)
 
     @property
     def g_vector(self) -> Array:
@@ -91,16 +91,16 @@ class TracedTrajectory(Observed):
 
     @property
     def observables(self) -> dict[str, Any]:  # type: ignore[override]
-        found: dict[str, Any] | None = self.__dict__.get("_observables")
-        if found is None:
+        observables: dict[str, Any] | None = self.__dict__.get("_observables")
+        if observables is None:
             read = _observed
             for _ in self.status.shape[:-1]:
                 read = jax.vmap(read)
             with float64():
-                found = read(self)
-            if not is_traced(found):
-                object.__setattr__(self, "_observables", found)
-        return found
+                observables = read(self)
+            if not is_traced(observables):
+                object.__setattr__(self, "_observables", observables)
+        return observables
 
     def __len__(self) -> int:
         return self.status.shape[-1]
@@ -113,9 +113,9 @@ def _observed(run: TracedTrajectory) -> dict[str, Array]:
     """Observables of all nodes of a run without batch axes."""
     nodes = Node(run.k, run.g, run.p_plus, run.p_minus), run.controls
     layout = Layout.of(jax.eval_shape(lambda: jax.tree.map(lambda a: a[0], nodes)))
-    seen = _layout(run.parts, layout)
-    evaluate = Evaluation(_Observe(layout), run.parts, seen.size)
-    return seen.tree(jax.vmap(evaluate, (None, 0))(run.arrays, jax.vmap(layout.flat)(nodes)))
+    observed = _layout(run.parts, layout)
+    evaluate = Evaluation(_Observe(layout), run.parts, observed.size)
+    return observed.tree(jax.vmap(evaluate, (None, 0))(run.arrays, jax.vmap(layout.flat)(nodes)))
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ class _Observe:
         return observe(problem._replace(clock=clock), node)
 
     def __call__(self, problem: Problem, vector: Array) -> Array:
-        found = self.named(problem, vector)
-        return Layout.of(found).flat(found)
+        observables = self.named(problem, vector)
+        return Layout.of(observables).flat(observables)
 
 
 @functools.lru_cache(maxsize=128)

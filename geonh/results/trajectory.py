@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from geonh.integrators.node import Clock, Result, State
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
+from geonh.results.dense import as_times, end_of, evaluated, refuse_outside
 from geonh.results.interpolation import between
 from geonh.results.nodes import Nodes
 from geonh.results.parasitic import AlternationWarning as AlternationWarning  # public location
@@ -121,18 +122,18 @@ class Trajectory(Record):
     @property
     def _fault(self) -> str:
         """Description of the failure of the last step."""
-        said, no_number, found = self.status.message, self.status is Result.NOT_FINITE, []
+        message, no_number, reasons = self.status.message, self.status is Result.NOT_FINITE, []
         if self.system is not None and self.method is not None and self.clock is not None and self.state is not None:
             if self.status is Result.NEWTON:
                 residual = float(computed(_residual, self.problem, self.state))
                 no_number = not np.isfinite(residual)
-                said += f" (residual of the implicit step {residual:.2g})"
-            found = no_numbers(self.system, self.clock, self.state) if no_number else []
-        if found:
-            return f"before it {', and '.join(found)}"
+                message += f" (residual of the implicit step {residual:.2g})"
+            reasons = no_numbers(self.system, self.clock, self.state) if no_number else []
+        if reasons:
+            return f"before it {', and '.join(reasons)}"
         if no_number:
             return Result.NOT_FINITE.message + "; look at what forces, forms, metric and potential give there"
-        return said
+        return message
 
     @cached_property
     def spoiled_from(self) -> float | None:
@@ -141,10 +142,11 @@ class Trajectory(Record):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
+        step = with_reason(f"{self.dt:g}", a["dt_reason"])
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
             f"Trajectory of {a['system']} on {a['group']} by {with_reason(a['method'], a['method_reason'])}: "
-            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {self.dt:g}, "
+            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {step}, "
             f"{self.status.name.lower()}{spoiled}"
         )
 
@@ -152,6 +154,37 @@ class Trajectory(Record):
         from geonh.plotting.cards import trajectory_card
 
         return trajectory_card(self)
+
+    def __call__(self, times: Any) -> Trajectory:
+        """Solution at any times, by steps of the method from the last saved node before each.
+
+        It has the order of the method at its nodes, and preserves there what the method preserves: constraints hold to
+        rounding where they do at the nodes. ``interpolate`` is faster, and less accurate.
+
+        Parameters
+        ----------
+        times : array_like, shape=[] or [M]
+            Seconds, in the order of the run: within its span, or up to the event at which it stopped.
+
+        Returns
+        -------
+        Trajectory
+            Nodes at these times, to be read, plotted and saved, but not to be resumed; p⁺ = p⁻ is the average momentum.
+
+        Raises
+        ------
+        TypeError
+            If ``times`` are not numbers.
+        ValueError
+            For times out of order or outside the span, or a trajectory without the system and the method of its run.
+        """
+        if self.nodes.t is not None:
+            raise ValueError("these are the nodes at given times of a run already: call the run itself")
+        if self.system is None or self.method is None or self.clock is None:
+            raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
+        times = as_times(times, "times", self.t[0], end_of(self))
+        run = replace(self.run, state=None, known=None, trail=None)
+        return replace(self, nodes=evaluated(self, times), run=run, loaded={})
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
         r"""Dense output along the group: g(t) = g_k exp(q(t)), q cubic, with the velocities of the nodes at both ends.
@@ -181,9 +214,7 @@ class Trajectory(Record):
         times = np.atleast_1d(as_float64(times, "times"))
         if times.ndim > 1:
             raise ValueError(f"times must have shape [N], got {list(times.shape)}")
-        low, high = sorted((self.t[0], self.t[-1]))
-        if np.any((times < low - 1e-12 * (1 + abs(low))) | (times > high + 1e-12 * (1 + abs(high)))):
-            raise ValueError(f"times must lie in [{low:g}, {high:g}], got {times.min():g} to {times.max():g}")
+        refuse_outside(times, "times", self.t[0], self.t[-1])
         sign = np.sign(self.dt)
         i = np.clip(np.searchsorted(sign * self.t, sign * times, side="right") - 1, 0, max(len(self) - 2, 0))
         j = np.minimum(i + 1, len(self) - 1)
@@ -302,9 +333,9 @@ class Trajectory(Record):
         return view(self, *others, **options)
 
 
-def with_reason(method: str, reason: str) -> str:
-    """Description of a method, with the reason for it in parentheses if there is one."""
-    return f"{method} ({reason})" if reason else method
+def with_reason(chosen: str, reason: str) -> str:
+    """Description of a method or a step, with the reason for it in parentheses if there is one."""
+    return f"{chosen} ({reason})" if reason else chosen
 
 
 def describe(method: Integrator) -> str:

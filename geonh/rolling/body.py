@@ -338,8 +338,8 @@ def _overlap(t: Any, g: Any, parameters: Any) -> Array:
         level, slope = jax.value_and_grad(lambda y: parameters["on"].value(Moment(t, y), parameters))(X)
         return -level / jnp.sqrt(slope @ slope)
 
-    found = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
-    return jnp.max(jnp.where(jnp.isnan(found), -jnp.inf, found))
+    depths = jax.vmap(depth)(jnp.asarray(DIRECTIONS))
+    return jnp.max(jnp.where(jnp.isnan(depths), -jnp.inf, depths))
 
 
 def _placed(system: Any, g: Any, t: Any) -> tuple[Mapping[str, Any], tuple[Any, Any]]:
@@ -413,18 +413,18 @@ def drawing(t: Any, g: Any, p: Any) -> list[Body]:
         ends = ~np.isfinite(in_numpy(jax.vmap(p["support"].point), np.eye(3))(np.eye(3))).all(axis=1)
     axis = "xyz"[int(np.argmax(ends))] if ends.any() else "z"
     body, touching = boundary(point, axis=axis), _touch(as_float64(t, "t", ()), jnp.asarray(g), p)
-    seen = [
+    bodies = [
         Body("body", body, at=Pose(g[:3, :3], g[:3, 3])),
         Body("contact", at=shifted(*touching.place), trace=[0, 0, 0]),
     ]
     if (flat := p["on"].as_plane) is not None:
         up, distance = flat
-        return [*seen, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
+        return [*bodies, Body("plane", ground(), at=along(up, distance * up, axis="z"))]
     if p["on"].timed:
         half, lines = np.abs(body.vertices).max(), np.linspace(-1, 1, 9)
         grid = [line(half * np.array(ends)) for a in lines for ends in ([[a, -1], [a, 1]], [[-1, a], [1, a]])]
-        return [*seen, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
-    return [*seen, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
+        return [*bodies, Body("tangent plane", grid, at=along(touching.normal, touching.place, "z"), colour="#999999")]
+    return [*bodies, Body("surface", level(lambda X: p["on"].value(Moment(0.0, X), p)), colour="#999999")]
 
 
 def _metric(x: Any, parameters: Any) -> Array:

@@ -229,17 +229,17 @@ def test_an_unfinished_store_warns_and_no_store_is_named(tmp_path):
 class Sum(gn.ensembles.Statistic):
     """A statistic of a user's own."""
 
-    def nothing(self, start, members, nodes, shape):
+    def initial(self, start, members, nodes, shape):
         return {"sum": np.zeros((nodes if self.over == "members" else members, *shape))}
 
-    def seen(self, known, values, start, member, node):
+    def update(self, known, values, start, member, node):
         place, values = self._place(member, node, values)
         known["sum"][place] += np.nansum(values, axis=0)
 
-    def _merged(self, a, b):
+    def _merge(self, a, b):
         return {"sum": a["sum"] + b["sum"]}
 
-    def told(self, known):
+    def results(self, known):
         return known
 
 

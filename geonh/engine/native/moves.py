@@ -13,11 +13,11 @@ from geonh.engine.moves import MOVES, SPLITS, iota
 from geonh.engine.native.emitter import RULES, Emitter
 from geonh.engine.native.values import STRAIGHT, WIDTH, Entry, Memory, NotLowered, Value, kind_of, known, pack
 
-IN_TURN = 8
+LOOP_TERMS = 8
 """Maximum number of entries that are reduced sequentially."""
 LONG = 64
 """Maximum number of entries of an unrolled sum, or other reduction to one entry, of an array in memory."""
-IN_PARTS = 16
+PARTS_FROM = 16
 """Minimum number of terms of a scalar product in a loop that is summed in as many parts as a vector has entries."""
 PRODUCTS = 500
 """Maximum number of products in an unrolled product of matrices, without those with a known zero."""
@@ -33,8 +33,8 @@ def _moves(move: Callable[..., Sequence[np.ndarray]]) -> Callable:
             return move(eqn.params, *xs)
         first = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
         numbers = [n + np.arange(math.prod(x.shape)).reshape(x.shape) for n, x in zip(first, xs, strict=False)]
-        found = move(eqn.params, *numbers)
-        return [_moved(em, xs, first, places, var.aval) for places, var in zip(found, eqn.outvars, strict=True)]
+        moved = move(eqn.params, *numbers)
+        return [_moved(em, xs, first, places, var.aval) for places, var in zip(moved, eqn.outvars, strict=True)]
 
     return rule
 
@@ -54,7 +54,7 @@ def _moved(em: Emitter, xs: list[Value], first: np.ndarray, places: np.ndarray, 
     return out
 
 
-def _alone(move: Callable[..., np.ndarray]) -> Callable[..., list[np.ndarray]]:
+def _single_output(move: Callable[..., np.ndarray]) -> Callable[..., list[np.ndarray]]:
     return lambda params, *xs: [move(params, *xs)]
 
 
@@ -92,43 +92,43 @@ _NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {
 def _reduce(name: str) -> Callable:
     def rule(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         (x,), axes, aval, combine = xs, eqn.params["axes"], eqn.outvars[0].aval, combining(em, name, eqn)
-        kept = [d for d in range(len(x.shape)) if d not in axes]
+        remaining = [d for d in range(len(x.shape)) if d not in axes]
         if isinstance(x, Memory) and x.size > STRAIGHT:
-            first, further, out = _places(x.shape, kept), _places(x.shape, axes), em.place(aval)
+            first, further, out = _places(x.shape, remaining), _places(x.shape, axes), em.place(aval)
 
             def row(i: str) -> None:
-                start = _looked_up(em, first, i)
+                start = _table_entry(em, first, i)
 
                 def entry(j: Entry) -> Entry:
-                    return em.load(x, em.integer("add", "i64", start, _looked_up(em, further, j)))
+                    return em.load(x, em.integer("add", "i64", start, _table_entry(em, further, j)))
 
-                em.store(_in_turn(em, combine, len(further), x.kind, entry), out, i)
+                em.store(_reduce_in_loop(em, combine, len(further), x.kind, entry), out, i)
 
             em.for_each(aval.size, row)
             return [out]
-        found = []
-        for entries in em.entries(_arranged(em, x, kind_of(eqn.invars[0].aval), (kept, axes))).tolist():
+        results = []
+        for entries in em.entries(_arranged(em, x, kind_of(eqn.invars[0].aval), (remaining, axes))).tolist():
             if not entries:
                 entries = [np.dtype(aval.dtype).type(_NEUTRAL[name](np.dtype(aval.dtype))).item()]
-            found.append(combined(combine, entries))
-        return [pack(found, aval.shape)]
+            results.append(combined(combine, entries))
+        return [pack(results, aval.shape)]
 
     return rule
 
 
-def _in_turn(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[[Entry], Entry]) -> Entry:
+def _reduce_in_loop(em: Emitter, combine: Callable, n: int, kind: str, entry: Callable[[Entry], Entry]) -> Entry:
     """Reduce n ≥ 1 entries to one; many in a loop over a few at a time."""
     if n <= LONG:
         return combined(combine, [entry(j) for j in range(n)])
-    total, first = em.buffer((), kind), n % IN_TURN or IN_TURN
+    total, first = em.buffer((), kind), n % LOOP_TERMS or LOOP_TERMS
     em.store(combined(combine, [entry(j) for j in range(first)]), total)
 
     def some(i: str) -> None:
-        start = em.integer("add", "i64", em.integer("mul", "i64", i, IN_TURN), first)
-        found = combined(combine, [entry(em.integer("add", "i64", start, k)) for k in range(IN_TURN)])
-        em.store(combine(em.load(total, 0), found), total)
+        start = em.integer("add", "i64", em.integer("mul", "i64", i, LOOP_TERMS), first)
+        combination = combined(combine, [entry(em.integer("add", "i64", start, k)) for k in range(LOOP_TERMS)])
+        em.store(combine(em.load(total, 0), combination), total)
 
-    em.for_each((n - first) // IN_TURN, some)
+    em.for_each((n - first) // LOOP_TERMS, some)
     return em.load(total, 0)
 
 
@@ -138,7 +138,7 @@ def _places(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
     return every[tuple(slice(None) if d in axes else 0 for d in range(len(shape)))].ravel()
 
 
-def _looked_up(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
+def _table_entry(em: Emitter, places: np.ndarray, i: Entry) -> Entry:
     """Look up places[i]."""
     if not isinstance(i, str):
         return int(places[int(i)])
@@ -163,7 +163,7 @@ def _arranged(em: Emitter, x: Value, kind: str, axes: Sequence[Sequence[int]]) -
 
 def combined(combine: Callable[..., Entry], row: list[Entry]) -> Entry:
     """Reduce entries to one: few sequentially, so that products are fused, more pairwise, for short dependencies."""
-    if len(row) > IN_TURN:
+    if len(row) > LOOP_TERMS:
         half = len(row) // 2
         return combine(combined(combine, row[:half]), combined(combine, row[half:]))
     return reduce(combine, row)
@@ -232,8 +232,8 @@ def _dot_general(em: Emitter, eqn: Any, xs: list[Value]) -> list[Value]:
         if by_rows and em.lanes == 1:
             turned = _arranged(em, right, kind, ([0], [2], [1]))
             return [_products_by_rows(em, em.memory(left, kind), em.memory(turned, kind), em.place(aval))]
-        in_parts = kind == "d" and not by_rows and IN_PARTS <= right.shape[2] <= STRAIGHT
-        summed = partial(_in_parts, em) if in_parts else partial(_term_by_term, em, add, mul, kind)
+        in_parts = kind == "d" and not by_rows and PARTS_FROM <= right.shape[2] <= STRAIGHT
+        summed = partial(_dot_in_parts, em) if in_parts else partial(_dot_in_order, em, add, mul, kind)
         return [_products(em, summed, em.memory(left, kind), em.memory(right, kind), em.place(aval))]
     out = []
     for u_rows, v_rows in zip(*(em.entries(x).tolist() for x in sides), strict=True):
@@ -277,7 +277,7 @@ def _products(em: Emitter, summed: Callable, left: Memory, right: Memory, out: M
     return out
 
 
-def _term_by_term(
+def _dot_in_order(
     em: Emitter,
     add: Callable,
     mul: Callable,
@@ -296,11 +296,11 @@ def _term_by_term(
         )
 
     if length > STRAIGHT:
-        return _in_turn(em, add, length, kind, term)
+        return _reduce_in_loop(em, add, length, kind, term)
     return reduce(add, [term(k) for k in range(length)])
 
 
-def _in_parts(em: Emitter, left: Memory, first: Entry, right: Memory, second: Entry, length: int) -> Entry:
+def _dot_in_parts(em: Emitter, left: Memory, first: Entry, right: Memory, second: Entry, length: int) -> Entry:
     """The same of real numbers, summed in as many parts as a vector has entries, which are added in pairs."""
 
     def pair(at: int, load: Callable[[Memory, Entry], str]) -> Entry:
@@ -359,7 +359,7 @@ def _integer(em: Emitter, name: str, kind: str) -> Callable[[Entry, Entry], Entr
 
 RULES.update(
     {
-        **{name: _moves(_alone(move)) for name, move in MOVES.items()},
+        **{name: _moves(_single_output(move)) for name, move in MOVES.items()},
         **{name: _moves(move) for name, move in SPLITS.items()},
         "iota": lambda em, eqn, xs: [em.constant(iota(eqn.params))],
         **dict.fromkeys(("empty", "empty2"), _empty),
