@@ -330,7 +330,7 @@ def _improper(system: System, x: Any, outcome: Outcome, first: bool) -> Array | 
     at the node's velocity: that of its momentum, which is the node's only datum. The step's own is used instead
     where p is nearly M(x, 0)ξ.
     """
-    field = system.metric.field if system.metric is not None else None
+    field = None if system.given_metric is None else system.given_metric.field
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
         return False
     if not system.is_quadratic:
@@ -338,7 +338,7 @@ def _improper(system: System, x: Any, outcome: Outcome, first: bool) -> Array | 
         xi = system.velocity(x, p) if outcome.xi is None else _confirmed(system, x, p, outcome.xi)
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
-    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
+    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if field is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 
 

@@ -22,6 +22,9 @@ from geonh.mechanics.holonomic import ON_HOLONOMIC
 from geonh.mechanics.lagrangian import LagrangianSystem
 from geonh.mechanics.soundness import metric_fault
 
+SAME = 1e-10
+"""Largest difference of a metric from the Hessian of its Lagrangian, relative to its largest entry."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -102,7 +105,7 @@ def check_system(
     given = at is not None
     inside = [i for i, values in enumerate(values_at) if given or _is_inside(values)]
     problems = []
-    for test in (_test_mass, _test_rank, _test_finite, _test_integrals):
+    for test in (_test_mass, _test_hessian, _test_rank, _test_finite, _test_integrals):
         problems += [text for i in inside if (text := test(system, values_at[i], f"at {samples[i].where}"))][:1]
     m, n = values_at[0]["mu"].shape[0], system.group.dim
     rank = n - (m if system.rank is None else system.rank.total)
@@ -202,6 +205,8 @@ def _evaluate(system: LagrangianSystem, force: Callable, t: Any, g: Any, v: Any)
         "first derivatives": jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
         "second derivatives": jax.hessian(lagrangian, (0, 1))(jnp.zeros_like(v), xi),
     }
+    if system.hessian is not None:
+        out["Hessian"] = jax.hessian(lambda xi: system.lagrangian(x, xi))(xi)
     if not system.is_quadratic:
         out["velocity of the momentum"] = system.velocity(x, p)
     out["phi"] = system.holonomic_residual(x)
@@ -230,6 +235,19 @@ def _is_inside(values: dict[str, Any]) -> bool:
 
 def _test_mass(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
     return metric_fault(system, values["M"], where)
+
+
+def _test_hessian(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:
+    M, H = values["M"], values.get("Hessian", values["M"])
+    off = np.abs(M - H)
+    if not np.all(np.isfinite(off)) or off.max() <= SAME * np.abs(H).max():
+        return ""
+    i, j = np.unravel_index(np.argmax(off), off.shape)
+    names = system.group.velocity_names
+    return (
+        f"metric= is not the Hessian of lagrangian= in ξ {where}: entry [{i}, {j}], of {names[i]} and {names[j]}, is "
+        f"{M[i, j]:.9g}, and the second derivative is {H[i, j]:.9g}"
+    )
 
 
 def _test_rank(system: LagrangianSystem, values: dict[str, Any], where: str) -> str:

@@ -70,6 +70,8 @@ class LagrangianSystem(Precise):
     group: LieGroup
     action: Action
     metric: BundleMetric | None
+    hessian: BundleMetric | None
+    """Mass matrix given beside a Lagrangian."""
     potential: Field | None
     lagrangian_function: Callable | None
     distribution: Distribution | None
@@ -147,9 +149,8 @@ class LagrangianSystem(Precise):
     def is_timed(self) -> bool:
         """True if a function besides the forces depends on the time."""
         D = self.distribution
-        metric = None if self.metric is None else self.metric.field
         fields = (
-            metric,
+            None if self.given_metric is None else self.given_metric.field,
             self.potential,
             self.holonomic,
             *(getattr(D, name, None) for name in ("forms", "frame", "rhs", "drift")),
@@ -227,8 +228,8 @@ class LagrangianSystem(Precise):
 
     @traced_once
     def _mass_matrix(self, x: Any, xi: Array | None) -> Array:
-        if self.metric is not None:
-            return self.metric.matrix(x, self.parameters)
+        if (given := self.given_metric) is not None:
+            return given.matrix(x, self.parameters)
         at = jnp.zeros(self.group.dim) if xi is None else xi
         if len(at) < MANY:
             return jax.hessian(lambda v: self.lagrangian(x, v))(at)
@@ -237,7 +238,13 @@ class LagrangianSystem(Precise):
     @property
     def metric_varies(self) -> bool:
         """True unless the metric is constant, and thus checked on construction."""
-        return self.metric is None or not self.metric.field.is_constant
+        given = self.given_metric
+        return given is None or not given.field.is_constant
+
+    @property
+    def given_metric(self) -> BundleMetric | None:
+        """Mass matrix as given: of the kinetic energy, or the Hessian of a Lagrangian; None if it is derived."""
+        return self.metric if self.hessian is None else self.hessian
 
     def constrained(self, M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Array]:
         """``saddle``; nan where M is a varying metric that is not positive definite.

@@ -143,7 +143,9 @@ def dependence(rows: np.ndarray, k: int) -> Dependence:
     """Analyse rows, shape=[m, n], the first k those of φ, by the elimination of ``chosen``."""
     rows, m = np.asarray(rows), len(rows)
     sizes = np.linalg.norm(rows, axis=1)
-    left, kept, counts = rows / sizes[:, None], [], []
+    left = rows / sizes[:, None]
+    kept: list[int] = []
+    counts: list[int] = []
     for first, last in ((0, k), (k, m)):
         before = len(kept)
         while first < last:

@@ -238,7 +238,7 @@ def group_fault(system: Any, g: Any, gap: float, name: str = "g0") -> str:
 
 def metric_fault(system: Any, M: Any, where: str) -> str:
     """Description of a fault of a mass matrix, shape=[n, n]."""
-    kind = "metric" if system.metric is not None else "Hessian of the Lagrangian in ξ"
+    kind = "metric" if system.given_metric is not None else "Hessian of the Lagrangian in ξ"
     named = f"the {kind} of {system.name} {where}"
     if not np.all(np.isfinite(M)):
         return f"{named} is not finite: {M.tolist()}"

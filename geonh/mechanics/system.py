@@ -44,8 +44,9 @@ class System(LagrangianSystem):
     metric : array_like, callable or BundleMetric, optional
         Kinetic energy matrix M in the algebra basis, shape=[n, n] (or its diagonal), constant or function of the base.
     lagrangian : callable, optional
-        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``metric`` and ``potential``. If it is quadratic in
-        ξ (its traced Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term.
+        ℓ(x, ξ) or ℓ(x, ξ, parameters), hyperregular, instead of ``potential``. If it is quadratic in ξ (its traced
+        Hessian does not use ξ) it is treated so, its linear part as a gyroscopic term. Beside it ``metric`` is its
+        Hessian in ξ, where that is cheaper to write than to differentiate; ``check`` compares them.
     distribution : Distribution or AffineDistribution, optional
         Velocity constraints; none when left out.
     holonomic : callable, optional
@@ -116,8 +117,10 @@ class System(LagrangianSystem):
     ):
         self.group = as_group(space)
         self.action = make_action(self.group, base)
-        if (metric is None) == (lagrangian is None):
-            raise TypeError("System takes either metric= (with potential=) or lagrangian=")
+        if metric is None and lagrangian is None:
+            raise TypeError(
+                "System takes either metric= (with potential=) or lagrangian=, which may have its Hessian metric= beside it"
+            )
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")
         given = (
@@ -148,7 +151,8 @@ class System(LagrangianSystem):
                 "holonomic= goes with a distribution given by forms=, not by frame=: its rows join the forms, and a "
                 "frame would have to be tangent to φ = 0 as well; write Distribution(forms)"
             )
-        self.metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
+        metric = metric if metric is None or isinstance(metric, BundleMetric) else BundleMetric(metric)
+        self.metric, self.hessian = (metric, None) if lagrangian is None else (None, metric)
         self.potential = None if potential is None else Field(potential, "potential")
         self.lagrangian_is_timed = isinstance(lagrangian, TimeDependent)
         lagrangian = lagrangian.function if isinstance(lagrangian, TimeDependent) else lagrangian
@@ -170,6 +174,10 @@ class System(LagrangianSystem):
         if not is_traced(self):
             self._check_shapes()
         self.is_quadratic = lagrangian is None or self._is_quadratic()
+        if self.hessian is not None and not self.is_quadratic:
+            raise ValueError(
+                "metric= beside lagrangian= is its Hessian in ξ, and goes with a Lagrangian quadratic in ξ"
+            )
 
     def _repr_html_(self) -> str:
         from geonh.plotting.cards import system_card
@@ -267,6 +275,9 @@ class System(LagrangianSystem):
                 expect("potential", lambda x: potential(x, self.parameters), (x,), ())
         else:
             expect("lagrangian", self.lagrangian, (x, vector), ())
+        if self.hessian is not None:
+            hessian = self.hessian
+            expect("metric", lambda x: hessian.field(x, self.parameters), (x,), (n, n), (n,))
         k = 0
         if self.holonomic is not None:
             k = expect("holonomic", self.holonomic_residual, (x,), (None,))[0]
@@ -295,7 +306,8 @@ class System(LagrangianSystem):
             if name == "lagrangian":
                 self.lagrangian_function = careful_field(self.lagrangian_function, lambda function: function)
             elif name == "metric":
-                self.metric = careful_field(self.metric, lambda metric: metric.field.function)
+                owner = "metric" if self.hessian is None else "hessian"
+                setattr(self, owner, careful_field(getattr(self, owner), lambda metric: metric.field.function))
             elif name in ("potential", "holonomic"):
                 setattr(self, name, careful_field(getattr(self, name), lambda field: field.function))
             else:

@@ -72,7 +72,7 @@ def test_a_point_off_the_group_is_refused():
         ),
         ({"metric": np.eye(3), "potential": lambda x: x}, ValueError, "potential must give shape"),
         ({"metric": lambda x: x["a"]}, ValueError, "metric could not be evaluated"),
-        ({"metric": np.eye(3), "lagrangian": lambda x, v: 0.0}, TypeError, "either metric="),
+        ({"metric": np.eye(3), "lagrangian": lambda x, v: v @ v * v[0]}, ValueError, "quadratic in"),
     ],
 )
 def test_bad_systems_say_what_does_not_fit(options, error, words):
