@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from geonh.arguments.signatures import surplus_refused
+
 resource: Any
 try:
     import resource
@@ -172,10 +174,12 @@ def interrupt(number: int, frame: Any) -> None:
 
 
 def interrupted_at_once(function: Callable[Args, Out]) -> Callable[Args, Out]:
-    """Decorator for a function in which Ctrl-C always raises KeyboardInterrupt."""
+    """Decorator for a public function in which Ctrl-C always raises KeyboardInterrupt; refuses surplus arguments."""
+    refuse_surplus = surplus_refused(function)
 
     @functools.wraps(function)
     def wrapper(*args: Args.args, **kwargs: Args.kwargs) -> Out:
+        refuse_surplus(args, kwargs)
         with Interrupts(at_once=True):
             return function(*args, **kwargs)
 

@@ -13,11 +13,11 @@ import numpy as np
 from geonh.arguments.precision import float64
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import is_whole, shortly
-from geonh.engine import computed, mapped
+from geonh.engine import computed
 from geonh.ensembles.batch import Batch, Member, Shared
 from geonh.ensembles.configuration import Configuration
-from geonh.ensembles.events import OCCURRENCE, Passed
-from geonh.ensembles.labels import STATUS, attributes_of, dims_of, labelled, results_of
+from geonh.ensembles.events import OCCURRENCE, Passed, points
+from geonh.ensembles.labels import STATUS, at_the_last, attributes_of, dims_of, labelled, results_of
 from geonh.ensembles.reading import NODES, TAKEN, read_all
 from geonh.ensembles.solving import member_start
 from geonh.integrators.base import Integrator
@@ -52,6 +52,9 @@ class Ensemble(Observed):
         Times of the nodes, seconds.
     kept : dict of str to ndarray, shape=[members, N, …]
         Requested observables; the nodes "g", "p_plus", "p_minus" by default.
+    last : dict of str to ndarray, shape=[members, …]
+        The same at the last good node of each member, of step number ``n_steps``: between saved nodes, where the member
+        stopped early. nan for members that did not start, or were interrupted.
     g : point of the group, with leading axes [members, N]
         Group elements; [members, N, 3] on SE(2), a tuple of arrays on a product.
     g_vector : ndarray, shape=[members, N, size]
@@ -76,7 +79,7 @@ class Ensemble(Observed):
     gathered : tuple of Statistic
         The statistics themselves.
     status : ndarray of int, shape=[members]
-        ``Result`` of each member; from a failure on all its entries are nan.
+        ``Result`` of each member; its entries are nan after it stopped.
     n_steps : ndarray of int, shape=[members]
         Good steps of each member.
     parameters : dict of str to ndarray, shape=[members, …]
@@ -101,6 +104,7 @@ class Ensemble(Observed):
     batch: Batch
     k: np.ndarray
     kept: dict[str, np.ndarray]
+    last: dict[str, np.ndarray]
     events: dict[str, Passed]
     statistics: dict[str, np.ndarray]
     gathered: tuple[Statistic, ...]
@@ -120,6 +124,7 @@ class Ensemble(Observed):
             batch=solved.batch,
             k=np.arange(sweep.n_steps // sweep.save_every + 1) * sweep.save_every,
             kept=solved.kept,
+            last=solved.last,
             events=solved.events,
             statistics=results_of(sweep.statistics, solved.statistics) if solved.statistics else {},
             gathered=sweep.statistics,
@@ -196,9 +201,7 @@ class Ensemble(Observed):
 
     @cached_property
     def g(self) -> Any:
-        group = self.system.group
-        flat = mapped(_from_vector, group, self.g_vector.reshape(-1, self.g_vector.shape[2]))
-        return jax.tree.map(lambda a: a.reshape(*self.g_vector.shape[:2], *a.shape[1:]), flat)
+        return points(self.system.group, self.g_vector)
 
     @cached_property
     def observables(self) -> dict[str, np.ndarray]:
@@ -214,7 +217,7 @@ class Ensemble(Observed):
         return read_all(self._shared, self.batch.members, nodes) | kept
 
     def __getitem__(self, member: int) -> Trajectory:
-        """Member as a ``Trajectory`` up to its last saved node; to continue it, start a ``solve`` there."""
+        """Member as a ``Trajectory`` up to its last good node; to continue it, start a ``solve`` there."""
         i = self._number(member, IndexError)
         n = int(np.isfinite(self.g_vector[i, :, 0]).sum())
         if not n:
@@ -222,10 +225,13 @@ class Ensemble(Observed):
         one = jax.tree.map(lambda a: a[i], self.batch.members)
         begun, first = first_trajectory(self._shared, one, int(self.k[1]), self.method_reason)
         after = Nodes(self.k[1:n], self.g_vector[i, 1:n], self.p_plus[i, 1:n], self.p_minus[i, 1:n])
-        trajectory = on_grid(begun, self.engine)
-        rows = [trajectory.nodes.rows, after.rows]
-        trajectory = extended(trajectory, rows, first, Result(int(self.status[i])))
-        return trajectory.with_run(state=None, crossings=self._crossings(i))
+        made = on_grid(begun, self.engine)
+        rows = [made.nodes.rows, after.rows]
+        if self.n_steps[i] > self.k[n - 1] and np.isfinite(self.last["g"][i, 0]):
+            end = Nodes(self.n_steps[i], *(self.last[name][i] for name in NODES))
+            rows.append(end.taken(None).rows)
+        made = extended(made, rows, first, Result(int(self.status[i])))
+        return made.with_run(state=None, crossings=self._crossings(i))
 
     def _crossings(self, i: int) -> Crossings | None:
         """First events of a member, in the order of time; None if none were asked for."""
@@ -273,8 +279,11 @@ class Ensemble(Observed):
         }
         variables["status"] = (("member",), self.status, STATUS)
         variables["n_steps"] = (("member",), self.n_steps, {"long_name": "good steps"})
+        for name, values in self.last.items():
+            member, _, *axes = variables[name][0]
+            variables[f"{name}:last"] = ((member, *axes), values, at_the_last(name))
         for name, passed in self.events.items():
-            for what, value in passed._asdict().items():
+            for what, value in passed.data.items():
                 label = f"{name}:{what}"
                 variables[label] = (
                     dims_of(label, value, f"event of {name}")[: value.ndim],
@@ -350,7 +359,3 @@ def first_trajectory(shared: Shared, member: Member, save_every: int, reason: st
     clock = problem.clock._replace(t0=np.float64(problem.clock.t0), dt=np.float64(problem.clock.dt))
     with float64():
         return new_trajectory(problem._replace(clock=clock), state, save_every, reason), state
-
-
-def _from_vector(group: Any, vector: Any) -> Any:
-    return group.from_vector(vector)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,7 +12,8 @@ from jax import Array
 from geonh.engine import mapped, prepared
 from geonh.ensembles.batch import Member, Shared
 from geonh.ensembles.reading import MemberNode, Placed, flattened
-from geonh.results.events import Event
+from geonh.groups.base import LieGroup
+from geonh.results.events import Event, Labelled
 from geonh.results.nodes import Nodes
 from geonh.runs.event_loop import Located, Notices, Search, at_node, located, located_zeros, possible_events
 
@@ -19,28 +21,76 @@ OCCURRENCE = ("t", "g_vector", "xi", "multipliers")
 """Data of an event where it occurs."""
 
 
-class Passed(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Passed(Labelled):
     """First occurrences of an event in each member, in the order of time, nan where there were fewer.
 
     Attributes
     ----------
+    group : LieGroup
+        Group of the system.
     number : ndarray of int, shape=[members]
         Number of occurrences.
     t : ndarray, shape=[members, most]
         Times, seconds; ``most`` is ``most_events``.
+    g : point of the group, with leading axes [members, most]
+        Group elements.
     g_vector : ndarray, shape=[members, most, size]
-        Group elements, flattened as by ``group.to_vector``.
+        The same, flattened.
     xi : ndarray, shape=[members, most, n]
         Velocities.
     multipliers : ndarray, shape=[members, most, m]
         λ of the constraint force at the events.
+    point_names, velocity_names : tuple of str
+        Names of the entries of ``g_vector``, and of ξ.
     """
 
+    group: LieGroup
     number: np.ndarray
     t: np.ndarray
     g_vector: np.ndarray
     xi: np.ndarray
     multipliers: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def point_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.group.point_names
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.group.velocity_names
+
+    @property
+    def g(self) -> Any:
+        return points(self.group, self.g_vector)
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """The arrays, by name, as stores have them."""
+        return {name: getattr(self, name) for name in ("number", *OCCURRENCE)}
+
+    def __repr__(self) -> str:
+        there = self.number > 0
+        if not there.any():
+            return f"Passed: an event in none of {len(self)} members"
+        first = self.t[there, 0]
+        return (
+            f"Passed: an event in {there.sum()} of {len(self)} members, {self.number.sum()} times, up to "
+            f"{self.t.shape[1]} kept of each, first at t = {first.min():.6g} to {first.max():.6g}"
+        )
+
+
+def points(group: LieGroup, vectors: np.ndarray) -> Any:
+    """Points of a group from vectors, with the leading axes of these."""
+    flat = mapped(_from_vector, group, vectors.reshape(-1, vectors.shape[-1]))
+    return jax.tree.map(lambda a: a.reshape(*vectors.shape[:-1], *a.shape[1:]), flat)
+
+
+def _from_vector(group: Any, vector: Any) -> Any:
+    return group.from_vector(vector)
 
 
 class MemberEvents:
@@ -61,6 +111,7 @@ class MemberEvents:
         size = len(members.dt)
         self.results = {
             event.name: Passed(
+                shared.system.group,
                 np.zeros(size, np.int64),
                 *(np.full((size, most, *getattr(one, name).shape[1:]), np.nan) for name in OCCURRENCE),
             )

@@ -60,3 +60,8 @@ def labelled(statistics: Iterable[Statistic], results: Mapping[str, np.ndarray],
 def attributes_of(name: str) -> dict[str, str]:
     """Attributes of an observable."""
     return {"long_name": LONG_NAMES.get(name, name.replace("_", " "))}
+
+
+def at_the_last(name: str) -> dict[str, str]:
+    """Attributes of an observable at the last good node."""
+    return {"long_name": f"{attributes_of(name)['long_name']}, at the last good node"}

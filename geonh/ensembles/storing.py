@@ -29,7 +29,7 @@ from geonh.arguments.paths import checked_path
 from geonh.arguments.validators import as_count, shortly
 from geonh.ensembles.configuration import Configuration
 from geonh.ensembles.ensemble import Ensemble
-from geonh.ensembles.events import Passed
+from geonh.ensembles.events import OCCURRENCE, Passed
 from geonh.ensembles.opening import open_store, statistics_of
 from geonh.ensembles.solving import Solved, solved
 from geonh.ensembles.store_configuration import ensemble_store, shard_arrays
@@ -112,7 +112,10 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
     def of(name: str) -> np.ndarray:
         return store.array(name)[start:stop]
 
-    events = {e.name: Passed(*(of(f"{e.name}:{what}") for what in Passed._fields)) for e in sweep.events}
+    group = sweep.system.group
+    events = {
+        e.name: Passed(group, *(of(f"{e.name}:{what}") for what in ("number", *OCCURRENCE))) for e in sweep.events
+    }
     results = Solved(
         batch=sweep.members.batch(start, stop),
         engine=records[0].get("engine", ""),
@@ -120,6 +123,7 @@ def load(sweep: Configuration, path: str | os.PathLike, start: int, stop: int) -
         n_steps=of("n_steps"),
         faults={i - start: words for i, words in faults.items() if start <= i < stop},
         kept={one.name: of(one.name) for one in sweep.observables},
+        last={one.name: of(f"{one.name}:last") for one in sweep.observables},
         events=events,
     )
     return replace(Ensemble.of(sweep, results), statistics=statistics_of(store))

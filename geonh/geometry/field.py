@@ -20,7 +20,7 @@ from jax import Array
 
 from geonh.arguments.inspection import inspected
 from geonh.arguments.precision import float64
-from geonh.arguments.purity import ChangingError
+from geonh.arguments.purity import ChangingError, HalfPrecisionError
 from geonh.arguments.signatures import argument_type
 from geonh.arguments.validators import as_float64, shortly
 from geonh.engine import Precise, call_traced
@@ -226,6 +226,8 @@ def evaluated(name: str, function: Callable, *args: Any) -> Array:
         raise TypeError(
             f"{name} asks for the number in a traced value (if, while, float, int): use jnp.where or jax.lax.cond"
         ) from error
+    except HalfPrecisionError as error:
+        raise TypeError(f"{name} {error}") from None
     except ChangingError as error:
         raise ValueError(f"{name} {error}") from None
     except Exception as error:

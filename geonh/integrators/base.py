@@ -20,7 +20,7 @@ from geonh.arguments.validators import shortly
 from geonh.engine import Precise
 from geonh.groups.base import Point
 from geonh.groups.retraction import Cayley, Exponential, Retraction
-from geonh.integrators.node import Clock, NextStep, Outcome, State, Warm, held_at, judge, unless_risen
+from geonh.integrators.node import Clock, NextStep, Outcome, Result, State, Warm, held_at, judge, unless_risen
 from geonh.mechanics.soundness import Facts, start_fault
 from geonh.mechanics.system import System
 
@@ -86,7 +86,8 @@ class Integrator(Precise):
        not composed, and run backwards it begins with the step that led to the node. Memory that belongs to its node
        composes only with itself and has no general adjoint; with ``holds_constants`` it passes through both unchanged.
     5. ``cold(system, clock, k, g, xi)`` → ``Warm``, if it predicts from previous steps: its initial warm start.
-    6. ``refuse(system)`` and ``refuse_start(...)``: raise ValueError, saying why, where the method does not apply.
+    6. ``refuse(system)`` and ``refuse_start(...)``: raise ValueError, saying why, where the method does not apply;
+       ``within_limits(...)``: the condition on dt, for traced values too.
 
     The base class constructs node 0 and the next nodes (``first_node``, ``next_node``), the adjoint, ``a @ b``, and the
     residual in messages. Registered in ``registry.py`` the method is run on every system of the catalogue by the tests.
@@ -151,9 +152,15 @@ class Integrator(Precise):
         stability region.
         """
 
+    def within_limits(self, system: System, dt: Array, g0: Point, xi0: Array) -> Array | bool:
+        """True if the step is within the method's stability limits at g0 with xi0, shape=[n]; traceable. Node 0 has
+        the status ``Result.START`` if not, and ``refuse_start`` gives the reason.
+        """
+        return True
+
     @property
     def limits_starts(self) -> bool:
-        """True if ``refuse_start`` may refuse one, so that an ensemble asks it for each member."""
+        """True if ``refuse_start`` may refuse a start whose node 0 is valid: an ensemble asks it for each member."""
         return False
 
     @property
@@ -166,7 +173,12 @@ class Integrator(Precise):
         system = system.holding(system.at(g0, clock.time(0)))
         outcome = self.init(system, clock, g0, xi0)
         cold = self.cold(system, clock, jnp.asarray(0), g0, xi0)
-        return judge(system, None, outcome._replace(warm=cold), clock.time(0))
+        node = judge(system, None, outcome._replace(warm=cold), clock.time(0))
+        within = self.within_limits(system, clock.dt, g0, xi0)
+        if within is True:
+            return node
+        outside = (node.status == 0) & jnp.logical_not(within)
+        return node._replace(status=jnp.where(outside, np.int32(Result.START), node.status))
 
     def next_node(self, system: System, clock: Clock, state: State) -> State:
         """Node after ``state``, validated: see its ``status``."""

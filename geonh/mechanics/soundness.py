@@ -84,10 +84,16 @@ def digits_lost(system: Any, rows: np.ndarray) -> str:
 
 
 def is_start(system: Any, t: Any, g: Any, xi: Array, dt: Any) -> Array:
-    """True if a traced start, with a velocity of shape=[n], is on the constraints and recovered from its momentum, to
-    the accuracy of differences or single precision; a bool, shape=[]."""
+    """True if a traced start, with a velocity of shape=[n], is on the group and the constraints and recovered from its
+    momentum, to the accuracy of differences or single precision, and turns by less than π in a step; a bool, shape=[].
+    """
     facts_at_start, size = facts(system, t, g, xi, dt), jnp.max(jnp.abs(xi))
-    on = jnp.all(jnp.abs(facts_at_start.residual) <= SINGLE * (1.0 + size)) & (facts_at_start.excess <= SINGLE)
+    on = (
+        (facts_at_start.gap <= SINGLE)
+        & (facts_at_start.excess <= SINGLE)
+        & (facts_at_start.turn < jnp.pi)
+        & jnp.all(jnp.abs(facts_at_start.residual) <= SINGLE * (1.0 + size))
+    )
     if system.holonomic is not None:
         scale = residual_scale(g, system.holonomic_rows(system.at(g, t)))
         on &= jnp.all(jnp.abs(facts_at_start.phi) <= SINGLE * scale)

@@ -119,7 +119,7 @@ class System(LagrangianSystem):
         self.action = make_action(self.group, base)
         if metric is None and lagrangian is None:
             raise TypeError(
-                "System takes either metric= (with potential=) or lagrangian=, which may have its Hessian metric= beside it"
+                "System takes either metric= (with potential=) or lagrangian=, which may have its Hessian as metric="
             )
         if lagrangian is not None and potential is not None:
             raise TypeError("potential= goes with metric=; put it into lagrangian= instead")

@@ -249,11 +249,11 @@ def _draw_panel(
 
 def plot_errors(trajectory: Any, axes: Axes) -> None:
     """Plot errors of conserved quantities, on a logarithmic scale: the largest of each block of nodes."""
-    conserved = [q for q in invariants(trajectory) if q.conserved]
+    conserved, least = [q for q in invariants(trajectory) if q.conserved], np.inf
     names = {"energy at p⁻": "energy at $p^-$", "energy at p̃": r"energy at $\tilde{p}$"}
     for quantity, (colour, dashes) in zip(conserved, styles(len(conserved)), strict=True):
         t, error = figures.envelope(trajectory.t, quantity.relative)
-        name = names.get(quantity.name, quantity.name)
+        name, least = names.get(quantity.name, quantity.name), min(least, error.min(initial=np.inf))
         axes.semilogy(t, np.maximum(error, FLOOR), color=colour, ls=dashes, lw=1.1, label=name)
     axes.set_xlabel(with_unit("time", units_of(trajectory).time))
     axes.set_ylabel("error (relative;\nresidual absolute)")
@@ -261,5 +261,7 @@ def plot_errors(trajectory: Any, axes: Axes) -> None:
     axes.margins(x=0.01)
     axes.grid(alpha=0.25)
     axes.axhline(np.finfo(float).eps, color="0.5", lw=0.9, ls=":", label="float64 epsilon")
+    if least < FLOOR:
+        axes.plot([], [], " ", label=rf"bottom: $\leq 10^{{{np.log10(FLOOR):.0f}}}$")
     figures.mark_fault(axes, trajectory)
-    legend(axes, 3)
+    legend(axes, 4 if least < FLOOR else 3)

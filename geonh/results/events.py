@@ -172,9 +172,35 @@ class Crossings(NamedTuple):
         return self.taken(~again)._replace(names=tuple(dict.fromkeys((*self.names, *names))))
 
 
+class Labelled:
+    """Places where events occur, with their names: the common part of a section and of the events of members."""
+
+    g_vector: np.ndarray
+    xi: np.ndarray
+    point_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+
+    @judged
+    def values(self, name: str) -> np.ndarray:
+        """Coordinate or velocity of the given name, of the shape of ``t``.
+
+        Raises
+        ------
+        TypeError
+            If ``name`` is not a str.
+        ValueError
+            For an unknown name.
+        """
+        if name in self.point_names:
+            return self.g_vector[..., self.point_names.index(name)]
+        if name in self.velocity_names:
+            return self.xi[..., self.velocity_names.index(name)]
+        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
+
+
 @argument_type
 @dataclass(frozen=True)
-class Section:
+class Section(Labelled):
     """Crossings of a surface by a trajectory, located between the nodes.
 
     Attributes
@@ -203,23 +229,6 @@ class Section:
 
     def __len__(self) -> int:
         return len(self.t)
-
-    @judged
-    def values(self, name: str) -> np.ndarray:
-        """Coordinate or velocity of the given name, shape=[K].
-
-        Raises
-        ------
-        TypeError
-            If ``name`` is not a str.
-        ValueError
-            For an unknown name.
-        """
-        if name in self.point_names:
-            return self.g_vector[:, self.point_names.index(name)]
-        if name in self.velocity_names:
-            return self.xi[:, self.velocity_names.index(name)]
-        raise ValueError(f"name {name!r} is none of {[*self.point_names, *self.velocity_names]}")
 
     @judged
     def plot(self, horizontal: str, vertical: str) -> Figure:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from geonh.arguments.precision import float64, is_traced
 from geonh.engine import Evaluation, Layout, Parts
 from geonh.groups.base import Point
 from geonh.integrators.base import Problem
-from geonh.integrators.node import NodalControls
+from geonh.integrators.node import NodalControls, Result
 from geonh.results.nodes import Node
 from geonh.results.observables import Observed, observe
 
@@ -33,13 +35,15 @@ class TracedTrajectory(Observed):
     Attributes
     ----------
     t : array, shape=[N]
-        Times, seconds.
+        Times, seconds; after a failure, that of the last good node.
     k : array of int, shape=[N]
         Step numbers of the nodes; after a failure, that of the last good node.
     g : point of the group, with a leading axis of length N
         Group elements.
     g_vector : array, shape=[N, size]
         The same, flattened.
+    x : base point, with a leading axis of length N
+        Base points.
     p_plus, p_minus : array, shape=[N, n]
         Incoming and outgoing momenta.
     status : array of int, shape=[N]
@@ -93,20 +97,38 @@ class TracedTrajectory(Observed):
     def observables(self) -> dict[str, Any]:  # type: ignore[override]
         observables: dict[str, Any] | None = self.__dict__.get("_observables")
         if observables is None:
-            read = _observed
-            for _ in self.status.shape[:-1]:
-                read = jax.vmap(read)
-            with float64():
-                observables = read(self)
+            observables = self._read(_observed)
             if not is_traced(observables):
                 object.__setattr__(self, "_observables", observables)
         return observables
+
+    @property
+    def x(self) -> Any:
+        return self._read(_base_points)
+
+    def _read(self, function: Callable[[TracedTrajectory], Any]) -> Any:
+        """Value of a function of a run without batch axes, for each run of the batch."""
+        for _ in self.status.shape[:-1]:
+            function = jax.vmap(function)
+        with float64():
+            return function(self)
 
     def __len__(self) -> int:
         return self.status.shape[-1]
 
     def __repr__(self) -> str:
-        return f"TracedTrajectory of {self.parts.tree(self.arrays).system.name}: {len(self)} nodes, as JAX arrays"
+        batch, name = self.status.shape[:-1], self.parts.tree(self.arrays).system.name
+        many = f"a batch of {list(batch)} runs, {len(self)} nodes each" if batch else f"{len(self)} nodes"
+        if is_traced(self.status):
+            return f"TracedTrajectory of {name}: {many}, traced"
+        status = np.asarray(self.status)[..., -1]
+        failed = f"{int((status != 0).sum())} of {status.size} failed" if batch else Result(int(status)).name.lower()
+        return f"TracedTrajectory of {name}: {many}, as JAX arrays, {failed}"
+
+
+def _base_points(run: TracedTrajectory) -> Any:
+    """Base points of all nodes of a run without batch axes."""
+    return jax.vmap(run.parts.tree(run.arrays).system.action.at)(run.g)
 
 
 def _observed(run: TracedTrajectory) -> dict[str, Array]:

@@ -24,6 +24,7 @@ from geonh.engine import computed, mapped
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
+from geonh.integrators.registry import methods
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
@@ -293,7 +294,7 @@ class Trajectory(Record):
         """
         fields = files.read(path)
         nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
-        run = RunState(**{name: fields.pop(name) for name in ("state", "known", "crossings")})
+        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings")})
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
@@ -301,7 +302,7 @@ class Trajectory(Record):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
-        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
+        refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 
     def plot(self, **options: Any) -> Any:
@@ -333,9 +334,16 @@ class Trajectory(Record):
         return view(self, *others, **options)
 
 
-def with_reason(chosen: str, reason: str) -> str:
-    """Description of a method or a step, with the reason for it in parentheses if there is one."""
-    return f"{chosen} ({reason})" if reason else chosen
+def with_reason(method: str, reason: str) -> str:
+    """Description of a method, after its name in ``methods`` if it has one; with the reason for it in parentheses."""
+    name = _names().get(method)
+    return (f"{name}, " if name else "") + method + (f" ({reason})" if reason else "")
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Names of the methods, by their descriptions."""
+    return {describe(method.make()): name for name, method in methods.items()}
 
 
 def describe(method: Integrator) -> str:

@@ -29,7 +29,7 @@ from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_float64, as_positive
 from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
 from geonh.drawing import planar as placed
-from geonh.engine import Precise
+from geonh.engine import Precise, traced_once
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
@@ -163,8 +163,8 @@ def wheel(
     steering_inertia : float
         Moment of inertia of the steered part about the vertical, kg m²; positive if ``steered``.
     grips : bool
-        True if it does not slide sideways. Of several wheels on an axle that grip, all but one are redundant: ``rank`` of
-        ``planar`` says so, or one alone is given a grip.
+        True if it does not slide sideways. Of several wheels on an axle that grip, all but one are redundant: say so by
+        ``rank`` of ``planar``, or let one alone grip.
 
     Returns
     -------
@@ -372,6 +372,7 @@ class _Velocities(NamedTuple):
     constraints: list[Array]
 
 
+@traced_once
 def _velocities_of_parts(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
     """Velocities of the parts of a chain; x are the angles, xi the velocity, shape=[n], or one in each row."""
     rates, free, terms = iter(xi[3:]), iter(x), _Velocities([], [])
