@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,8 @@ from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import chosen_method
 from geonh.integrators.variable_steps import refuse_variable_steps
-from geonh.mechanics.system import System
+from geonh.mechanics.redundancy import with_rank, with_rank_near
+from geonh.mechanics.system import System, with_parameters
 from geonh.results.events import Event
 from geonh.results.parasitic import ALTERNATING, AlternationWarning
 from geonh.results.trajectory import describe, with_reason
@@ -114,6 +115,10 @@ class Sweep(Configuration):
             seed=seed,
             project=project,
         )
+        start = replace(given, project=False).member(0)
+        one = with_rank_near(with_parameters(system, start.parameters), start.t0, start.g)
+        system = with_rank(system, one.rank)
+        given = replace(given, system=system)
         first = given.member(0)
         one = shared if controls_of_members is None else controls_of_members[0]
         clock = as_start(system, method, first.xi, first.g, first.dt, first.t0, n_steps, one).clock

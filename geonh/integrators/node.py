@@ -21,6 +21,7 @@ from geonh.arguments.signatures import argument_type
 from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
+from geonh.mechanics.redundancy import RISE, excess
 from geonh.mechanics.system import System
 
 ArrayLike: TypeAlias = Any
@@ -321,8 +322,7 @@ class Clock(NamedTuple):
 def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike = None, h: ArrayLike = None) -> State:
     """Validate the outcome of a step of length h from ``before`` (None: node 0); the node at time t, with status."""
     x = system.at(outcome.g, t)
-    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
-    unit = rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
+    unit = _unit_rows(system, x)
     numbers = jax.tree.leaves((outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory))
     numbers.append(system.potential_energy(x))  # only its gradient is in the step, which may be finite where it is not
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
@@ -333,11 +333,36 @@ def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike =
         (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
         (jnp.logical_not(outcome.converged), Result.NEWTON),
         (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
-        (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
+        (unit.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
         (_has_leapt(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
     return State(k, outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory, outcome.warm, unit, status)
+
+
+def held_at(system: System, state: State, t: ArrayLike) -> tuple[System, State]:
+    """System with independent rows at a node, for the step from there, and the node with those rows; themselves if all
+    rows are independent.
+    """
+    if system.rank is None:
+        return system, state
+    x = system.at(state.g, t)
+    held = system.holding(x)
+    return held, state._replace(rows=_unit_rows(held, x))
+
+
+def unless_risen(system: System, state: State, t: ArrayLike) -> State:
+    """Node with the status RANK if other rows than those of the step are independent there, or contradict them."""
+    if system.rank is None:
+        return state
+    risen = ~(excess(system, system.at(state.g, t)) <= RISE)
+    return state._replace(status=jnp.where((state.status == 0) & risen, np.int32(Result.RANK), state.status))
+
+
+def _unit_rows(system: System, x: Any) -> Array:
+    """Rows whose rank must stay full, orthonormalised in their order, shape=[m, n]."""
+    rows = apart(system.rows(x), jnp.zeros((len(system.rows(x)), 0)))[0]
+    return rows * (1 / jnp.sqrt(jnp.sum(rows[:1] ** 2)))
 
 
 def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
@@ -356,7 +381,7 @@ def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Arra
     at the node's velocity: that of its momentum, which is the node's only datum. The step's own is used instead
     where p is nearly M(x, 0)ξ.
     """
-    field = system.metric.field if system.metric is not None else None
+    field = None if system.given_metric is None else system.given_metric.field
     if field is not None and field.is_constant and not first and (is_forward_only() or not is_traced(field.constant)):
         return False
     if not system.is_quadratic:
@@ -364,7 +389,7 @@ def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Arra
         xi = system.velocity(x, p) if outcome.xi is None else _checked_velocity(system, x, p, outcome.xi)
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
-    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
+    asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if field is not None else False
     return jnp.any(pivots(M) <= 0) | asymmetric
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
+from geonh.mechanics.redundancy import with_rank_near
 from geonh.mechanics.system import System
 from geonh.results import files
 from geonh.results.events import Crossings, Event
@@ -179,6 +180,7 @@ def bound(
     state = trajectory.state._replace(
         g=system.point(trajectory.state.g, on_group=False)
     )  # the distance from the group is the method's
+    system = with_rank_near(system, clock.time(int(state.k)), state.g)
     if isinstance(state.memory, files.Leaves):
         node = jax.eval_shape(lambda: method.first_node(system, clock, state.g, jnp.zeros(system.group.dim)))
         memory, warm = state.memory.like(node.memory), state.warm.like(node.warm, speed_only=True)

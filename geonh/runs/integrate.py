@@ -25,7 +25,7 @@ from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import as_span, as_start, refuse_unsound
+from geonh.runs.start import as_span, as_start, known_sound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -124,7 +124,7 @@ def integrate(
     as_flag(observables, "observables")
     with float64():
         start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-        refuse_unsound(system, method, start)
+        system = known_sound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
         problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))

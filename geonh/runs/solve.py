@@ -127,7 +127,7 @@ def solve(
         end = start.clock.t0 + span.n_steps * start.clock.dt if span.end is None else span.end
         t_eval = as_times(t_eval, "t_eval", float(t0), float(end))
     watched = events_of(events, system, start.clock)
-    node, facts = first_node(system, method, start)
+    system, node, facts = first_node(system, method, start)
     crossings = Crossings.none_of(watched, system, node.g, start.clock.t0) if watched else None
     problem = Problem(system, method, start.clock, watched)
     with float64():

@@ -15,6 +15,7 @@ from geonh.engine import computed
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem, refuse, refuse_start
 from geonh.integrators.node import Clock, State
+from geonh.mechanics.redundancy import with_known_rank
 from geonh.mechanics.soundness import Facts, digits_lost, facts
 from geonh.mechanics.system import System
 from geonh.runs.controls import as_controls, inspect_forces
@@ -157,8 +158,17 @@ def _refuse_zero(step: Any) -> None:
         raise ValueError(f"dt must not be zero, got {step:g} s")
 
 
-def first_node(system: System, method: Integrator, start: InitialData) -> tuple[State, Facts]:
-    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits.
+class FirstNode(NamedTuple):
+    """Node 0, the diagnostics of the start, and the system, with the number of its independent rows."""
+
+    system: System
+    state: State
+    facts: Facts
+
+
+def first_node(system: System, method: Integrator, start: InitialData) -> FirstNode:
+    """Node 0 of a consistent start, and its diagnostics; warns if it is not accurate to most digits, or if constraints
+    are redundant.
 
     Raises
     ------
@@ -167,21 +177,30 @@ def first_node(system: System, method: Integrator, start: InitialData) -> tuple[
     """
     problem = Problem(system, method, start.clock)
     state, facts = computed(node_and_facts, problem, (start.g, start.xi))
+    known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
+    if known is not system:
+        problem = problem._replace(system=known)
+        state, facts = computed(node_and_facts, problem, (start.g, start.xi))
     refuse_start(problem, start.g, start.xi, facts)
-    doubt = digits_lost(system, facts.rows)
+    doubt = digits_lost(known, facts.rows)
     if doubt:
         warnings.warn(doubt, stacklevel=4)
-    return state, facts
+    return FirstNode(known, state, facts)
 
 
-def refuse_unsound(system: System, method: Integrator, start: InitialData) -> None:
-    """Raise as ``first_node`` does, as far as the start is not traced."""
+def known_sound(system: System, method: Integrator, start: InitialData) -> System:
+    """System with the number of its independent rows; raises as ``first_node``, as far as the start is not traced."""
     inspect_forces(system, start.clock, start.g, start.xi)
     if not is_traced(start.g):
         system.point(start.g)
     if not is_traced(system, start.clock, start.g, start.xi):
         facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
+        known = with_known_rank(system, start.clock.t0, start.g, facts.forms)
+        if known is not system:
+            system = known
+            facts = computed(_facts, Problem(system, None, start.clock), (start.g, start.xi))
         refuse_start(Problem(system, method, start.clock), start.g, start.xi, facts)
+    return system
 
 
 def node_and_facts(problem: Problem, start: tuple[Point, Array]) -> tuple[State, Facts]:
