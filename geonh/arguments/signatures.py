@@ -92,7 +92,7 @@ def surplus_refused(function: Callable) -> Callable[[tuple, Mapping[str, Any]], 
 
 
 def _advice(name: str, names: list[str]) -> str:
-    """What to write in place of an argument that a function has not."""
+    """Advice on an argument that a function has not."""
     if "n_steps" in names:
         for words, advice in RUNS.items():
             if name in words.split() and (advice in names or " " in advice):
