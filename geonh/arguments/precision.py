@@ -56,7 +56,12 @@ def is_traced(*trees: Any) -> bool:
 
 
 def has_tracers(*trees: Any) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    """True if any leaf is a JAX tracer; ValueError for a list that contains itself."""
+    try:
+        leaves = jax.tree.leaves(trees)
+    except (RecursionError, SystemError) as error:
+        raise ValueError("an argument contains itself, or is nested too deeply") from error
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def require_float64(name: str) -> None:

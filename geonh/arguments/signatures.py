@@ -35,7 +35,7 @@ def judged(function: Callable[Args, Out]) -> Callable[Args, Out]:
         When called with a number that is not finite.
     """
     parameters = inspect.signature(function).parameters.values()
-    judges = {p.name: (judge, p.default) for p in parameters if (judge := _judge_of(str(p.annotation)))}
+    judges = {p.name: (judge, p.default) for p in parameters if (judge := judge_of(str(p.annotation)))}
     places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     refuse_surplus = surplus_refused(function)
 
@@ -142,13 +142,14 @@ def argument_type(kind: type) -> type:
 _CLASSES: dict[str, type] = {}
 
 
-def _judge_of(annotation: str) -> Callable[[Any, str], Any] | None:
-    """Validator of one type, possibly optional; None if unknown."""
+def judge_of(annotation: str, judges: Mapping[str, Callable] | None = None) -> Callable[[Any, str], Any] | None:
+    """Validator of one type, possibly optional, of ``JUDGES`` or others; None if unknown."""
+    judges = JUDGES if judges is None else judges
     annotation = annotation.removesuffix(" | None")
     bare = annotation
     while (inner := re.sub(r"\[[^][]*\]", "", bare)) != bare:
         bare = inner
-    return JUDGES.get(annotation) or JUDGES.get(bare)
+    return judges.get(annotation) or judges.get(bare)
 
 
 def _instance(name: str, words: str) -> Callable[[Any, str], None]:
@@ -214,23 +215,29 @@ def _sequence(value: Any, name: str) -> None:
         raise TypeError(f"{name} must be a list, got {shortly(value)}")
 
 
-JUDGES: dict[str, Callable[[Any, str], Any]] = {
+OBJECTS: dict[str, Callable[[Any, str], None]] = {
     "System": _instance("System", "a geonh System"),
     "LagrangianSystem": _instance("System", "a geonh System"),
     "Trajectory": _instance("Trajectory", "a geonh Trajectory"),
     "Integrator": _instance("Integrator", "an integrator such as geonh.GNI()"),
     "Ensemble": _instance("Ensemble", "an Ensemble, made by solve_ensemble"),
+    "Clock": _instance("Clock", "a Clock of geonh.integrators"),
+    "State": _instance("State", "a State of geonh.integrators"),
     "LieGroup": _instance("LieGroup", "a geonh LieGroup, such as geonh.groups.SE2()"),
     "Support": _instance("Support", "a support such as geonh.rolling.ball(1.0)"),
     "PlanarBody": _instance("PlanarBody", "a PlanarBody, made by planar_body or trailer"),
     "PeriodicOrbit": _instance("PeriodicOrbit", "one that periodic_orbit found"),
+    "Callable": _function,
+}
+"""Validators of objects and functions, by type annotation."""
+JUDGES: dict[str, Callable[[Any, str], Any]] = {
+    **OBJECTS,
     "Sequence[Wheel]": _each(_instance("Wheel", "a Wheel, made by wheel or knife_edge")),
     "Sequence[PlanarBody]": _each(_instance("PlanarBody", "a PlanarBody, made by trailer")),
     "Sequence[Convergence]": _each(_instance("Convergence", "a result of convergence")),
     "Mapping[str, Section]": _each(_instance("Section", "a section of poincare_section")),
     "Mapping[str, Callable]": _each(_function),
     "Array": _array,
-    "Callable": _function,
     "Generators": _function,
     "SymmetrySection": _function,
     "Mapping": _mapping,

@@ -28,9 +28,10 @@ def as_float64(value: Any, name: str, shape: tuple[int, ...] | None = None, *, f
     ValueError
         If it does not have the given shape, or is not finite and must be.
     """
+    traced = is_traced(value)
     for leaf in jax.tree.leaves(value):
         refuse_single(leaf, name)
-    if is_traced(value):
+    if traced:
         require_float64(name)
         array = _traced(value, name)
     else:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.precision import float64, has_tracers, is_float64, require_float64
+from geonh.arguments.signatures import OBJECTS, judge_of
 from geonh.arguments.validators import as_float64, refuse_kinds, refuse_single
 from geonh.engine.outside import call_in_numpy
 
@@ -197,6 +198,7 @@ def as_given(value: Any, name: str) -> Any:
 def _validating(name: str, method: Callable) -> Callable:
     signed = list(inspect.signature(method).parameters.values())[1:]
     arrays = {p.name for p in signed if p.annotation in ("Array", "np.ndarray", jax.Array)}
+    judges = {p.name: (judge, p.default) for p in signed if (judge := judge_of(str(p.annotation), OBJECTS))}
     places = [p.name for p in signed if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     itself = "name" in places  # it validates its argument
 
@@ -204,15 +206,18 @@ def _validating(name: str, method: Callable) -> Callable:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_float64():
 
-            def made(label: str, value: Any) -> Any:
+            def validated(label: str, value: Any) -> Any:
                 if itself:
                     return value
                 called = f"{label} of {type(self).__name__}.{name}"
+                judge, default = judges.get(label, (None, None))
+                if judge and value is not default:
+                    judge(value, called)
                 return self._argument(name, label, as_numbers(value, called) if label in arrays else value, called)
 
             labels = (*places, *("an argument",) * len(args))
-            args = tuple(made(label, value) for label, value in zip(labels, args, strict=False))
-            kwargs = {label: made(label, value) for label, value in kwargs.items()}
+            args = tuple(validated(label, value) for label, value in zip(labels, args, strict=False))
+            kwargs = {label: validated(label, value) for label, value in kwargs.items()}
             self._check_together(name, chain(zip(labels, args, strict=False), kwargs.items()))
             return call_in_numpy(method, (self, *args), kwargs)
         if has_tracers(args, kwargs):

@@ -51,7 +51,7 @@ class Sweep(Configuration):
         Initial data of the members, as a recipe for any range of them.
     n_steps, save_every : int
         Number of steps, and steps between saved nodes.
-    observables : tuple of Wanted
+    observables : tuple of Observable
         Observables kept at the saved nodes.
     statistics : tuple of Statistic
         Running statistics.
@@ -123,7 +123,7 @@ class Sweep(Configuration):
                 raise TypeError(f"statistics must be statistics such as Mean('energy'), got {shortly(statistic)}")
         requested = requested_observables(NODES if observables is None else observables)
         refuse_clashes(requested, gathered)
-        inspect_functions(system, (*requested, *(s.wanted for s in gathered)))
+        inspect_functions(system, (*requested, *(s.observable for s in gathered)))
         return cls(
             system=system,
             method=method,

@@ -107,6 +107,14 @@ def represented(group: LieGroup, point: Point, matrix: Array) -> Point:
     return point
 
 
+def _matrix_size(group: LieGroup) -> int:
+    """N for a matrix representation of shape=[N, N]; 0 if the group has none."""
+    try:
+        return jax.eval_shape(lambda: group.to_matrix(group.identity())).shape[-1]
+    except NotImplementedError:
+        return 0
+
+
 @argument_type
 class LieGroup(Precise):
     """A finite-dimensional Lie group with a fixed basis of its algebra.
@@ -160,8 +168,9 @@ class LieGroup(Precise):
                 raise ValueError(f"{called} must have shape [..., {size}] on {self}, got {list(np.shape(value))}")
         elif name == "matrix":
             value = as_numbers(value, called)
-            if np.ndim(value) < 2 or np.shape(value)[-1] != np.shape(value)[-2]:
-                raise ValueError(f"{called} must be square, shape [..., N, N], got {list(np.shape(value))}")
+            N = _matrix_size(self)
+            if N and np.shape(value)[-2:] != (N, N):
+                raise ValueError(f"{called} must have shape [..., {N}, {N}] on {self}, got {list(np.shape(value))}")
         elif method == "from_geomstats":
             value, space = as_numbers(value, called), self.space()
             if np.shape(value)[max(0, np.ndim(value) - len(space.shape)) :] != space.shape:

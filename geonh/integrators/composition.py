@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from geonh.algebra.newton import Newton
+from geonh.arguments.signatures import judged
 from geonh.arguments.validators import as_count, as_float64, shortly
 from geonh.groups.base import Point
 from geonh.integrators.base import (
@@ -156,10 +157,10 @@ class Composition(Integrator):
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         """Largest residual, a scalar, of the substep that fails, or of the last."""
-        inner, residual = self._inside(state), jnp.zeros(())
+        inner, residual = self._substep_node(state), jnp.zeros(())
         for i, part in enumerate(self.parts):
             at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
-            mine = self._entering(inner, state, i)
+            mine = self._substep_start(inner, state, i)
             residual, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
             if inner.status != 0:
                 break
@@ -181,7 +182,7 @@ class Composition(Integrator):
             )
             return entering, new.memory, new.warm
 
-        k, inner, memory = state.k, self._inside(state), list(state.memory)
+        k, inner, memory = state.k, self._substep_node(state), list(state.memory)
         if len(self.members) == 1:
             # One program for all the substeps: composed nine times, it is compiled once.
             def one(carry: tuple, column: tuple) -> tuple[tuple, Any]:
@@ -199,11 +200,11 @@ class Composition(Integrator):
             warm = tuple(warm_starts)
         return Outcome(inner.g, inner.p_plus, inner.p_minus, tuple(memory), warm, status=inner.status)
 
-    def _inside(self, state: State) -> State:
+    def _substep_node(self, state: State) -> State:
         """Node as seen by the substeps: each has its own step count, memory and warm start."""
         return state._replace(k=jnp.zeros_like(state.k), memory=(), warm=(), status=jnp.asarray(state.status, np.int32))
 
-    def _entering(self, inner: State, state: State, i: int) -> State:
+    def _substep_start(self, inner: State, state: State, i: int) -> State:
         """Initial node of substep i of a step from ``state``."""
         one = len(self.members) == 1
         warm = jax.tree.map(lambda a: a[i], state.warm) if one else state.warm[i]
@@ -350,6 +351,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
     return Composition((method,), (0,) * len(fractions), fractions, order)
 
 
+@judged
 def _refuse_memory(method: Integrator, what: str) -> None:
     """Raise ValueError if a method has a memory of its node that the step of another would leave behind."""
     for one in method.members if isinstance(method, Composition) else (method,):

@@ -17,6 +17,7 @@ from jax import Array, lax
 
 from geonh.algebra.linear import apart, det, pivots, solve_spd
 from geonh.arguments.precision import is_traced
+from geonh.arguments.signatures import argument_type
 from geonh.engine import is_forward_only
 from geonh.geometry.field import evaluated
 from geonh.groups.base import Point
@@ -141,6 +142,7 @@ class NextStep(NamedTuple):
     zeta: ArrayLike
 
 
+@argument_type
 class State(NamedTuple):
     """Node of a trajectory.
 
@@ -217,6 +219,7 @@ class NodalControls(NamedTuple):
     k: ArrayLike
 
 
+@argument_type
 class Clock(NamedTuple):
     """Time and controls: t_k = t0 + k·dt, and u_k = ``controls(t_k)`` or ``controls[k]``.
 
@@ -281,19 +284,19 @@ def judge(system: System, before: State | None, outcome: Outcome, t: ArrayLike =
     total = jnp.sum(jnp.concatenate([jnp.ravel(x) for x in numbers]))
     k, old_rows = (jnp.asarray(0), unit) if before is None else (before.k + 1, before.rows)
     status = first_failure(
-        (_improper(system, x, outcome, before is None) & jnp.isfinite(total), Result.METRIC),
+        (_metric_fails(system, x, outcome, before is None) & jnp.isfinite(total), Result.METRIC),
         (_lost_metric(system, before, t, h, ~jnp.isfinite(total) | jnp.logical_not(outcome.converged)), Result.METRIC),
         (~jnp.isfinite(total) & outcome.converged, Result.NOT_FINITE),
         (jnp.logical_not(outcome.converged), Result.NEWTON),
         (jnp.asarray(outcome.turn) >= jnp.pi, Result.CHART),
         (rows.size > 0 and ~(det(old_rows @ unit.T) > RANK_COSINE), Result.RANK),  # also where they vanish
-        (_parted(system, before, x, t, h), Result.LEAP),
+        (_has_leapt(system, before, x, t, h), Result.LEAP),
     )
     status = jnp.where(jnp.asarray(outcome.status) == 0, status, outcome.status)
     return State(k, outcome.g, outcome.p_plus, outcome.p_minus, outcome.memory, outcome.warm, unit, status)
 
 
-def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
+def _has_leapt(system: System, before: State | None, x: Any, t: ArrayLike, h: ArrayLike) -> Array | bool:
     """True if the constraints are known to fail between the nodes of a step that ends at x."""
     if before is None or h is None:
         return False
@@ -301,7 +304,7 @@ def _parted(system: System, before: State | None, x: Any, t: ArrayLike, h: Array
     return False if joins is True else jnp.logical_not(joins)
 
 
-def _improper(system: System, x: Any, outcome: Outcome, first: bool) -> Array | bool:
+def _metric_fails(system: System, x: Any, outcome: Outcome, first: bool) -> Array | bool:
     """True if the mass matrix is not symmetric, or has a pivot that is not positive; a constant one at node 0 only. Or
     if no velocity has the node's momentum.
 
@@ -314,7 +317,7 @@ def _improper(system: System, x: Any, outcome: Outcome, first: bool) -> Array | 
         return False
     if not system.is_quadratic:
         p = (outcome.p_plus + outcome.p_minus) / 2
-        xi = system.velocity(x, p) if outcome.xi is None else _confirmed(system, x, p, outcome.xi)
+        xi = system.velocity(x, p) if outcome.xi is None else _checked_velocity(system, x, p, outcome.xi)
         return ~jnp.all(pivots(system.mass_matrix(x, xi)) > 0) | ~jnp.isfinite(jnp.sum(xi))
     M = system.mass_matrix(x)
     asymmetric = jnp.max(jnp.abs(M - M.T)) > ASYMMETRY * jnp.max(jnp.abs(M)) if system.metric is not None else False
@@ -337,7 +340,7 @@ def _lost_metric(system: System, before: State | None, t: ArrayLike, h: ArrayLik
     return lax.cond(failed, is_ahead, lambda: jnp.asarray(False))
 
 
-def _confirmed(system: System, x: Any, p: Array, xi: Array) -> Array:
+def _checked_velocity(system: System, x: Any, p: Array, xi: Array) -> Array:
     """Velocity of a momentum p, given a candidate xi, all of shape=[n]; computed where it may be another, or none."""
     off = solve_spd(system.mass_matrix(x), p - system.momentum_at_rest(x)) - xi
     return lax.cond(16 * (off @ off) <= xi @ xi, lambda: xi, lambda: system.velocity(x, p))

@@ -184,7 +184,7 @@ class Trajectory(Record):
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
         times = as_times(times, "times", self.t[0], end_of(self))
-        run = replace(self.run, state=None, known=None, trail=None)
+        run = replace(self.run, state=None, function_values=None, trail=None)
         return replace(self, nodes=evaluated(self, times), run=run, loaded={})
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
@@ -294,7 +294,7 @@ class Trajectory(Record):
         """
         fields = files.read(path)
         nodes = Nodes(*(fields.pop(name) for name in Nodes._fields))
-        run = RunState(**{name: fields.pop(name) for name in ("state", "known", "crossings")})
+        run = RunState(**{name: fields.pop(name) for name in ("state", "function_values", "crossings")})
         trajectory = cls(nodes, run, **fields)
         if system is None:
             return trajectory
@@ -302,7 +302,7 @@ class Trajectory(Record):
             raise TypeError(f"system must be a geonh System, got {system!r}")
         driven = trajectory.attributes["controls"]
         clock = None if driven else Clock(np.float64(trajectory.t0), np.float64(trajectory.dt))
-        refuse_changes(trajectory, differences(trajectory, trajectory.known, system, clock), False)
+        refuse_changes(trajectory, differences(trajectory, trajectory.function_values, system, clock), False)
         return trajectory.with_run(system=system)
 
     def plot(self, **options: Any) -> Any:

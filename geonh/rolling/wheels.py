@@ -29,7 +29,7 @@ from geonh.arguments.signatures import argument_type, judged
 from geonh.arguments.validators import as_float64, as_positive
 from geonh.drawing import Body, Part, Pose, ball, box, cylinder, ground, prism, shifted
 from geonh.drawing import planar as placed
-from geonh.engine import Precise
+from geonh.engine import Precise, traced_once
 from geonh.geometry.distribution import Distribution, VelocityForms
 from geonh.geometry.field import Field
 from geonh.groups import SE2, Product, Torus
@@ -365,6 +365,7 @@ class _Velocities(NamedTuple):
     constraints: list[Array]
 
 
+@traced_once
 def _velocities_of_parts(x: Any, xi: Array, body: PlanarBody) -> _Velocities:
     """Velocities of the parts of a chain; x are the angles, xi the velocity, shape=[n], or one in each row."""
     rates, free, terms = iter(xi[3:]), iter(x), _Velocities([], [])

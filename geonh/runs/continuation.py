@@ -23,7 +23,7 @@ from geonh.results.same_system import (
     as_data,
     differences,
     different_events,
-    known_of,
+    function_values,
     refuse_another_space,
     refuse_changes,
 )
@@ -87,7 +87,7 @@ def extended(
     nodes = Nodes.of_rows(all_rows, trajectory.p_plus.shape[1])
     k = np.arange(len(all_rows)) * stride + int(nodes.k[0]) // stride * stride  # faster than to read the column
     k[[0, -1]] = nodes.k[[0, -1]]  # the end nodes may be off the grid of saved nodes
-    run = replace(trajectory.run, state=state, known=None, trail=trail)
+    run = replace(trajectory.run, state=state, function_values=None, trail=trail)
     return replace(trajectory, nodes=nodes._replace(k=k), run=run, status=status)
 
 
@@ -196,9 +196,9 @@ def _changes(trajectory: Trajectory, system: System, clock: Clock) -> dict[str, 
         return {}
     if clock.controls is None and trajectory.attributes["controls"]:
         return {"controls": f"{trajectory.attributes['controls']} there, none here: pass controls="}
-    known = trajectory.known
+    known = trajectory.function_values
     if known is None and trajectory.system is not None and trajectory.clock is not None:
-        known = known_of(trajectory, trajectory.system, trajectory.clock)
+        known = function_values(trajectory, trajectory.system, trajectory.clock)
     return differences(trajectory, known, system, clock)
 
 
@@ -223,7 +223,7 @@ def _changed(trajectory: Trajectory, before: Trajectory, changes: dict[str, str]
         )
     attributes = {**trajectory.attributes, **_facts(trajectory.system, trajectory.clock)}
     changed = replace(trajectory, attributes=attributes, loaded=before.observables)
-    return _with_changes_recorded(changed.with_run(known=None), changes)
+    return _with_changes_recorded(changed.with_run(function_values=None), changes)
 
 
 def _with_changes_recorded(trajectory: Trajectory, changes: dict[str, str]) -> Trajectory:

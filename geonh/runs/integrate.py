@@ -124,7 +124,7 @@ def integrate(
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
         problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))
         begin = jax.tree.map(jnp.asarray, (start.g, start.xi))
-        layouts = _layouts(Parts.of(_at_start(problem, rows))[1], Layout.of(begin))
+        layouts = _layouts(Parts.of(_with_first_controls(problem, rows))[1], Layout.of(begin))
         arrays, parts = Parts.of(problem)
         stride = 1 if save_every <= SHORT else save_every
         given = arrays if rows is None else [*arrays, rows]
@@ -150,7 +150,7 @@ def _layouts(parts: Parts, start: Layout) -> _Layouts:
     """Layouts of a problem, from its static part at the start."""
     vector = jax.ShapeDtypeStruct((start.size,), jnp.float64)
     shapes = jax.eval_shape(
-        lambda arrays, x: _parted(_initial_state(parts.tree(arrays), start.tree(x))), parts.shapes, vector
+        lambda arrays, x: _split_inverses(_initial_state(parts.tree(arrays), start.tree(x))), parts.shapes, vector
     )
     return _Layouts(start, *map(Layout.of, shapes))
 
@@ -162,8 +162,8 @@ class _FirstNode:
     layouts: _Layouts
 
     def __call__(self, problem: Problem, start: Array, controls: Array | None) -> Array:
-        state = _initial_state(_driven(problem, controls, 0), self.layouts.start.tree(start))
-        return jnp.append(self.layouts.node.flat(_parted(state)[0]), state.status.astype(start.dtype))
+        state = _initial_state(_with_controls(problem, controls, 0), self.layouts.start.tree(start))
+        return jnp.append(self.layouts.node.flat(_split_inverses(state)[0]), state.status.astype(start.dtype))
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,13 @@ class _StepOfVectors:
     ) -> tuple[Array, Array, Array]:
         state, kept_inverses = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
         state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept_inverses)), state.warm))
-        system, method, clock, _ = _driven(problem, controls, state.k)
+        system, method, clock, _ = _with_controls(problem, controls, state.k)
         state = method.next_node(system, clock, state)
-        bare, new_inverses = _parted(state)
+        bare, new_inverses = _split_inverses(state)
         return self.layouts.node.flat(bare), self.layouts.inverses.flat(new_inverses), state.status
 
 
-def _parted(state: State) -> tuple[State, list[Any]]:
+def _split_inverses(state: State) -> tuple[State, list[Any]]:
     """Separate a state, with status reset and irrelevant derivatives stopped, from the inverses of its warm start."""
     inverses: list[Any] = []
 
@@ -200,16 +200,16 @@ def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
 
 
-def _driven(problem: Problem, controls: Array | None, k: Any) -> Problem:
+def _with_controls(problem: Problem, controls: Array | None, k: Any) -> Problem:
     """Problem with the controls from node k on, if they are given at the nodes."""
     if controls is None:
         return problem
     return problem._replace(clock=problem.clock._replace(controls=NodalControls(controls, k)))
 
 
-def _at_start(problem: Problem, rows: Array | None) -> Problem:
+def _with_first_controls(problem: Problem, rows: Array | None) -> Problem:
     """Problem with the controls of node 0 only, if they are given at the nodes."""
-    return _driven(problem, rows if rows is None else rows[:1], jnp.asarray(0))
+    return _with_controls(problem, rows if rows is None else rows[:1], jnp.asarray(0))
 
 
 def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:

@@ -85,7 +85,7 @@ def advance(
             if too_long:
                 warnings.warn(too_long, stacklevel=4)
     except KeyboardInterrupt:  # during compilation
-        return replace(trajectory, status=Result.INTERRUPTED).with_run(known=None)
+        return replace(trajectory, status=Result.INTERRUPTED).with_run(function_values=None)
     begin, status = on_grid(trajectory, loop.engine), Result(int(trajectory.state.status))
     run = _RunInProgress(begin, loop.begin, status, loop, [begin.nodes.rows])
     begun, save = int(trajectory.state.k), _Checkpoints(checkpoint)
@@ -109,7 +109,7 @@ def advance(
             run.status = Result.INTERRUPTED
         except BaseException as error:  # also SystemExit, from a callback or a signal handler
             run.status = Result.INTERRUPTED
-            _keep(error, run)
+            _attach_trajectory(error, run)
             _save_while_handling(error, run, save)
             raise
         try:
@@ -117,7 +117,7 @@ def advance(
             result = run.trajectory_so_far()
             warn_if_spoiled(result)
         except BaseException as error:
-            _keep(error, run)
+            _attach_trajectory(error, run)
             raise
     if throw and result.status.failed:
         raise IntegrationError(f"{result.message}; the trajectory up to there is in the error's .trajectory", result)
@@ -191,7 +191,7 @@ class _Checkpoints:
             run.trajectory.save(self.path)
 
 
-def _keep(error: BaseException, run: _RunInProgress) -> None:
+def _attach_trajectory(error: BaseException, run: _RunInProgress) -> None:
     """Attach the trajectory so far to an exception."""
     error.trajectory = run.trajectory_so_far()  # type: ignore[attr-defined]
     error.add_note("geonh: what was computed up to there is in the error's .trajectory")

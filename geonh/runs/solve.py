@@ -123,8 +123,8 @@ def solve(
     problem = Problem(system, method, start.clock, watched)
     with float64():
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
-    made = advance(trajectory, span.n_steps, throw, progress, checkpoint, (start, facts))
-    return made if t_eval is None else _at_times(made, t_eval)
+    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, (start, facts))
+    return result if t_eval is None else _at_times(result, t_eval)
 
 
 @interrupted_at_once
@@ -196,7 +196,7 @@ def resume(
     if not isinstance(trajectory, Trajectory):
         trajectory = Trajectory.load(checked_path(trajectory, "trajectory"))
     before = trajectory
-    n_steps = _further(trajectory, n_steps, t_end)
+    n_steps = _remaining_steps(trajectory, n_steps, t_end)
     _check_options(throw, progress)
     bound_system = trajectory.system if system is None else system
     if trajectory.state is not None and isinstance(bound_system, System):
@@ -224,7 +224,7 @@ def _at_times(run: Trajectory, t_eval: np.ndarray) -> Trajectory:
     return run(reached) if len(reached) else run.first(1)
 
 
-def _further(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> int:
+def _remaining_steps(trajectory: Trajectory, n_steps: int | None, t_end: float | None) -> int:
     """Number of steps from the last one of a run; ValueError unless ``t_end`` is a node of the run."""
     dt, last = trajectory.dt, trajectory.t[-1]
     if trajectory.state is not None:
