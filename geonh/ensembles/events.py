@@ -69,7 +69,7 @@ class Passed(Labelled):
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """The arrays, by name, as stores have them."""
+        """The arrays by name, as stores have them, of shape=[members, …]."""
         return {name: getattr(self, name) for name in ("number", *OCCURRENCE)}
 
     def __repr__(self) -> str:

@@ -191,7 +191,7 @@ class Outcome(NamedTuple):
         As for ``State``.
     warm : Warm
         As for ``State``.
-    found : bool
+    converged : bool
         True if the equations were solved.
     turn : float
         Angle, rad, by which the step turns a body.
