@@ -67,10 +67,10 @@ def pivots(A: Array) -> Array:
 
 @jax.jit
 def det(A: Array) -> Array:
-    """Determinant, shape=[n, n] to scalar, by expansion along rows (no division) up to dimension 6, else by LAPACK."""
+    """Determinant, shape=[n, n] to scalar, by expansion along rows (no division) up to dimension 6, else by LU."""
     n = _dimension(A)
     if n > 6:
-        return jnp.linalg.det(A)
+        return _product_of_pivots(A)
     minors: dict[tuple[int, ...], Array] = {(): jnp.ones((), A.dtype)}  # minors of the last rows, by columns
     for row in reversed(range(n)):
         minors = {
@@ -84,6 +84,17 @@ def det(A: Array) -> Array:
             for columns in combinations(range(n), n - row)
         }
     return minors[tuple(range(n))]
+
+
+@jax.custom_jvp
+def _product_of_pivots(A: Array) -> Array:
+    """Determinant by the LU decomposition, without the logarithms of ``jnp.linalg.det``, which are library calls."""
+    lu, exchanged, _ = lax.linalg.lu(A)
+    odd = jnp.sum(exchanged != np.arange(len(A))) % 2
+    return jnp.prod(jnp.diagonal(lu)) * (1.0 - 2.0 * odd)
+
+
+_product_of_pivots.defjvp(lambda primals, tangents: jax.jvp(jnp.linalg.det, primals, tangents))
 
 
 @jax.jit
@@ -101,7 +112,7 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
     Rows at an angle ε lose the digits of 1/ε, their squares those of 1/ε²: so this is done before they are squared.
     """
     n = rows.shape[1]
-    parted = _separated(jnp.concatenate([rows, beside], axis=1), n)
+    parted = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n)
     scales = jnp.sqrt(parted.squares[:1] / parted.squares)
     scaled = parted.rows * jnp.where(np.arange(len(rows)) == 0, 1.0, scales)[:, None]
     return scaled[:, :n], scaled[:, n:]
@@ -111,7 +122,7 @@ def apart(rows: Array, beside: Array) -> tuple[Array, Array]:
 def orthogonal(rows: Array, beside: Array) -> tuple[Array, Array]:
     """``apart`` without the scaling, and thus without roots, for what does not depend on the lengths of the rows."""
     n = rows.shape[1]
-    separated = _separated(jnp.concatenate([rows, beside], axis=1), n).rows
+    separated = _orthogonal_rows(jnp.concatenate([rows, beside], axis=1), n).rows
     return separated[:, :n], separated[:, n:]
 
 
@@ -125,7 +136,7 @@ class Orthogonal(NamedTuple):
     squares: Array
 
 
-def _separated(extended: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
+def _orthogonal_rows(extended: Array, n: int, held: Callable[[Array], Array] = lambda rows: rows) -> Orthogonal:
     """Orthogonalize rows in their first n entries, each against those before it; ``held`` is applied to what
     coefficients and lengths are computed from (stop_gradient), where rows are few.
     """
@@ -160,7 +171,7 @@ def saddle(M: Array, mu: Array, force: Array, right: Array) -> tuple[Array, Arra
     """
     m, n = mu.shape
     extended = jnp.concatenate([mu, right[:, None]], axis=1)
-    rows, coefficients, _ = _separated(extended, n, lax.stop_gradient)  # the solution does not depend on these
+    rows, coefficients, _ = _orthogonal_rows(extended, n, lax.stop_gradient)  # the solution does not depend on these
     mu, right = rows[:, :n], rows[:, n]
     solution, lam = saddle_directly(M, mu, force, right)
     if m >= BY_ROWS:  # multipliers of the original rows

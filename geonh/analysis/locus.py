@@ -88,7 +88,7 @@ class RootLocus:
         roots = []
         for b in range(signs.shape[1]):
             for i, j in itertools.pairwise(np.flatnonzero(signs[:, b])):
-                if signs[i, b] != signs[j, b] and not _meets(signs, b, i, j):
+                if signs[i, b] != signs[j, b] and not _collides(signs, b, i, j):
                     signs[i + 1 : j, b] = signs[i, b]  # on the axis by coincidence
                     root = self._crossing(self.values[[i, j]], self.eigenvalues[[i, j], b])
                     roots += [root] if root.eigenvalue.imag >= 0 else []
@@ -258,7 +258,7 @@ def root_locus(
     )
 
 
-def _meets(signs: np.ndarray, b: int, i: int, j: int) -> bool:
+def _collides(signs: np.ndarray, b: int, i: int, j: int) -> bool:
     """True if branch b, on the axis between its i-th and j-th values, came there with another from the other side."""
     return j - i > 2 and bool(np.any((signs[i] == -signs[i, b]) & (signs[i + 1] == 0)))
 

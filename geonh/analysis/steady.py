@@ -123,6 +123,7 @@ def steady_motion(
     tol = as_part(tol, "tol")
     motions = given_motions(system, [(g, xi)], controls, t)
     g, xi, u = single(motions.g), motions.xi[0], motions.u
+    system = system.with_rank_at(g, t)
     if conditions is not None:
         check_arguments(conditions, "g, xi, parameters", "conditions")
         tried("conditions", conditions, g, xi, system.parameters)
@@ -174,8 +175,8 @@ def steady_motion(
     if solved:
         return SteadyMotion(g, xi, iterate.turning @ material, float(np.abs(value).max()), iteration)
     raise RuntimeError(
-        f"no steady motion of {system.name} found near the guess: {_worst(system, value)} after {iteration} steps, "
-        f"at g = {np.array2string(_vector(system, g), precision=4)}, xi = {np.array2string(xi, precision=4)}"
+        f"no steady motion of {system.name} found near the guess: {_worst_residual(system, value)} after {iteration} "
+        f"steps, at g = {np.array2string(_vector(system, g), precision=4)}, xi = {np.array2string(xi, precision=4)}"
         + ("" if free is None else "; more coordinates may have to be free")
     )
 
@@ -217,7 +218,7 @@ def _conditions(tree: tuple, node: _Direction) -> tuple[Array, Array]:
     return jax.jvp(residual, (g, xi, turning), (rate, direction[n : 2 * n], direction[2 * n :]))
 
 
-def _worst(system: System, value: np.ndarray) -> str:
+def _worst_residual(system: System, value: np.ndarray) -> str:
     n, names = system.group.dim, system.group.velocity_names
     i = int(np.argmax(np.abs(value)))
     what = f"{names[i]} still changes by" if i < n else "a constraint, or a change of the conditions, is off by"

@@ -52,7 +52,7 @@ def user_entry(word: str) -> Entry:
     if not isinstance(definition, System) and not callable(definition):
         what = "is neither a System nor a function that returns one" if hasattr(module, name) else "is not there"
         refuse(f"{text}: {name} {what}{close(name, systems)}")
-    build = _setting(definition) if isinstance(definition, System) else _calling(definition, name, path)
+    build = _rebuilding(definition) if isinstance(definition, System) else _checked_function(definition, name, path)
     kinds = str | Integrator | None
     return Entry(
         name=name,
@@ -108,7 +108,7 @@ def _may_be_system(key: str, value: Any, module: ModuleType) -> bool:
     return inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
 
 
-def _setting(system: System) -> Callable[..., System]:
+def _rebuilding(system: System) -> Callable[..., System]:
     """Function from the parameters of a system to the system."""
 
     def build(**parameters: Any) -> System:
@@ -135,7 +135,7 @@ def _setting(system: System) -> Callable[..., System]:
     return build
 
 
-def _calling(function: Callable, name: str, path: Path) -> Callable[..., System]:
+def _checked_function(function: Callable, name: str, path: Path) -> Callable[..., System]:
     """User's function, with a check that it returns a system."""
     named = inspect.signature(function).parameters.items()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -69,10 +69,10 @@ def sweep(
     _carry_out(_sweep_of(words), path_of(store, "--store"), shard, shard_members, executor, json.dumps(words))
 
 
-def finish(path: Path, executor: str | None = None, part: str | None = None) -> None:
+def finish(path: Path) -> None:
     """Implementation of ``geonh resume`` for a store."""
     store = _store(path)
-    _carry_out(_noted(store), path, part, None, executor, store.about["note"])
+    _carry_out(_saved_sweep(store), path, None, None, None, store.about["note"])
 
 
 def _sweep_of(words: dict[str, Any]) -> Sweep:
@@ -208,7 +208,7 @@ def show_store(path: Path) -> None:
     for shard, fault in faults.items():
         out.print(f"[bold red]shard {shard} is damaged:[/] {escape(fault)}", highlight=False)
     if missing or faults:
-        way = f"geonh resume {path}" if _words(store) else f"run({str(path)!r}) of the Sweep, in Python"
+        way = f"geonh resume {path}" if _saved_options(store) else f"run({str(path)!r}) of the Sweep, in Python"
         out.print(f"To finish it: {escape(way)}", highlight=False, soft_wrap=True)
 
 
@@ -244,13 +244,13 @@ def export(
                 refuse(f"--member must be one of 0 … {size - 1}, got {member}")
             if member // store.about["shard"] in store.missing():
                 refuse(f"member {member} is in a shard that is missing: geonh resume {path} computes it")
-            one: Ensemble = _noted(store).load(path, member, member + 1)
+            one: Ensemble = _saved_sweep(store).load(path, member, member + 1)
             one[0].save(target)
     tell_saved(target)
 
 
-def _noted(store: SweepStore) -> Sweep:
-    words = _words(store)
+def _saved_sweep(store: SweepStore) -> Sweep:
+    words = _saved_options(store)
     if words is None:
         refuse(f"{store.path} was made in Python: run its Sweep there, Sweep.of(...).run({str(store.path)!r})")
     try:
@@ -259,7 +259,7 @@ def _noted(store: SweepStore) -> Sweep:
         refuse(f"{store.path} is damaged: the words of geonh sweep in it are none: {message_of(error)}")
 
 
-def _words(store: SweepStore) -> dict[str, Any] | None:
+def _saved_options(store: SweepStore) -> dict[str, Any] | None:
     """Command-line options that created the store; None if it was created in Python."""
     try:
         words = json.loads(store.about["note"])

@@ -149,12 +149,7 @@ def estimate(
         raise ValueError(
             f"names must be numbers among the parameters {list(system.parameters)}, each once, got {unknown or names}"
         )
-    values, places = as_float64(data, "data"), as_float64(at, "at")
-    if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
-        raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
-    if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
-        raise ValueError("at must increase, from 0 on")
-    places = places.astype(np.int64)
+    values, places = _data_at_nodes(data, at)
     max_iterations = as_count(max_iterations, "max_iterations")
     if sigma is not None and not sigma > 0:
         raise ValueError(f"sigma must be positive, got {sigma:g}")
@@ -162,6 +157,7 @@ def estimate(
     t0 = as_float64(t0, "t0", ())
     guess = system.point(g0, on_group=False), np.asarray(as_float64(xi0, "xi0", (system.group.dim,)))
     place = system.project_position(g0, t0)
+    system = system.with_rank_at(place, t0)
     projected = system.project(place, guess[1], t0)
     velocity = np.asarray(projected if system.holonomic is None else projected[1])
     takes = takes_parameters(observe, "g, xi", "observe")
@@ -177,15 +173,9 @@ def estimate(
         raise ValueError(f"data have {values.shape[1]} columns, observe gives {width}")
     if values.size <= len(names):
         raise ValueError(f"{values.size} observations do not determine {len(names)} parameters and their noise")
-    for iteration in range(max_iterations + 1):  # noqa: B007
-        fit.refuse_failed(unknowns, prediction)
-        step = fit.gauss_newton_step(unknowns, prediction)
-        if step.is_small(unknowns, tol) or fit.is_exact(prediction):
-            break
-        unknowns, prediction = fit.line_search(unknowns, prediction, step)
-    else:
-        raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
-    result = {name: float(value) for name, value in zip(names, unknowns.theta, strict=True)}
+    minimum = fit.minimum(unknowns, prediction, tol, max_iterations)
+    prediction, step = minimum.prediction, minimum.step
+    result = {name: float(value) for name, value in zip(names, minimum.unknowns.theta, strict=True)}
     _warn_of_structure(values, values - prediction.observations)
     return Estimate(
         values=result,
@@ -195,9 +185,19 @@ def estimate(
         residuals=values - prediction.observations,
         g=prediction.g,
         xi=prediction.xi,
-        iterations=iteration,
+        iterations=minimum.iterations,
         system=with_parameters(system, {name: np.float64(value) for name, value in result.items()}),
     )
+
+
+def _data_at_nodes(data: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Validated observations, shape=[N, q], and the numbers of their nodes, shape=[N]."""
+    values, places = as_float64(data, "data"), as_float64(at, "at")
+    if values.ndim != 2 or places.shape != values.shape[:1] or np.any(places != np.floor(places)):
+        raise ValueError(f"data must have shape [N, q] and at N integers, got {values.shape} and {places.shape}")
+    if len(places) == 0 or places[0] < 0 or np.any(np.diff(places) <= 0):
+        raise ValueError("at must increase, from 0 on")
+    return values, places.astype(np.int64)
 
 
 def _warn_of_structure(data: np.ndarray, residuals: np.ndarray) -> None:

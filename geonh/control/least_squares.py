@@ -90,6 +90,15 @@ class GaussNewtonStep(NamedTuple):
         return bool(np.all(change <= np.maximum(tol * self.errors, rounding)))
 
 
+class Minimum(NamedTuple):
+    """Minimum of a sum of squares, the last step there, and the number of steps before it."""
+
+    unknowns: Unknowns
+    prediction: Prediction
+    step: GaussNewtonStep
+    iterations: int
+
+
 @dataclass(frozen=True)
 class LeastSquares:
     """Sum of squares of the residuals; ``counts`` are the steps from each observation to the next."""
@@ -130,6 +139,16 @@ class LeastSquares:
                 f"the motion of {system.name} fails with {dict(zip(names, unknowns.theta, strict=True))}: "
                 f"{Result(prediction.status).message}"
             )
+
+    def minimum(self, unknowns: Unknowns, prediction: Prediction, tol: float, max_iterations: int) -> Minimum:
+        """Minimum by the Gauss–Newton method with a line search; RuntimeError if it does not converge."""
+        for iteration in range(max_iterations + 1):
+            self.refuse_failed(unknowns, prediction)
+            step = self.gauss_newton_step(unknowns, prediction)
+            if step.is_small(unknowns, tol) or self.is_exact(prediction):
+                return Minimum(unknowns, prediction, step, iteration)
+            unknowns, prediction = self.line_search(unknowns, prediction, step)
+        raise RuntimeError(f"the estimate did not converge in {max_iterations} iterations; a better guess may help")
 
     def gauss_newton_step(self, unknowns: Unknowns, prediction: Prediction) -> GaussNewtonStep:
         """Minimum of the linearised problem; raises ValueError if the data do not determine the parameters.

@@ -148,7 +148,7 @@ def poincare_section(
         For a surface that is not a function of (g, ξ) in jax.numpy.
     """
     direction = one_of(direction, "direction", (-1, 0, 1))
-    surface = _inspected(surface, trajectory)
+    surface = _as_scalar_surface(surface, trajectory)
     nodes = jax.tree.map(np.asarray, (trajectory.g, trajectory.xi))
     s = mapped(_surface, surface, nodes)
     if not np.all(np.isfinite(s)):
@@ -156,7 +156,7 @@ def poincare_section(
     names = tuple(trajectory.attributes["point_names"]), tuple(trajectory.attributes["velocity_names"])
     group, steps = trajectory.bound_system.group, _steps(trajectory, nodes)
     ends = np.stack([s[:-1], s[1:]], axis=1)
-    suspects = mapped(_suspected, (group, surface, np.array([direction])), (steps, ends)) if len(ends) else np.zeros(0)
+    suspects = mapped(_may_cross, (group, surface, np.array([direction])), (steps, ends)) if len(ends) else np.zeros(0)
     i = np.flatnonzero(suspects)
     if not len(i):
         g, xi = jax.tree.map(lambda a: a[:0], nodes)
@@ -200,7 +200,7 @@ def _surface(surface: Callable, node: tuple) -> Any:
     return jnp.asarray(surface(*node), float)
 
 
-def _suspected(tree: tuple, node: tuple) -> Array:
+def _may_cross(tree: tuple, node: tuple) -> Array:
     """True if the interpolation may cross the surface in a step."""
     (group, surface, directions), (step, ends) = tree, node
     place = curve(group, step.before, step.after, step.span)
@@ -221,7 +221,7 @@ def _located(tree: tuple, search: Search) -> Located:
     return root(at, search.at_a, 4e-16 * jnp.abs(step.t / step.span), (search.a, search.b))
 
 
-def _inspected(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
+def _as_scalar_surface(surface: Any, trajectory: Trajectory) -> Callable[[Any, Any], Any]:
     """Surface as a scalar function, or an error that says why it is none."""
     check_arguments(surface, "g, xi", "surface")
 

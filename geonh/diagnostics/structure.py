@@ -26,7 +26,7 @@ from geonh.integrators.node import Clock, State
 from geonh.integrators.registry import as_method
 from geonh.mechanics.quasi_velocities import normals, restored
 from geonh.mechanics.system import System
-from geonh.runs.start import as_start, refuse_unsound
+from geonh.runs.start import as_start, known_sound
 
 
 @judged
@@ -106,7 +106,7 @@ def adjoint_defect(
     ValueError
         If the start is off the constraints, a shape does not fit, or the method does not suit the system.
     """
-    return _run(_there_and_back, system, (method, other), dt, g0, xi0)
+    return _run(_after_reversal, system, (method, other), dt, g0, xi0)
 
 
 @judged
@@ -192,11 +192,11 @@ def _run(function: Callable, system: System, methods: Any, dt: float, g0: Any, x
         raise ValueError("methods must be one method or several, got none")
     for method in methods if together else (methods,):
         start = as_start(system, method, xi0, g0, dt, 0.0, 1, None)
-        refuse_unsound(system, method, start)
-    return computed(_on_node, (function, system, methods, start.clock), (start.g, start.xi, *rest))
+        system = known_sound(system, method, start)
+    return computed(_node_values, (function, system, methods, start.clock), (start.g, start.xi, *rest))
 
 
-def _on_node(tree: tuple, node: tuple) -> Array:
+def _node_values(tree: tuple, node: tuple) -> Array:
     function, *fixed = tree
     return function(*fixed, *node)
 
@@ -235,7 +235,9 @@ def _tangent(system: System, t: Array, g: Point, p: Array) -> Array:
     return jnp.eye(2 * n) - rows.T @ solve_spd(rows @ rows.T, rows)
 
 
-def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int) -> tuple[State, State]:
+def _last_two(
+    system: System, method: Integrator, clock: Clock, state: State, n_steps: Array | int
+) -> tuple[State, State]:
     """Last two nodes of a run."""
 
     def advance(_: Array, pair: tuple[State, State]) -> tuple[State, State]:
@@ -244,26 +246,26 @@ def _leg(system: System, method: Integrator, clock: Clock, state: State, n_steps
     return jax.lax.fori_loop(0, n_steps, advance, (state, state))
 
 
-def _turned(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
+def _time_reversed(system: System, method: Integrator, clock: Clock, before: State, state: State) -> State:
     """Time reversal of the node ``state``, reached from ``before``, with the clock hidden from the system."""
     turned = state.reversed(method.reversed_memory(before, state))._replace(k=jnp.zeros_like(state.k))
     xi = system.velocity(system.at(state.g, clock.time(0)), (state.p_plus + state.p_minus) / 2)
     return turned._replace(warm=method.cold(system, clock, turned.k, state.g, xi))
 
 
-def _there_and_back(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
+def _after_reversal(system: System, methods: tuple, clock: Clock, g: Point, xi: Array) -> Array:
     method, other = methods
     start = method.first_node(system, clock, g, xi)
-    there = _leg(system, method, clock, start, 2)
+    there = _last_two(system, method, clock, start, 2)
     back = Clock(clock.t0 + 2 * clock.dt, -clock.dt)
-    again = _leg(system, other, back, _turned(system, other, back, *there), 2)[1]
+    again = _last_two(system, other, back, _time_reversed(system, other, back, *there), 2)[1]
     return _gap(system, again.g, start.g, again.p_plus - start.p_minus)
 
 
 def _retrace(system: System, method: Integrator, clock: Clock, g: Point, xi: Array, n_steps: Array) -> Array:
     start = method.first_node(system, clock, g, xi)
-    turned = _turned(system, method, clock, *_leg(system, method, clock, start, n_steps))
-    _, end = _leg(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
+    turned = _time_reversed(system, method, clock, *_last_two(system, method, clock, start, n_steps))
+    _, end = _last_two(system, method, clock, turned._replace(p_plus=-turned.p_plus, p_minus=-turned.p_minus), n_steps)
     return _gap(system, end.g, start.g, end.p_plus + start.p_minus)
 
 

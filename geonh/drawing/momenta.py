@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from geonh.arguments.signatures import judged
-from geonh.drawing.scene import Picture, chosen_nodes, precise, scene, system_of
+from geonh.drawing.picture import Picture, precise
+from geonh.drawing.scene import chosen_nodes, scene, system_of
 from geonh.engine import mapped
 
 if TYPE_CHECKING:

@@ -107,8 +107,11 @@ class SweepStore(Store):
         missing = set(self.missing())
         shards = [i for i in range(self.shards) if i not in missing] if self._is_run else []
         record = self.record(shards[-1]) if shards else None
-        if record is None or misfit(record, {"last": {str: PACKED}}):
+        if record is None or "last" not in record:
             return {}
+        wrong = misfit(record["last"], {str: PACKED}, "last") or ", ".join({*record["last"]} - {*nodes})
+        if wrong:
+            raise StoreError(f"{self.path} is damaged: its last node: {wrong}")
         variables: dict[str, tuple] = {"n_steps": ((), record["k"], {"long_name": "good steps"})}
         for name, values in zip(record["last"], unpacked(record["last"].values()), strict=True):
             variables[f"{name}:last"] = nodes[name].dims[1:], values, at_the_last(name)

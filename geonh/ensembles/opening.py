@@ -69,7 +69,7 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     """Arrays of a store, with coordinates and the results of its statistics."""
     data, about = store.opened(), store.about
     data = data.assign(store.events() | store.last(data))
-    _try(store)
+    _read_one_shard(store)
     data = data.drop_vars([name for name in data.variables if str(name).startswith(STATISTIC)])
     before = store.first()
     sizes = data.sizes
@@ -97,7 +97,7 @@ def _labelled(store: SweepStore, missing: int) -> xr.Dataset:
     return data.assign_attrs({**facts, "missing": missing})
 
 
-def _try(store: SweepStore) -> None:
+def _read_one_shard(store: SweepStore) -> None:
     """Read an entry of each array from an existing shard, to detect undecodable data on opening."""
     there = set(range(store.shards)) - set(store.missing())
     for name in store.about["arrays"] if there else ():
@@ -164,7 +164,8 @@ def merge(target: str | os.PathLike, sources: Iterable[str | os.PathLike]) -> li
         same = all(other.about[name] == store.about[name] for name in ("configuration", "shard", "arrays"))
         ours, theirs = store.first(), other.first()
         same = same and all(ours.attributes[name] == theirs.attributes[name] for name in ("system", "parameters"))
-        if not same or (ours.known and ours.known.traces) != (theirs.known and theirs.known.traces):
+        values = [first.function_values for first in (ours, theirs)]
+        if not same or (values[0] and values[0].traces) != (values[1] and values[1].traces):
             raise StoreError(f"{other.path} is of another sweep than {target}")
         faults = other.faults(deep=True)
         for shard in set(store.missing()) - set(other.missing()):

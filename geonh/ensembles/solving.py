@@ -86,7 +86,7 @@ def solved(
     _refuse_times(batch, sweep.n_steps, start)
     status, counts = np.full(batch.size, int(Result.INTERRUPTED)), np.zeros(batch.size, np.int64)
     results = Solved(batch, "", status, counts, {})
-    first = _starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
+    first = _member_starts(sweep.shared, jax.tree.map(lambda a: a[:1], batch.members))
     recorder = _Recorder(sweep, start, results, first.nodes)
     events = MemberEvents(sweep.shared, sweep.events, batch.members, sweep.most_events) if sweep.events else None
     results.events = events.results if events else {}
@@ -139,7 +139,7 @@ class _Integration:
         """Integrate some members to the end; yields the completed fraction after each piece of their nodes."""
         sweep, results, recorder, events = self.sweep, self.results, self.recorder, self.events
         members = recorder.members(indices)
-        starts = _starts(sweep.shared, members)
+        starts = _member_starts(sweep.shared, members)
         results.faults |= {int(indices[i]): fault for i, fault in starts.faults.items()}
         progress = _Progress.at(sweep.system, starts, indices)
         progress.record(results)
@@ -159,7 +159,7 @@ class _Integration:
             done, saved = done + n * stride, saved + to_save.k.shape[1]
             progress.record(results)
             yield done / sweep.n_steps
-        progress.last = _put(progress.last, progress.active, nodes.taken(np.s_[progress.active, -1]))
+        progress.last = _replaced_at(progress.last, progress.active, nodes.taken(np.s_[progress.active, -1]))
         recorder.take_last(progress.last.taken(np.s_[:, None]), indices)
         results.status[indices[progress.active]] = Result.SUCCESS
 
@@ -208,17 +208,17 @@ class _Progress:
         rows[active] = computed
         self.status[active] = reached.status
         self.n_steps[active] += reached.state.k - before.k
-        self.states = _put(self.states, active, reached.state)
+        self.states = _replaced_at(self.states, active, reached.state)
         stopped = active & ~self.active
         if stopped.any():
-            self.last = _put(self.last, stopped, _nodes_of(self.system, self.states).taken(stopped))
+            self.last = _replaced_at(self.last, stopped, _nodes_of(self.system, self.states).taken(stopped))
         return rows
 
     def stop(self, last: np.ndarray, before: Nodes, nodes: Nodes, done: int) -> None:
         """Stop members at events, ``last`` steps after ``done`` steps, at ``before``; their later nodes become nan."""
         n = nodes.k.shape[1]
-        ends = _put(nodes.taken((np.arange(len(last)), last - 1)), last == 0, before.taken(np.s_[last == 0, 0]))
-        self.last = _put(self.last, last < n, ends.taken(last < n))
+        ends = _replaced_at(nodes.taken((np.arange(len(last)), last - 1)), last == 0, before.taken(np.s_[last == 0, 0]))
+        self.last = _replaced_at(self.last, last < n, ends.taken(last < n))
         for values in jax.tree.leaves(nodes):
             values[np.arange(n) >= last[:, None]] = np.nan
         stopped = last < n
@@ -230,7 +230,7 @@ class _Progress:
         results.status[self.indices[~self.active]] = self.status[~self.active]
 
 
-def _put(tree: Any, where: np.ndarray, values: Any) -> Any:
+def _replaced_at(tree: Any, where: np.ndarray, values: Any) -> Any:
     """Replace entries of the arrays of a tree."""
     if where.all():
         return values
@@ -256,7 +256,7 @@ class _Recorder:
             f"{size} members with {nodes} nodes",
             {
                 "nodes": n_numbers,
-                "statistics": sum(s.room(size, nodes, shapes[s.wanted.name]) for s in sweep.statistics),
+                "statistics": sum(s.room(size, nodes, shapes[s.observable.name]) for s in sweep.statistics),
                 "events": size
                 * len(sweep.events)
                 * sweep.most_events
@@ -268,7 +268,7 @@ class _Recorder:
         for one in sweep.observables:
             results.kept[one.name] = np.full((size, nodes, *shapes[one.name]), np.nan)
             results.last[one.name] = np.full((size, *shapes[one.name]), np.nan)
-        results.statistics = [s.initial(start, size, nodes, shapes[s.wanted.name]) for s in sweep.statistics]
+        results.statistics = [s.initial(start, size, nodes, shapes[s.observable.name]) for s in sweep.statistics]
 
     def members(self, indices: np.ndarray) -> Member:
         """Initial data of some members."""
@@ -285,7 +285,7 @@ class _Recorder:
         for one in self._sweep.observables:
             self._results.kept[one.name][indices[0] : indices[-1] + 1, node:end] = values[one.name]
         for statistic, known in zip(self._sweep.statistics, self._results.statistics, strict=True):
-            statistic.update(known, values[statistic.wanted.name], self._start, int(indices[0]), node)
+            statistic.update(known, values[statistic.observable.name], self._start, int(indices[0]), node)
 
     def take_last(self, nodes: Nodes, indices: np.ndarray) -> None:
         """Evaluate the last good node of each of some members, and store the observables kept."""
@@ -302,7 +302,7 @@ class Starts(NamedTuple):
     nodes: Nodes
 
 
-def _starts(shared: Shared, members: Member) -> Starts:
+def _member_starts(shared: Shared, members: Member) -> Starts:
     with float64():
         states, faults = first_nodes(shared, members)
     nodes = _nodes_of(shared.system, states).taken(np.s_[:, None])

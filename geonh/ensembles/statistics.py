@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from geonh.arguments.validators import as_count, as_float64, one_of
-from geonh.ensembles.reading import Wanted, requested_observables
+from geonh.ensembles.reading import Observable, requested_observables
 
 SAMPLE = 4096
 """Default number of members sampled for quantiles, if there are more."""
@@ -53,7 +53,7 @@ class Statistic(ABC):
             raise TypeError(f"a statistic is of an observable's name, or of a function with a name, got {self.of!r}")
 
     @property
-    def wanted(self) -> Wanted:
+    def observable(self) -> Observable:
         name = str(self.of) if isinstance(self.of, str) else self.of.__name__
         return requested_observables({name: name if isinstance(self.of, str) else self.of}, "statistics")[0]
 
@@ -63,7 +63,7 @@ class Statistic(ABC):
 
     def label(self, what: str) -> str:
         """Label of a result: "energy:mean", "energy:mean over time"."""
-        return f"{self.wanted.name}:{what}{' over time' if self.over == 'time' else ''}"
+        return f"{self.observable.name}:{what}{' over time' if self.over == 'time' else ''}"
 
     @property
     def axis(self) -> tuple[str, np.ndarray, dict[str, Any]] | None:
@@ -77,7 +77,7 @@ class Statistic(ABC):
                 f"a store cannot restore the statistic {type(self).__name__}, only {', '.join(KINDS)}: keep an "
                 "observable instead, or compute it without a store"
             )
-        return {"kind": type(self).__name__, **vars(self), "of": self.wanted.name}
+        return {"kind": type(self).__name__, **vars(self), "of": self.observable.name}
 
     @abstractmethod
     def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -306,7 +306,7 @@ class Histogram(Statistic):
     def initial(self, start: int, members: int, nodes: int, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         if shape:
             raise ValueError(
-                f"{self.wanted.name} has shape {list(shape)}; a histogram is of one number: give a function"
+                f"{self.observable.name} has shape {list(shape)}; a histogram is of one number: give a function"
             )
         return {"n": np.zeros((nodes if self.over == "members" else members, len(self.edges) + 1), np.int64)}
 
@@ -341,15 +341,15 @@ def _hash(numbers: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def refuse_clashes(observables: Iterable[Wanted], statistics: Iterable[Statistic]) -> None:
+def refuse_clashes(observables: Iterable[Observable], statistics: Iterable[Statistic]) -> None:
     """Raise if one name denotes two functions, or results of two statistics."""
     functions: dict[str, Any] = {}
     labels = set()
-    for one in (*(s.wanted for s in statistics), *observables):
+    for one in (*(s.observable for s in statistics), *observables):
         if functions.setdefault(one.name, one.function) != one.function:
             raise ValueError(f"observables and statistics: {one.name!r} stands for two things: rename one function")
     for s in statistics:
-        label = f"{type(s).__name__} of {s.wanted.name!r} over {s.over}"
+        label = f"{type(s).__name__} of {s.observable.name!r} over {s.over}"
         if label in labels:
             raise ValueError(f"statistics: {label} is there twice, and both would have one name: leave one out")
         labels.add(label)

@@ -109,7 +109,7 @@ def configuration_of(sweep: Configuration, what: str) -> dict[str, Any]:
         "axes": [[names, length] for names, length in sweep.members.axes],
         "controls": "" if shared is None else digest("", [np.asarray(shared)]),
         "observables": [[one.name, _trace(sweep, one.function)] for one in sweep.observables],
-        "statistics": [[s.as_data(), _trace(sweep, s.wanted.function)] for s in sweep.statistics],
+        "statistics": [[s.as_data(), _trace(sweep, s.observable.function)] for s in sweep.statistics],
         "events": [[e.name, e.direction, e.stop, _trace(sweep, e.function)] for e in sweep.events],
         "most_events": sweep.most_events,
         "geonh": __version__,
@@ -141,7 +141,7 @@ def _refuse_another(sweep: Configuration, store: SweepStore, what: str, shard: i
         before = store.first()
         first, _ = first_of(sweep)
         assert first.system is not None
-        changes = differences(before, before.known, first.system, first.clock)
+        changes = differences(before, before.function_values, first.system, first.clock)
         lines = [f"{name}: {words}" for name, words in changes.items()]
     if lines:
         words = "\n".join(f"  {line}" for line in lines)

@@ -27,7 +27,7 @@ from geonh.ensembles.store_configuration import first_of, store_of
 from geonh.ensembles.stores import StoredArray, StoreError, StoreWarning
 from geonh.ensembles.sweep import Sweep
 from geonh.integrators.base import Integrator
-from geonh.integrators.node import Result
+from geonh.integrators.node import Result, State
 from geonh.mechanics.system import System
 from geonh.results.events import Crossings, Event
 from geonh.results.nodes import Nodes, node_row
@@ -192,7 +192,7 @@ class _Stream:
                     yield from self._compute(shard)
                 record = store.record(shard)
             assert record is not None
-            self.state = jax.tree.unflatten(jax.tree.structure(self.state), unpacked(record["state"]))
+            self.state = self._recorded_state(record)
             yield int(self.state.k)
             status = Result(record["status"])
             if status.failed:
@@ -200,6 +200,17 @@ class _Stream:
                 warnings.warn(words, StoreWarning, stacklevel=4)
             if status is not Result.SUCCESS:
                 return
+
+    def _recorded_state(self, record: dict[str, Any]) -> State:
+        """State after a shard, from its record; StoreError if it is none of this run."""
+        leaves, structure = jax.tree.flatten(self.state)
+        with self.store.damage_on_error():
+            arrays = unpacked(record["state"])
+        if [(a.shape, a.dtype) for a in arrays] != [(np.shape(a), np.asarray(a).dtype) for a in leaves]:
+            raise StoreError(
+                f"{self.store.path} is damaged: the state in the record of shard {record['shard']} is none"
+            )
+        return jax.tree.unflatten(structure, arrays)
 
     def _compute(self, shard: int) -> Iterator[int]:
         """Integrate from the last state to the end of a shard, or of the run, and write the shard."""

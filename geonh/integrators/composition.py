@@ -39,6 +39,7 @@ from geonh.integrators.base import (
     no_inverse,
     require_method,
 )
+from geonh.integrators.node import Pace
 from geonh.mechanics.holonomic import normal_directions
 from geonh.mechanics.system import System
 
@@ -157,10 +158,10 @@ class Composition(Integrator):
 
     def residual(self, system: System, clock: Clock, state: State) -> Array:
         """Largest residual, a scalar, of the substep that fails, or of the last."""
-        inner, residual = self._inside(state), jnp.zeros(())
+        inner, residual = self._substep_node(state), jnp.zeros(())
         for i, part in enumerate(self.parts):
             at = clock.part(state.k, sum(self.fractions[:i]), self.fractions[i])
-            mine = self._entering(inner, state, i)
+            mine = self._substep_start(inner, state, i)
             residual, inner = part.residual(system, at, mine), part.next_node(system, at, mine)._replace(k=inner.k)
             if inner.status != 0:
                 break
@@ -182,7 +183,7 @@ class Composition(Integrator):
             )
             return entering, new.memory, new.warm
 
-        k, inner, memory = state.k, self._inside(state), list(state.memory)
+        k, inner, memory = state.k, self._substep_node(state), list(state.memory)
         if len(self.members) == 1:
             # One program for all the substeps: composed nine times, it is compiled once.
             def one(carry: tuple, column: tuple) -> tuple[tuple, Any]:
@@ -200,11 +201,11 @@ class Composition(Integrator):
             warm = tuple(warm_starts)
         return Outcome(inner.g, inner.p_plus, inner.p_minus, tuple(memory), warm, status=inner.status)
 
-    def _inside(self, state: State) -> State:
+    def _substep_node(self, state: State) -> State:
         """Node as seen by the substeps: each has its own step count, memory and warm start."""
         return state._replace(k=jnp.zeros_like(state.k), memory=(), warm=(), status=jnp.asarray(state.status, np.int32))
 
-    def _entering(self, inner: State, state: State, i: int) -> State:
+    def _substep_start(self, inner: State, state: State, i: int) -> State:
         """Initial node of substep i of a step from ``state``."""
         one = len(self.members) == 1
         warm = jax.tree.map(lambda a: a[i], state.warm) if one else state.warm[i]
@@ -321,7 +322,7 @@ def compose(method: Integrator, coefficients: str | Sequence[float], order: int 
         invalid method.
     """
     require_method(method, "a method")
-    if method.holds is NextStep:
+    if method.holds in (NextStep, Pace):
         raise ValueError(f"{type(method).__name__} keeps the next step in its node, so it cannot be composed")
     if order is not None:
         order = as_count(order, "order")

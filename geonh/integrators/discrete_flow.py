@@ -127,7 +127,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
 
         def mismatch(zeta: Array) -> Array:
             missing = self.legendre_minus(system, h, x, zeta) - state.p_minus
-            return missing if system.holonomic is None else self._held(system, h, x, zeta, missing)
+            return missing if system.holonomic is None else self._residual(system, h, x, zeta, missing)
 
         return self._with_rounding(system, x, state, Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h)))
 
@@ -142,7 +142,7 @@ class DiscreteFlow(ImplicitIntegrator, RetractingIntegrator):
             rounding = of_momenta if rounding is None else jnp.maximum(rounding, of_momenta)
         return equations._replace(rounding=rounding)
 
-    def _held(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
+    def _residual(self, system: System, h: Array, x: Any, zeta: Array, missing: Array) -> Array:
         """Residual of a step, shape=[n], as a change of ζ: a momentum modulo the rows G of φ at x, and φ(x·τ(ζ))."""
         phi = system.holonomic_residual(system.act(x, self.tau(system)(system.group, zeta), h))
         return h * saddle(system.mass_matrix(x), system.holonomic_rows(x), missing, phi / h)[0]

@@ -161,7 +161,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         x = system.at(state.g, clock.time(state.k))
         M = system.mass_matrix(x, system.velocity(x, state.p_minus))
         leading = saddle_inverses(M, system.constraint_apart(x)[0])
-        left = lambda z: self._left_over(system, clock, state, z, leading)  # noqa: E731
+        left = lambda z: self._residual(system, clock, state, z, leading)  # noqa: E731
         rounding = rounding_of_places(system, state.g)
         return Equations(left, continued(state.warm.guess), 1e-14 * jnp.abs(clock.dt), rounding)
 
@@ -200,7 +200,7 @@ class Lobatto(ImplicitIntegrator, RetractingIntegrator):
         start = tau.dtau(group, delta).T @ state.p_minus
         return _Stages(delta, shift, begin, centre, N, start, Q, momenta, slopes)
 
-    def _left_over(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
+    def _residual(self, system: System, clock: Clock, state: State, z: Array, leading: Saddle) -> Array:
         """Residual of the equations at the unknowns z = (hV, h²Λ, σ).
 
         It is preconditioned by the equations' leading part at the node, Mδ(hV)/h − âμᵀhδΛ for the momenta

@@ -128,7 +128,9 @@ class SymmetricProjection(RuleFlow):
             missing = self.legendre_minus(system, h, x, zeta) - leaving - N.T @ (U.T @ kappa)
             # Preconditioned by the leading part (1 + NᵀNM⁻¹)M/h, the Jacobian is 1 + O(h) whatever the attitude.
             missing = missing - N.T @ (lifts @ missing) / 2
-            return h * solve_spd(M, missing) if system.holonomic is None else self._held(system, h, x, zeta, missing)
+            return (
+                h * solve_spd(M, missing) if system.holonomic is None else self._residual(system, h, x, zeta, missing)
+            )
 
         return self._with_rounding(system, x, state, Equations(mismatch, self._expected(state), 1e-14 * jnp.abs(h)))
 

@@ -94,7 +94,9 @@ def from_lagrangian(lagrangian: Any, coordinates: Sequence, constraints: Iterabl
     if loads.shape != (n, 1):
         raise ValueError(f"forces must be {n} expressions, one for each coordinate, got {len(loads)}")
     rows = sympy.Matrix(_expressions("constraints", constraints))
-    return _with_metric(symbols, symbols.plain(lagrangian), symbols.plain(loads), _parted(symbols, symbols.plain(rows)))
+    return _with_metric(
+        symbols, symbols.plain(lagrangian), symbols.plain(loads), _split_rows(symbols, symbols.plain(rows))
+    )
 
 
 def from_lagrange(model: Any) -> Equations:
@@ -141,7 +143,7 @@ def from_kane(model: Any, potential: Any) -> Equations:
     V = symbols.plain(sympy.sympify(potential or 0))
     forces += sympy.Matrix([V]).jacobian(symbols.q).T
     velocity = model._k_nh * sympy.Matrix(u) + model._f_nh if len(model._f_nh) else []
-    rows = _parted(symbols, in_velocities(sympy.Matrix([*model._f_h, *velocity])))
+    rows = _split_rows(symbols, in_velocities(sympy.Matrix([*model._f_h, *velocity])))
     lagrangian = (v.T * metric * v)[0] / 2 - V
     return Equations(symbols, lagrangian, metric, V, _nonzero(forces), *rows)
 
@@ -167,7 +169,7 @@ def _with_metric(symbols: Symbols, lagrangian: Any, forces: Any, constraints: tu
     return Equations(symbols, lagrangian, metric, potential, _nonzero(forces), *constraints)
 
 
-def _parted(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
+def _split_rows(symbols: Symbols, rows: Any) -> tuple[Any, Any, Any]:
     """Split into φ of constraints without velocities, and μ, b of those μ(q)q̇ − b(q) = 0 not implied by φ = 0."""
     import sympy
 

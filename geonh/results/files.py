@@ -24,15 +24,14 @@ from geonh.arguments.paths import FileError
 from geonh.integrators.node import Result, State
 from geonh.results.events import Crossings
 from geonh.results.netcdf import attribute, check_destination, opened, read_array, refuse, write
-from geonh.results.record import Known, Record, unflatten
-from geonh.results.same_system import known_of
+from geonh.results.record import FunctionValues, Record, unflatten
+from geonh.results.same_system import function_values
 
 if TYPE_CHECKING:
     import xarray as xr
 
 FORMAT = 2
 """Version of the file format; files of a later version are refused with an explanation."""
-_OWN = ("g", "p_plus", "p_minus", "step", "time", "coordinate", "component", "constraint")
 _OBSERVABLES = {"xi", "p", "energy", "energy_minus", "constraint_residual", "holonomic_residual", "multipliers"}
 _OBSERVABLES |= {"impulse_multipliers", "alternating", "kinetic"}
 _RENAMED = {"alternation": "alternating"}
@@ -59,9 +58,9 @@ def save(trajectory: Record, dataset: xr.Dataset, path: str | os.PathLike, *, ke
         leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(trajectory.state.g)]
         dataset["state_g"] = (("coordinate",), np.concatenate(leaves))
         dataset["state_k"] = int(trajectory.state.k)
-    known = trajectory.known
+    known = trajectory.function_values
     if known is None and trajectory.system is not None and trajectory.clock is not None:
-        known = known_of(trajectory, trajectory.system, trajectory.clock)
+        known = function_values(trajectory, trajectory.system, trajectory.clock)
     if known is not None:
         dataset["known_nodes"] = (("known",), known.nodes)
         dataset.attrs["traces"] = json.dumps(known.traces)
@@ -156,10 +155,10 @@ def _fields(data: Any) -> dict[str, Any]:
         **nodes,
         **numbers,
         "status": Result[status],
-        "state": _state(data, attributes, n, int(k[-1])),
+        "state": _state(data, attributes, n, int(k[-1]) - (t is not None)),
         "attributes": attributes,
         "loaded": loaded,
-        "known": _known(data, len(k)),
+        "function_values": _function_values(data, len(k)),
         "crossings": _crossings(data, len(attributes["point_names"]), n, loaded["multipliers"].shape[1]),
     }
 
@@ -233,7 +232,7 @@ def _state(data: Any, attributes: dict[str, Any], n: int, last: int) -> State | 
     )
 
 
-def _known(data: Any, n_nodes: int) -> Known | None:
+def _function_values(data: Any, n_nodes: int) -> FunctionValues | None:
     if "known_nodes" not in data.variables:
         return None
     nodes = read_array(data, "known_nodes", "i", ndim=1)
@@ -244,7 +243,7 @@ def _known(data: Any, n_nodes: int) -> Known | None:
     for name in values:
         if (label := _in_file(f"known_{name}")) in data.variables:
             values[name] = read_array(data, label, "f", ndim=2)
-    return Known(nodes, values, traces)
+    return FunctionValues(nodes, values, traces)
 
 
 def _crossings(data: Any, n_point: int, n: int, m: int) -> Crossings | None:

@@ -21,7 +21,7 @@ from geonh.results.nodes import Node, Nodes
 from geonh.results.observables import Observed, observe
 
 
-class Known(NamedTuple):
+class FunctionValues(NamedTuple):
     """Stored values of a system's functions, and of events.
 
     Attributes
@@ -71,7 +71,7 @@ class RunState:
         Problem of the run; None where a file does not hold it.
     state : State or None
         Last good node; None for a member of an ensemble.
-    known : Known or None
+    function_values : FunctionValues or None
         Values of the system's functions that a file holds.
     watched : tuple of Event
         Events to locate.
@@ -85,7 +85,7 @@ class RunState:
     method: Integrator | None = None
     clock: Clock | None = None
     state: State | None = None
-    known: Known | None = None
+    function_values: FunctionValues | None = None
     watched: tuple[Event, ...] = ()
     crossings: Crossings | None = None
     trail: Trail | None = None
@@ -137,8 +137,8 @@ class Record(Observed):
         return self.run.state
 
     @property
-    def known(self) -> Known | None:
-        return self.run.known
+    def function_values(self) -> FunctionValues | None:
+        return self.run.function_values
 
     @property
     def watched(self) -> tuple[Event, ...]:
@@ -178,7 +178,7 @@ class Record(Observed):
         """
         n = as_count(n, "n")
         loaded = {name: values[:n] for name, values in self.loaded.items()}
-        run = replace(self.run, known=None, trail=None)
+        run = replace(self.run, function_values=None, trail=None)
         return replace(self, nodes=self.nodes.taken(np.s_[:n]), run=run, loaded=loaded)
 
     def settled(self) -> Self:

@@ -22,7 +22,7 @@ from geonh.integrators.node import Clock
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.digests import SAME, digest, trace_of
 from geonh.results.events import Event
-from geonh.results.record import Known, Record
+from geonh.results.record import FunctionValues, Record
 from geonh.version import __version__
 
 INTEGRAL = "integral:"
@@ -44,7 +44,9 @@ CHANGES = (
 """Names of the changes that ``resume`` can allow."""
 
 
-def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None) -> Known:
+def function_values(
+    trajectory: Record, system: System, clock: Clock | None, nodes: np.ndarray | None = None
+) -> FunctionValues:
     """Values and traces of a system's functions at nodes of a trajectory; by default at a few nodes.
 
     Without a clock, everything that depends on controls is left out.
@@ -66,13 +68,13 @@ def known_of(trajectory: Record, system: System, clock: Clock | None, nodes: np.
     values, traces = {**values, **events.values}, {**traces, **events.traces}
     if rows is not None:
         traces["controls"] = ROWS + digest("", [rows])
-    return Known(nodes, values, traces)
+    return FunctionValues(nodes, values, traces)
 
 
-def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> Known:
+def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nodes: np.ndarray) -> FunctionValues:
     """Values and traces of the functions of events, with all multipliers equal to one."""
     if not events:
-        return Known(nodes, {}, {})
+        return FunctionValues(nodes, {}, {})
     at = jax.tree.map(lambda a: a[nodes], (trajectory.t, trajectory.g, trajectory.xi))
     values_at_nodes = mapped(_event_values, (system, events), at)
     node = jax.tree.map(lambda a: a[0], at)
@@ -81,7 +83,7 @@ def events_of(trajectory: Record, system: System, events: tuple[Event, ...], nod
     traces = [f"{DIRECTION}{event.direction} {trace}" for event, trace in zip(events, event_traces, strict=True)]
     names = [EVENT + event.name for event in events]
     values = {name: np.asarray(values_at_nodes)[:, i : i + 1] for i, name in enumerate(names)}
-    return Known(nodes, values, dict(zip(names, traces, strict=True)))
+    return FunctionValues(nodes, values, dict(zip(names, traces, strict=True)))
 
 
 def _event_values(tree: tuple, node: tuple) -> jax.Array:
@@ -98,9 +100,9 @@ def _functions(tree: tuple, node: tuple) -> dict[str, Callable[[], Any]]:
         return system.at(g, t)
 
     functions: dict[str, Callable[[], Any]] = {"base": lambda: at(g), "group": lambda: system.group.left_tangent(g, xi)}
-    if system.metric is not None:
+    if system.given_metric is not None:
         functions["metric"] = lambda: system.mass_matrix(at(g))
-    else:
+    if system.metric is None:
         functions["lagrangian"] = lambda: system.lagrangian(at(g), xi)
     if system.potential is not None:
         functions["potential"] = lambda: system.potential_energy(at(g))
@@ -141,7 +143,9 @@ def refuse_another_space(trajectory: Record, system: System) -> None:
         raise ValueError(f"the trajectory is of {a['group']}, the system of {group}{more}")
 
 
-def differences(trajectory: Record, known: Known | None, system: System, clock: Clock | None) -> dict[str, str]:
+def differences(
+    trajectory: Record, known: FunctionValues | None, system: System, clock: Clock | None
+) -> dict[str, str]:
     """Differences between a system and that of a trajectory: name of the argument → description; empty if none.
 
     Without a clock, forces and controls are not compared; without known values, no functions are.
@@ -157,7 +161,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
         changes["parameters"] = "; ".join(_unequal("", theirs, ours))
     if known is None:
         return changes
-    here = known_of(trajectory, _with_data(system, theirs), clock, known.nodes)
+    here = function_values(trajectory, _with_data(system, theirs), clock, known.nodes)
     m_there, m_here = (_count(x.values, system.group.dim) for x in (known, here))
     if m_there != m_here:
         raise ValueError(
@@ -168,7 +172,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
     for name in dict.fromkeys((*known.values, *here.values)):
         if name.startswith(EVENT) or (clock is None and name in ("forces", "controls")):
             continue
-        words = _differ(known, here, name, same_tools)
+        words = _difference(known, here, name, same_tools)
         if words and name.startswith(INTEGRAL):
             earlier = [changes["first_integrals"]] if "first_integrals" in changes else []
             changes["first_integrals"] = "; ".join([*earlier, f"{name.removeprefix(INTEGRAL)} {words}"])
@@ -181,7 +185,7 @@ def differences(trajectory: Record, known: Known | None, system: System, clock: 
 
 def different_events(trajectory: Record, system: System, events: tuple[Event, ...]) -> dict[str, str]:
     """Differences between events and the events of the same names in a trajectory, as ``differences`` returns them."""
-    known = trajectory.known
+    known = trajectory.function_values
     if known is None and trajectory.system is not None:
         known = events_of(trajectory, trajectory.system, trajectory.watched, np.arange(min(len(trajectory), NODES)))
     if known is None or not events:
@@ -189,12 +193,12 @@ def different_events(trajectory: Record, system: System, events: tuple[Event, ..
     system = _with_data(system, trajectory.attributes["parameters"])
     here, same_versions = events_of(trajectory, system, events, known.nodes), _same_versions(known)
     both = [name for name in here.values if name in known.values]
-    changed = {name: words for name in both if (words := _differ(known, here, name, same_versions))}
+    changed = {name: words for name in both if (words := _difference(known, here, name, same_versions))}
     details = "; ".join(f"{name.removeprefix(EVENT)} {words}" for name, words in changed.items())
     return {"events": details} if details else {}
 
 
-def _same_versions(known: Known) -> bool:
+def _same_versions(known: FunctionValues) -> bool:
     """True if the traces were made with the installed versions of geonh and JAX, or in this process."""
     ours = {"geonh": __version__, "jax": jax.__version__}
     return all(known.traces.get(tool, version) == version for tool, version in ours.items())
@@ -206,7 +210,7 @@ def _count(values: dict[str, np.ndarray], n: int) -> int:
     return sizes["forms"] // n + sizes["holonomic"] // (n + 1)
 
 
-def _differ(there: Known, here: Known, name: str, same_tools: bool) -> str:
+def _difference(there: FunctionValues, here: FunctionValues, name: str, same_tools: bool) -> str:
     if name not in here.values or name not in there.values:
         return "given there, not here" if name in there.values else "given here, not there"
     a, b = there.values[name], here.values[name]

@@ -145,7 +145,7 @@ def _is_more_curved(J: Array) -> Array:
     return (det(J) > 0) & (jnp.trace(J) > 1)
 
 
-def _place(X: Any) -> Array:
+def _without_time(X: Any) -> Array:
     """X without the time."""
     return X.x if isinstance(X, Moment) else X
 
@@ -160,7 +160,7 @@ class _Plane(Surface):
     level: Any
 
     def value(self, X: Any, parameters: Any) -> Array:
-        return self.up @ _place(X) - self.level
+        return self.up @ _without_time(X) - self.level
 
     def normal(self, X: Any, parameters: Any) -> Array:
         return jnp.asarray(self.up)
@@ -206,7 +206,7 @@ class _Round(Surface):
         return self.sign < 0
 
     def value(self, X: Any, parameters: Any) -> Array:
-        place = self.across * _place(X)
+        place = self.across * _without_time(X)
         return self.sign * (self.radius**2 - place @ place) / (2 * self.radius)
 
 

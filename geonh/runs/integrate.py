@@ -19,12 +19,13 @@ from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
-from geonh.integrators.registry import as_method
+from geonh.integrators.registry import chosen_method
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
 from geonh.results.traced import TracedTrajectory
-from geonh.runs.start import as_span, as_start, refuse_unsound
+from geonh.runs.start import as_span, as_start, known_sound
 
 __all__ = ["TracedTrajectory", "integrate"]
 
@@ -110,8 +111,12 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = as_method(method, controls)
-    save_every, (dt, n_steps, _) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
+    method = chosen_method(method, controls).method
+    if isinstance(method, VariableSteps) and t_end is not None:
+        raise ValueError(
+            "a traced run has a known number of steps: with steps of variable length pass n_steps, not t_end"
+        )
+    save_every, (dt, n_steps, *_) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
     if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
@@ -119,12 +124,12 @@ def integrate(
     as_flag(observables, "observables")
     with float64():
         start = as_start(system, method, xi0, g0, dt, t0, n_steps, controls)
-        refuse_unsound(system, method, start)
+        system = known_sound(system, method, start)
         clock = Clock(jnp.asarray(start.clock.t0), jnp.asarray(start.clock.dt), start.clock.controls)
         rows = None if clock.controls is None or callable(clock.controls) else jnp.asarray(clock.controls)
         problem = Problem(system, method, clock if rows is None else clock._replace(controls=None))
         begin = jax.tree.map(jnp.asarray, (start.g, start.xi))
-        layouts = _layouts(Parts.of(_at_start(problem, rows))[1], Layout.of(begin))
+        layouts = _layouts(Parts.of(_with_first_controls(problem, rows))[1], Layout.of(begin))
         arrays, parts = Parts.of(problem)
         stride = 1 if save_every <= SHORT else save_every
         given = arrays if rows is None else [*arrays, rows]
@@ -150,7 +155,7 @@ def _layouts(parts: Parts, start: Layout) -> _Layouts:
     """Layouts of a problem, from its static part at the start."""
     vector = jax.ShapeDtypeStruct((start.size,), jnp.float64)
     shapes = jax.eval_shape(
-        lambda arrays, x: _parted(_initial_state(parts.tree(arrays), start.tree(x))), parts.shapes, vector
+        lambda arrays, x: _split_inverses(_initial_state(parts.tree(arrays), start.tree(x))), parts.shapes, vector
     )
     return _Layouts(start, *map(Layout.of, shapes))
 
@@ -162,8 +167,8 @@ class _FirstNode:
     layouts: _Layouts
 
     def __call__(self, problem: Problem, start: Array, controls: Array | None) -> Array:
-        state = _initial_state(_driven(problem, controls, 0), self.layouts.start.tree(start))
-        return jnp.append(self.layouts.node.flat(_parted(state)[0]), state.status.astype(start.dtype))
+        state = _initial_state(_with_controls(problem, controls, 0), self.layouts.start.tree(start))
+        return jnp.append(self.layouts.node.flat(_split_inverses(state)[0]), state.status.astype(start.dtype))
 
 
 @dataclass(frozen=True)
@@ -177,13 +182,13 @@ class _StepOfVectors:
     ) -> tuple[Array, Array, Array]:
         state, kept_inverses = self.layouts.node.tree(node), iter(self.layouts.inverses.tree(inverses))
         state = state._replace(warm=_warm(lambda warm: warm._replace(inverse=next(kept_inverses)), state.warm))
-        system, method, clock, _ = _driven(problem, controls, state.k)
+        system, method, clock, _ = _with_controls(problem, controls, state.k)
         state = method.next_node(system, clock, state)
-        bare, new_inverses = _parted(state)
+        bare, new_inverses = _split_inverses(state)
         return self.layouts.node.flat(bare), self.layouts.inverses.flat(new_inverses), state.status
 
 
-def _parted(state: State) -> tuple[State, list[Any]]:
+def _split_inverses(state: State) -> tuple[State, list[Any]]:
     """Separate a state, with status reset and irrelevant derivatives stopped, from the inverses of its warm start."""
     inverses: list[Any] = []
 
@@ -200,16 +205,16 @@ def _warm(change: Callable[[Warm], Warm], warm: Any) -> Any:
     return jax.tree.map(change, warm, is_leaf=lambda part: isinstance(part, Warm))
 
 
-def _driven(problem: Problem, controls: Array | None, k: Any) -> Problem:
+def _with_controls(problem: Problem, controls: Array | None, k: Any) -> Problem:
     """Problem with the controls from node k on, if they are given at the nodes."""
     if controls is None:
         return problem
     return problem._replace(clock=problem.clock._replace(controls=NodalControls(controls, k)))
 
 
-def _at_start(problem: Problem, rows: Array | None) -> Problem:
+def _with_first_controls(problem: Problem, rows: Array | None) -> Problem:
     """Problem with the controls of node 0 only, if they are given at the nodes."""
-    return _driven(problem, rows if rows is None else rows[:1], jnp.asarray(0))
+    return _with_controls(problem, rows if rows is None else rows[:1], jnp.asarray(0))
 
 
 def _initial_state(problem: Problem, start: tuple[Point, Array]) -> State:
