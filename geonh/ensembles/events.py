@@ -69,7 +69,7 @@ class Passed(Labelled):
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """The arrays, by name, as stores have them."""
+        """Arrays by name, as in stores, shape=[members] and [members, events, …]."""
         return {name: getattr(self, name) for name in ("number", *OCCURRENCE)}
 
     def __repr__(self) -> str:

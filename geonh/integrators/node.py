@@ -211,7 +211,7 @@ class State(NamedTuple):
 
     @property
     def t(self) -> ArrayLike:
-        """Time of the node where steps differ in length; else None, and it is t_k."""
+        """Time of the node, shape=[], where steps differ in length; else None, and it is t_k."""
         return self.memory.t if isinstance(self.memory, Pace) else None
 
     def reversed(self, memory: Any) -> State:
@@ -232,7 +232,7 @@ class Outcome(NamedTuple):
         As for ``State``.
     warm : Warm
         As for ``State``.
-    found : bool
+    converged : bool
         True if the equations were solved.
     turn : float
         Angle, rad, by which the step turns a body.
