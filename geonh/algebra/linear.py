@@ -226,9 +226,9 @@ def orthonormal_forms(M: Array, mu: Array, b: Array) -> OrthonormalForms:
 def polar(A: Array) -> Array:
     """Orthogonal matrix nearest to a nonsingular A, shape=[m, m]: the polar factor U of A = U(AᵀA)^½.
 
-    In closed form up to m = 2; else by the Newton-Schulz iteration, which reaches rounding in two steps for bases of one
-    subspace turned by less than a degree, in five up to some 40°, where the singular values are within a fifth of 1, and
-    in eleven up to some 80°; nan beyond.
+    In closed form up to m = 2; else by the Newton-Schulz iteration, which reaches rounding in two steps for bases of
+    one subspace turned by less than a degree, in five up to some 40°, where the singular values are within a fifth of
+    1, and in eleven up to some 80°; nan beyond.
     """
     m = _dimension(A)
     if m == 0:
