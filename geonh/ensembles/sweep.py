@@ -27,6 +27,7 @@ from geonh.ensembles.statistics import Statistic, refuse_clashes
 from geonh.ensembles.storing import Executor, load, run
 from geonh.integrators.base import Integrator, refuse
 from geonh.integrators.registry import chosen_method
+from geonh.integrators.variable_steps import refuse_variable_steps
 from geonh.mechanics.redundancy import with_rank, with_rank_near
 from geonh.mechanics.system import System, with_parameters
 from geonh.results.events import Event
@@ -92,13 +93,14 @@ class Sweep(Configuration):
         """Create from user input; arguments, defaults and errors are those of ``solve_ensemble``."""
         method, reason = chosen_method(method, controls)
         refuse(method, system)
+        refuse_variable_steps(method)
         if is_traced(xi0, g0, dt, t0, parameters, controls, system):
             raise TypeError(
                 "solve_ensemble returns NumPy arrays and cannot be traced; under jit use jax.vmap of integrate"
             )
         if t_end is not None and any(is_drawn(value) or np.ndim(value) for value in (dt, t0, t_end)):
             raise ValueError("t_end needs one dt and one t0 for all members; where these differ pass n_steps")
-        dt, n_steps, _ = as_span(dt, n_steps, t_end, t0)
+        dt, n_steps, *_ = as_span(dt, n_steps, t_end, t0)
         stride = n_steps if save_every is None else as_count(save_every, "save_every")
         if n_steps % stride:
             raise ValueError(f"save_every must divide n_steps = {n_steps}, got {save_every}")

@@ -53,6 +53,8 @@ class Guarantees:
         State at a node: "velocity", (g, ξ) alone, so that the method may be composed to higher order;
         "impulse", that and the impulse of the constraint there, a part of which alternates in sign from node to node;
         or "increment", the next step, so that it cannot be composed.
+    embedded : int
+        Order of the embedded solution by which the method estimates its error, or 0.
     affine : bool
         True if affine constraints are supported.
     groups : str
@@ -67,8 +69,18 @@ class Guarantees:
     energy: Literal["always", "quadrature", "bi-invariant", "projected", "never"] = "never"
     momentum: Literal["horizontal", "none"] = "none"
     node: Literal["velocity", "impulse", "increment"] = "velocity"
+    embedded: int = 0
     affine: bool = True
     groups: Literal["any", "vector spaces"] = "any"
+
+    @property
+    def steps(self) -> str:
+        """Steps that the method takes besides those of one length: "controlled", by its embedded error estimate,
+        "reversible", of a symmetric method whose node is a velocity, or "fixed", none.
+        """
+        if self.embedded:
+            return "controlled"
+        return "reversible" if self.symmetric and self.node == "velocity" else "fixed"
 
 
 @argument_type
@@ -139,6 +151,10 @@ class Integrator(Precise):
         for messages.
         """
         return jnp.zeros(())
+
+    def estimate(self, system: System, clock: Clock, state: State) -> tuple[Outcome, Array]:
+        """Compute a step, and its estimated error in the logarithm of g and in ξ, shape=[2n], by an embedded method."""
+        raise NotImplementedError(f"{type(self).__name__} has no embedded error estimate")
 
     def reversed_memory(self, before: State, state: State) -> Any:
         """Memory at ``state``, reached from ``before``, for stepping back with −h."""

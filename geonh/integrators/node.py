@@ -64,6 +64,10 @@ class Result(IntEnum):
         runs in a JAX transformation.
     LEAP : 10
         The contact of a rolling body leaps to another place within one step.
+    STEP : 11
+        The steps of variable length vanish.
+    END : 12
+        The next step of variable length would pass the end of the run: of its loop only, a run ends with SUCCESS.
     """
 
     SUCCESS = 0
@@ -77,11 +81,13 @@ class Result(IntEnum):
     EVENT = 8
     START = 9
     LEAP = 10
+    STEP = 11
+    END = 12
 
     @property
     def failed(self) -> bool:
         """True if the run stopped because of an error, not at its end, at an event or by Ctrl-C."""
-        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT)
+        return self not in (Result.SUCCESS, Result.INTERRUPTED, Result.EVENT, Result.END)
 
     @property
     def message(self) -> str:
@@ -113,6 +119,11 @@ class Result(IntEnum):
                 "the contact leaps within one step over a part of the surface that is more curved than the body, which "
                 "rests on two points there and meets the surface anew; a smaller or rounder body would not"
             ),
+            Result.STEP: (
+                "the steps vanish, or would change too much from one to the next: the motion is singular here, forces "
+                "or metric are not finite, or the tolerance is below rounding, or too large for reversible steps"
+            ),
+            Result.END: "reached the end",
         }[self]
 
 
@@ -141,6 +152,30 @@ class NextStep(NamedTuple):
     """
 
     zeta: ArrayLike
+
+
+class Pace(NamedTuple):
+    """Memory of a method whose steps differ in length.
+
+    Parameters
+    ----------
+    t : float
+        Time of the node, seconds.
+    h : float
+        Length of the step that follows, or the first one tried.
+    weight : float
+        What the next lengths depend on: the step density ρ, or the error of the last step.
+    constants : array
+        Numbers that are the same at all nodes of a run.
+    inner : NamedTuple or ()
+        Memory of the method that makes the steps.
+    """
+
+    t: ArrayLike
+    h: ArrayLike
+    weight: ArrayLike
+    constants: ArrayLike
+    inner: Any
 
 
 @argument_type
@@ -174,6 +209,11 @@ class State(NamedTuple):
     rows: ArrayLike
     status: ArrayLike
 
+    @property
+    def t(self) -> ArrayLike:
+        """Time of the node, shape=[], where steps differ in length; else None, and it is t_k."""
+        return self.memory.t if isinstance(self.memory, Pace) else None
+
     def reversed(self, memory: Any) -> State:
         """Time-reversed node, for −h: incoming and outgoing momenta swap. They keep their sign."""
         return self._replace(p_plus=self.p_minus, p_minus=self.p_plus, memory=memory)
@@ -192,7 +232,7 @@ class Outcome(NamedTuple):
         As for ``State``.
     warm : Warm
         As for ``State``.
-    found : bool
+    converged : bool
         True if the equations were solved.
     turn : float
         Angle, rad, by which the step turns a body.
@@ -230,11 +270,14 @@ class Clock(NamedTuple):
         Initial time and time step, seconds.
     controls : callable or array, shape=[n_steps + 1, …], or None
         u(t), or its values at the nodes.
+    end : float, or None
+        Time that steps of variable length must not pass.
     """
 
     t0: ArrayLike
     dt: ArrayLike
     controls: Any = None
+    end: Any = None
 
     def time(self, k: ArrayLike) -> Array:
         """t_k in seconds, of the shape of ``k``."""
@@ -253,7 +296,7 @@ class Clock(NamedTuple):
 
         Raises TypeError where the controls are values at the nodes.
         """
-        controls = self._function()
+        controls = self.function()
         return None if controls is None else evaluated("controls", controls, t)
 
     def starting(self, t: ArrayLike) -> Clock:
@@ -267,9 +310,10 @@ class Clock(NamedTuple):
 
     def part(self, k: ArrayLike, done: ArrayLike, fraction: ArrayLike) -> Clock:
         """Clock of a substep of length fraction·dt that begins at t_k + done·dt, counting from k = 0; all scalars."""
-        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self._function())
+        return Clock(self.t0 + (k + done) * self.dt, fraction * self.dt, self.function())
 
-    def _function(self) -> Any:
+    def function(self) -> Any:
+        """Controls as a function of the time, or None; TypeError where they are values at the nodes."""
         if self.controls is None or callable(self.controls):
             return self.controls
         raise TypeError("this method needs controls between the nodes: pass controls as a function of t, not an array")

@@ -111,6 +111,7 @@ def promises(guarantees: Any) -> list[tuple[str, str]]:
         ("momentum", g.momentum),
         ("affine", "yes" if g.affine else "no"),
         ("spaces", g.groups),
+        ("steps", g.steps),
         ("reference", g.reference),
     ]
 

@@ -25,6 +25,7 @@ from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, Result, State
 from geonh.integrators.registry import methods
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import no_numbers
 from geonh.mechanics.system import System
 from geonh.results import files, tables
@@ -115,7 +116,8 @@ class Trajectory(Record):
         if self.state is None:
             return f"{self.attributes['system']}: {self.status.message} after its last node, t = {self.t[-1]:.6g}"
         step = int(self.state.k) + 1
-        text = f"{self.attributes['system']}: step {step}, t = {self.t0 + step * self.dt:.6g}: {self._fault}"
+        t = self.t0 + step * self.dt if self.state.t is None else float(self.state.t)
+        text = f"{self.attributes['system']}: step {step}, t = {t:.6g}: {self._fault}"
         if self.spoiled_from is not None:
             text += f"; the run was spoiled before, {what_alternates(self, self.spoiled_from)}"
         return text
@@ -143,11 +145,14 @@ class Trajectory(Record):
 
     def __repr__(self) -> str:
         a, since = self.attributes, self.spoiled_from
-        step = with_reason(f"{self.dt:g}", a["dt_reason"])
+        step = f"dt = {with_reason(f'{self.dt:g}', a['dt_reason'])}"
+        if self.nodes.t is not None and len(self) > 1 and np.all(np.diff(self.k) == 1):
+            lengths = np.abs(np.diff(self.t))
+            step = f"{self.k[-1] - self.k[0]} steps of {lengths.min():.3g} to {lengths.max():.3g} s"
         spoiled = "" if since is None else f", SPOILED by alternation from t = {since:.4g} s"
         return (
             f"Trajectory of {a['system']} on {a['group']} by {with_reason(a['method'], a['method_reason'])}: "
-            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, dt = {step}, "
+            f"{len(self)} nodes, t = {self.t[0]:g} … {self.t[-1]:g} s, {step}, "
             f"{self.status.name.lower()}{spoiled}"
         )
 
@@ -179,12 +184,12 @@ class Trajectory(Record):
         ValueError
             For times out of order or outside the span, or a trajectory without the system and the method of its run.
         """
-        if self.nodes.t is not None:
+        if self.nodes.t is not None and not isinstance(self.method, VariableSteps):
             raise ValueError("these are the nodes at given times of a run already: call the run itself")
         if self.system is None or self.method is None or self.clock is None:
             raise ValueError("traj(t) makes steps of the method, which a file does not hold: use traj.interpolate(t)")
         times = as_times(times, "times", self.t[0], end_of(self))
-        run = replace(self.run, state=None, known=None, trail=None)
+        run = replace(self.run, state=None, function_values=None, trail=None)
         return replace(self, nodes=evaluated(self, times), run=run, loaded={})
 
     def interpolate(self, times: Any) -> tuple[Point, np.ndarray]:
@@ -357,6 +362,7 @@ def describe(method: Integrator) -> str:
 @functools.lru_cache
 def _described(method: Integrator) -> str:
     text = eqx.tree_pformat(method, width=10**6, short_arrays=False)
+    text = re.sub(r"np\.float64\(([^)]*)\)", r"\1", text)
     return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", text))
 
 

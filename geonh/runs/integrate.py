@@ -19,7 +19,8 @@ from geonh.engine import Layout, Parts, Steps
 from geonh.groups.base import Point
 from geonh.integrators.base import Integrator, Problem
 from geonh.integrators.node import Clock, NodalControls, Result, State, Warm
-from geonh.integrators.registry import as_method
+from geonh.integrators.registry import chosen_method
+from geonh.integrators.variable_steps import VariableSteps
 from geonh.mechanics.soundness import is_start
 from geonh.mechanics.system import System
 from geonh.results.nodes import Node
@@ -110,8 +111,12 @@ def integrate(
     ...     slope = jax.grad(reached)(0.2)
     """
     require_float64("integrate")
-    method = as_method(method, controls)
-    save_every, (dt, n_steps, _) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
+    method = chosen_method(method, controls).method
+    if isinstance(method, VariableSteps) and t_end is not None:
+        raise ValueError(
+            "a traced run has a known number of steps: with steps of variable length pass n_steps, not t_end"
+        )
+    save_every, (dt, n_steps, *_) = as_count(save_every, "save_every"), as_span(dt, n_steps, t_end, t0)
     if save_every > n_steps:
         raise ValueError(
             f"save_every must be at most n_steps = {n_steps}, got {save_every}: only the start would be kept"
