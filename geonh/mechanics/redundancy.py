@@ -122,7 +122,8 @@ def spread(system: Any, x: Any, M: Array, lam: Array) -> Array:
     held, mu = system.holding(x), system.annihilator(x)
     lifts = orthonormal_forms(M, held.annihilator(x), held.right_hand_side(x)).lifts
     B = mu @ lifts.T  # μ = BN, so that the sizes of the rows in M⁻¹ are those of the rows of B
-    sizes = jnp.sqrt(jnp.sum(B**2, axis=1))
+    squares = jnp.sum(B**2, axis=1)
+    sizes = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))  # a row that vanishes somewhere has no multiplier there
     B = B / sizes[:, None]
     return B @ solve_spd(B.T @ B, lifts @ held.reaction(x, lam)) / sizes
 
