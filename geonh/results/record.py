@@ -71,7 +71,7 @@ class RunState:
         Problem of the run; None where a file does not hold it.
     state : State or None
         Last good node; None for a member of an ensemble.
-    known : Known or None
+    function_values : FunctionValues or None
         Values of the system's functions that a file holds.
     watched : tuple of Event
         Events to locate.

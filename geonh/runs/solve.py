@@ -132,8 +132,8 @@ def solve(
     problem = Problem(system, method, start.clock, watched)
     with float64():
         trajectory = new_trajectory(problem, node, save_every, reason, crossings, span.reason)
-    made = advance(trajectory, span.n_steps, throw, progress, checkpoint, None if varies else (start, facts))
-    return made if t_eval is None else _at_times(made, t_eval)
+    result = advance(trajectory, span.n_steps, throw, progress, checkpoint, None if varies else (start, facts))
+    return result if t_eval is None else _at_times(result, t_eval)
 
 
 @interrupted_at_once
