@@ -63,7 +63,8 @@ def test_the_global_error_is_within_the_tolerance(name, method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", gn.systems.catalogue)
 def test_the_global_error_is_within_the_tolerance_on_the_catalogue(name, method):
-    within_the_tolerance(name, (1e-4, 1e-6, 1e-8, 1e-10, 1e-12), method)
+    smallest = () if method == "gauss4" else (1e-12,)  # of order 4, its many steps round to more than 1e-12
+    within_the_tolerance(name, (1e-4, 1e-6, 1e-8, 1e-10, *smallest), method)
 
 
 def solved(method="rkmk5", **options):
